@@ -1,0 +1,291 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Uploads agent configurations to amphorae, many at a time.
+
+For Octavia's REST driver with a client of our own: one connection and one
+``PUT /1.0/config`` per amphora, with one time limit for all of it. Octavia's
+client first asks for the API version on a connection of its own, retries for
+ten minutes by default and, with a hanging TLS handshake, for half an hour.
+Any other amphora driver is called as Octavia calls it.
+"""
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import http.client
+import io
+import ipaddress
+import queue
+import ssl
+import time
+
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+
+_ANSWER_LIMIT = 16384
+_GATHER_TIME = 0.05
+_END = object()
+
+
+@dataclasses.dataclass(frozen=True)
+class Upload:
+    """One configuration for one amphora.
+
+    :param amphora_id: the amphora's id, the name in its certificate.
+    :param lb_network_ip: address of its agent.
+    :param body: the configuration file; it holds a secret.
+    """
+
+    amphora_id: str
+    lb_network_ip: str
+    body: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """How an upload ended.
+
+    :param result: APPLIED, UNREACHABLE, REJECTED or UNSUPPORTED.
+    :param error: one line for the operator, None when APPLIED.
+    """
+
+    result: str
+    error: str | None = None
+
+
+def create_client(conf):
+    """Return a client for the amphora driver in use.
+
+    :param conf: a parsed oslo.config object.
+    :returns: an object with ``upload_all(uploads)``.
+    :raises OSError, ssl.SSLError: if the certificates that octavia.conf
+                                   names cannot be used.
+    """
+    if conf.controller_worker.amphora_driver == compat.REST_DRIVER:
+        return RestAgentClient(conf)
+    return DriverAgentClient(conf)
+
+
+class RestAgentClient:
+    """Speaks the amphora agent's REST API, version 1.0, itself.
+
+    :param conf: a parsed oslo.config object.
+    :raises OSError, ssl.SSLError: as create_client().
+    """
+
+    def __init__(self, conf):
+        haproxy = conf.haproxy_amphora
+        self._port = haproxy.bind_port
+        self._interface = haproxy.lb_network_interface
+        self._timeout = conf.hmsync.upload_timeout
+        self._concurrency = conf.hmsync.upload_concurrency
+        # The one context for all: making one costs as much as an upload.
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._tls.minimum_version = getattr(
+            ssl.TLSVersion,
+            conf.amphora_agent.agent_tls_protocol.replace('.', '_'))
+        self._tls.load_verify_locations(haproxy.server_ca)
+        self._tls.load_cert_chain(haproxy.client_cert)
+
+    def upload_all(self, uploads):
+        """Upload configurations concurrently.
+
+        :param uploads: a list of Upload.
+        :returns: an iterator of lists of (Upload, Answer), as they end.
+        """
+        # The caller writes to the database between two answers; in the event
+        # loop's thread that would count against every upload's time limit.
+        return _in_background(
+            lambda put: asyncio.run(self._upload_all(uploads, put)))
+
+    async def _upload_all(self, uploads, put):
+        slots = asyncio.Semaphore(self._concurrency)
+
+        async def upload_one(upload):
+            async with slots:
+                put((upload, await self._upload(upload)))
+
+        async with asyncio.TaskGroup() as group:
+            for upload in uploads:
+                group.create_task(upload_one(upload))
+
+    async def _upload(self, upload):
+        where = f'the agent at {upload.lb_network_ip} port {self._port}'
+        try:
+            ipaddress.ip_address(upload.lb_network_ip)
+        except ValueError:
+            return Answer(amphora_repo.REJECTED,
+                          f'its lb_network_ip "{upload.lb_network_ip}" is '
+                          f'not an IP address')
+        try:
+            async with asyncio.timeout(self._timeout):
+                answer = await self._put(upload)
+        except TimeoutError:
+            return Answer(amphora_repo.UNREACHABLE,
+                          f'{where} did not answer within {self._timeout} s: '
+                          f'check the amphora and the management network')
+        except ssl.SSLCertVerificationError as e:
+            return Answer(amphora_repo.UNREACHABLE,
+                          _certificate_error(where, upload.amphora_id, e))
+        except (OSError, ssl.SSLError, EOFError) as e:
+            return Answer(amphora_repo.UNREACHABLE,
+                          f'{where} cannot be reached: '
+                          f'{e.strerror or e or type(e).__name__}')
+        except (http.client.HTTPException, ValueError) as e:
+            return Answer(amphora_repo.UNREACHABLE,
+                          f'{where} closed the connection without a valid '
+                          f'answer ({type(e).__name__})')
+        return _interpret(answer, where)
+
+    async def _put(self, upload):
+        host = upload.lb_network_ip
+        ip = ipaddress.ip_address(host)
+        if ip.version == 6 and ip.is_link_local and '%' not in host:
+            host = f'{host}%{self._interface}'
+        reader, writer = await asyncio.open_connection(
+            host, self._port, ssl=self._tls,
+            server_hostname=upload.amphora_id)
+        try:
+            body = upload.body.encode()
+            # In one write: an agent that has read half a body writes half a
+            # configuration file.
+            writer.write(
+                f'PUT /1.0/config HTTP/1.1\r\n'
+                f'Host: {upload.amphora_id}\r\n'
+                f'User-Agent: octavia-hmsync\r\n'
+                f'Content-Type: application/octet-stream\r\n'
+                f'Content-Length: {len(body)}\r\n'
+                f'Connection: close\r\n\r\n'.encode() + body)
+            return await _read_answer(reader)
+        finally:
+            writer.transport.abort()
+
+
+def _in_background(function):
+    """Run a function in a thread, and yield what it puts, in lists.
+
+    :param function: called with a function to put an item.
+    :raises Exception: what the function raised.
+    """
+    items = queue.SimpleQueue()
+    with concurrent.futures.ThreadPoolExecutor(1) as executor:
+        future = executor.submit(function, items.put)
+        future.add_done_callback(lambda _future: items.put(_END))
+        ended = False
+        while not ended:
+            chunk = [items.get()]
+            # A chunk costs a transaction; let a few gather.
+            time.sleep(_GATHER_TIME)
+            while not items.empty():
+                chunk.append(items.get())
+            ended = _END in chunk
+            yield [item for item in chunk if item is not _END]
+        future.result()
+
+
+class _FakeSocket:
+    """Lets http.client parse what has been read already."""
+
+    def __init__(self, data):
+        self._file = io.BytesIO(data)
+
+    def makefile(self, *args, **kwargs):
+        return self._file
+
+
+async def _read_answer(reader):
+    """Read an answer whole, or as far as it comes.
+
+    :returns: (status, start of the body as text).
+    :raises http.client.HTTPException: if there is not even a status.
+    """
+    data = b''
+    while len(data) < _ANSWER_LIMIT:
+        try:
+            chunk = await reader.read(_ANSWER_LIMIT)
+        except OSError:
+            # Reset after the status came is an answer all the same.
+            chunk = b''
+        if not chunk:
+            break
+        data += chunk
+    response = http.client.HTTPResponse(_FakeSocket(data), method='PUT')
+    response.begin()
+    try:
+        body = response.read()
+    except http.client.IncompleteRead as e:
+        body = e.partial
+    return response.status, body.decode(errors='replace')
+
+
+def _interpret(answer, where):
+    status, body = answer
+    if 200 <= status < 300:
+        return Answer(amphora_repo.APPLIED)
+    if status == 404:
+        return Answer(amphora_repo.UNSUPPORTED,
+                      f'{where} answered 404: its image is too old to be '
+                      f'reconfigured. Fail the amphora over to a newer image')
+    detail = ' '.join(body.split())[:200]
+    return Answer(amphora_repo.REJECTED,
+                  f'{where} answered {status}: {detail or "no details"}. '
+                  f'See /var/log/amphora-agent.log in the amphora')
+
+
+def _certificate_error(where, amphora_id, error):
+    if error.verify_code == 62:  # X509_V_ERR_HOSTNAME_MISMATCH
+        return (f'{where} presents the certificate of another amphora, not '
+                f'that of {amphora_id}: two amphorae have the same '
+                f'lb_network_ip, or the row is out of date')
+    return (f'{where} presents a certificate that [haproxy_amphora] '
+            f'server_ca does not vouch for: {error.verify_message}')
+
+
+class DriverAgentClient:
+    """Uploads through Octavia's amphora driver interface.
+
+    :param conf: a parsed oslo.config object.
+    """
+
+    def __init__(self, conf):
+        self._name = conf.controller_worker.amphora_driver
+        self._concurrency = conf.hmsync.upload_concurrency
+
+    def upload_all(self, uploads):
+        """Upload configurations concurrently; see RestAgentClient."""
+        return _in_background(lambda put: self._upload_all(uploads, put))
+
+    def _upload_all(self, uploads, put):
+        with concurrent.futures.ThreadPoolExecutor(
+                self._concurrency) as executor:
+            for upload in uploads:
+                executor.submit(lambda u: put((u, self._upload(u))), upload)
+
+    def _upload(self, upload):
+        try:
+            # A driver must not be shared between threads: the REST driver
+            # keeps the expected host name of the current call on itself.
+            driver = compat.load_amphora_driver(self._name)
+            driver.update_amphora_agent_config(
+                compat.make_driver_amphora(upload.amphora_id,
+                                           upload.lb_network_ip),
+                upload.body)
+        except compat.UNSUPPORTED_ERRORS:
+            return Answer(amphora_repo.UNSUPPORTED,
+                          f'the amphora driver {self._name} cannot upload an '
+                          f'agent configuration to this amphora')
+        except Exception as e:  # A driver may raise anything.
+            return Answer(amphora_repo.UNREACHABLE,
+                          f'the amphora driver {self._name} failed: '
+                          f'{type(e).__name__}')
+        return Answer(amphora_repo.APPLIED)

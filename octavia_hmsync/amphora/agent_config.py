@@ -1,0 +1,103 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The amphora agent's configuration file, with the list of our choice.
+
+From Octavia's own template, but not through its AgentJinjaTemplater: that one
+takes the list from the global configuration, while each amphora has a list of
+its own here, and it escapes values for HTML, so that a heartbeat_key with
+``&`` or ``<`` would arrive as another key.
+"""
+
+import jinja2
+
+from octavia_hmsync import compat
+
+
+def _load_template():
+    with open(compat.AGENT_TEMPLATE_PATH, encoding='utf-8') as template:
+        source = template.read()
+    # autoescape is for HTML; this is an oslo.config file.
+    return jinja2.Environment(autoescape=False,  # nosec B701
+                              undefined=jinja2.StrictUndefined
+                              ).from_string(source)
+
+
+def _escape(value):
+    """Keep oslo.config from taking ``$`` for a reference when it reads."""
+    return str(value).replace('$', '$$')
+
+
+def topology_for(topology, role, conf):
+    """Tell the topology that an amphora is to be configured for.
+
+    The load balancer's own, because the controller's default says nothing of
+    an existing one: Octavia's 'amphora configure' writes SINGLE into an
+    ACTIVE_STANDBY amphora whose load balancer has no flavor.
+
+    :param topology: topology of its load balancer, None if it has none.
+    :param role: its role, or None.
+    :param conf: a parsed oslo.config object.
+    :returns: SINGLE or ACTIVE_STANDBY.
+    """
+    return (topology or compat.TOPOLOGY_OF_ROLE.get(role) or
+            conf.controller_worker.loadbalancer_topology)
+
+
+class AgentConfigRenderer:
+    """Renders the agent configuration of many amphorae.
+
+    :param conf: a parsed oslo.config object; read once, so that all amphorae
+                 of a batch get the same values.
+    """
+
+    def __init__(self, conf):
+        agent, haproxy = conf.amphora_agent, conf.haproxy_amphora
+        self._template = _load_template()
+        self._values = {
+            'agent_server_ca': agent.agent_server_ca,
+            'agent_server_cert': agent.agent_server_cert,
+            'agent_server_network_dir': agent.agent_server_network_dir,
+            'agent_request_read_timeout': agent.agent_request_read_timeout,
+            'base_cert_dir': haproxy.base_cert_dir,
+            'base_path': haproxy.base_path,
+            'bind_host': haproxy.bind_host,
+            'bind_port': haproxy.bind_port,
+            'debug': conf.debug,
+            'haproxy_cmd': haproxy.haproxy_cmd,
+            'heartbeat_interval': conf.health_manager.heartbeat_interval,
+            'heartbeat_key': conf.health_manager.heartbeat_key,
+            'amphora_udp_driver': agent.amphora_udp_driver,
+            'agent_tls_protocol': agent.agent_tls_protocol,
+            'administrative_log_facility': agent.administrative_log_facility,
+            'user_log_facility': agent.user_log_facility,
+        }
+        self._values = {name: value if value is None else _escape(value)
+                        for name, value in self._values.items()}
+
+    def render(self, amphora_id, topology, addresses):
+        """Render one amphora's configuration.
+
+        It contains the heartbeat key: never log or store it.
+
+        :param amphora_id: the amphora's id.
+        :param topology: SINGLE or ACTIVE_STANDBY.
+        :param addresses: its controller_ip_port_list, not empty.
+        :returns: the file's text.
+        :raises ValueError: if the list is empty; the amphora would fall
+                            silent.
+        """
+        if not addresses:
+            raise ValueError('an amphora must not get an empty list')
+        return self._template.render(
+            self._values, amphora_id=amphora_id, topology=topology,
+            controller_list=addresses)

@@ -1,0 +1,107 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The only module that imports from Octavia.
+
+Octavia keeps no stable interface for plugins of the control plane. Whatever
+the plugin needs of it is named here, so that a new Octavia release is checked
+in one place.
+"""
+
+import os
+import sys
+
+from octavia.amphorae.backends.agent import agent_jinja_cfg
+from octavia.amphorae.driver_exceptions import exceptions as driver_except
+from octavia.common import config as octavia_config
+from octavia.common import constants
+from octavia.db import models
+from oslo_config import cfg
+from stevedore import driver as stevedore_driver
+
+# Octavia registers its options on the global object, and reads it all over.
+CONF = cfg.CONF
+
+AMPHORA = models.Amphora.__table__
+LOAD_BALANCER = models.LoadBalancer.__table__
+
+AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
+                                   constants.AGENT_CONF_TEMPLATE)
+
+DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
+TOPOLOGY_OF_ROLE = {
+    constants.ROLE_MASTER: constants.TOPOLOGY_ACTIVE_STANDBY,
+    constants.ROLE_BACKUP: constants.TOPOLOGY_ACTIVE_STANDBY,
+    constants.ROLE_STANDALONE: constants.TOPOLOGY_SINGLE,
+}
+
+REST_DRIVER = 'amphora_haproxy_rest_driver'
+
+# What a driver raises when it cannot upload an agent configuration at all.
+UNSUPPORTED_ERRORS = (driver_except.AmpDriverNotImplementedError,
+                      NotImplementedError)
+
+_SERVICE_MODULES = {
+    'octavia.cmd.health_manager': 'health_manager',
+    'octavia.cmd.house_keeping': 'house_keeping',
+    'octavia.cmd.octavia_worker': 'worker',
+}
+
+# The names that cmd/health_manager.py gives to its two child processes.
+LISTENER_PROCESS = 'HM_listener'
+
+
+def service_name():
+    """Tell which Octavia service this process is.
+
+    The console scripts import exactly one of these modules, whatever the
+    script is called in a container image; command line tools import none.
+
+    :returns: health_manager, house_keeping, worker, or None for anything
+              else.
+    """
+    for module, service in _SERVICE_MODULES.items():
+        if module in sys.modules:
+            return service
+    return None
+
+
+def load_configuration(args):
+    """Parse octavia.conf the way Octavia's own commands do.
+
+    :param args: ``--config-file`` and ``--config-dir`` arguments.
+    :returns: the parsed oslo.config object.
+    """
+    octavia_config.register_cli_opts()
+    CONF(args=args, project='octavia', prog='octavia-hmsync')
+    return CONF
+
+
+def load_amphora_driver(name):
+    """Load an amphora driver.
+
+    :param name: an entry point of ``octavia.amphora.drivers``.
+    :returns: a new instance; one is never shared between threads.
+    """
+    return stevedore_driver.DriverManager(
+        namespace='octavia.amphora.drivers', name=name,
+        invoke_on_load=True).driver
+
+
+def make_driver_amphora(amphora_id, lb_network_ip):
+    """Build what an amphora driver expects as its amphora.
+
+    :param amphora_id: id of the amphora.
+    :param lb_network_ip: address of its agent.
+    :returns: a transient model object, bound to no session.
+    """
+    return models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)

@@ -1,0 +1,176 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The options of the plugin, all in the group ``[hmsync]``."""
+
+from oslo_config import cfg
+from oslo_config import types
+
+from octavia_hmsync import exceptions
+
+GROUP = 'hmsync'
+
+_keepalive_opts = [
+    cfg.IntOpt('keepalive_interval', default=5, min=1,
+               help='Seconds between two keepalives that a health manager '
+                    'or a housekeeper writes to the database. A smaller '
+                    'value finds a lost health manager sooner; each '
+                    'keepalive is one UPDATE of one row.'),
+    cfg.IntOpt('offline_after', default=20, min=2,
+               help='Seconds without a keepalive after which a health '
+                    'manager counts as dead. A smaller value shortens the '
+                    'time that amphorae send to a dead address; one below '
+                    'twice keepalive_interval takes every slow write for a '
+                    'death and is refused.'),
+    cfg.StrOpt('address_driver', default='bind_ip',
+               help='Where a health manager finds the address that it '
+                    'advertises to amphorae, an entry point of '
+                    'octavia_hmsync.address.drivers: bind_ip takes '
+                    '[health_manager] bind_ip, interface the first usable '
+                    'address of address_interface, static takes '
+                    'static_address. The port is [health_manager] '
+                    'bind_port.'),
+    cfg.StrOpt('address_interface', default='o-hm0',
+               help='Network interface whose address the driver interface '
+                    'advertises.'),
+    cfg.IPOpt('static_address',
+              help='Address that the driver static advertises, for a '
+                   'health manager behind address translation.'),
+    cfg.ListOpt('allowed_networks', default=[],
+                item_type=types.String(),
+                help='Networks (CIDR) in which an advertised address must '
+                     'lie, usually the amphora management network. A wrong '
+                     'interface or address is then refused instead of '
+                     'being sent to every amphora. Empty allows any.'),
+    cfg.BoolOpt('allow_loopback', default=False,
+                help='Accept a loopback address as an advertised one. Only '
+                     'for tests on one machine: no amphora elsewhere could '
+                     'reach it.'),
+]
+
+_membership_opts = [
+    cfg.IntOpt('poll_interval', default=2, min=1,
+               help='Seconds between two looks at the membership, at the '
+                    'published list and at the amphorae that are due. A '
+                    'smaller value detects a change sooner; each look costs '
+                    'a few SELECTs in each housekeeper, and one in each '
+                    'worker and health manager.'),
+    cfg.IntOpt('settle_time', default=2, min=0,
+               help='Seconds that a new health manager must have been '
+                    'ONLINE before its address is published, so that '
+                    'several that start together are one change. A larger '
+                    'value means fewer uploads in a slow rolling restart '
+                    'and a later first heartbeat at a new health manager. '
+                    'Not waited for when no published address is alive.'),
+    cfg.IntOpt('removal_delay', default=60, min=0,
+               help='Seconds after its last keepalive for which the address '
+                    'of a lost health manager stays published, so that a '
+                    'restart at the same address changes nothing. A larger '
+                    'value spares uploads and lets amphorae waste '
+                    'heartbeats for longer. Not waited for when the '
+                    'heartbeat gap that dead addresses leave would come '
+                    'near heartbeat_timeout.'),
+    cfg.IntOpt('offline_retention', default=86400, min=3600,
+               help='Seconds after which the row of a health manager that '
+                    'is gone is deleted. It costs nothing to keep it; with '
+                    'pods that get a new host name at each start the table '
+                    'would grow.'),
+]
+
+_upload_opts = [
+    cfg.IntOpt('upload_timeout', default=10, min=1,
+               help='Seconds that one upload to one amphora may take in '
+                    'all: connection, TLS handshake, request and answer. A '
+                    'larger value gives a slow amphora more time and lets '
+                    'one that hangs occupy its place for longer.'),
+    cfg.IntOpt('upload_concurrency', default=64, min=1,
+               help='Uploads in flight at once in one batch. A larger value '
+                    'passes more unresponsive amphorae by at a time and '
+                    'costs one socket each.'),
+    cfg.IntOpt('batch_size', default=200, min=1, max=2000,
+               help='Amphorae that a housekeeper claims at once. A larger '
+                    'value costs fewer statements; a housekeeper that dies '
+                    'leaves at most that many amphorae of each of its '
+                    'batches waiting for claim_expiry.'),
+    cfg.IntOpt('parallel_batches', default=4, min=1, max=32,
+               help='Batches that one housekeeper works on at once. More '
+                    'than one keeps a batch with unresponsive amphorae '
+                    'from holding up the next.'),
+    cfg.IntOpt('claim_expiry', default=120, min=5,
+               help='Seconds after which the amphorae claimed by a '
+                    'housekeeper that died are taken over by another. Must '
+                    'be longer than a whole batch of unresponsive amphorae '
+                    'takes: upload_timeout times batch_size divided by '
+                    'upload_concurrency, rounded up.'),
+    cfg.IntOpt('retry_interval', default=10, min=1,
+               help='Seconds before an amphora whose upload failed is tried '
+                    'again; doubled for each further attempt, with up to a '
+                    'quarter of jitter. A smaller value catches up sooner '
+                    'an amphora that comes back.'),
+    cfg.IntOpt('retry_interval_max', default=600, min=1,
+               help='Longest time in seconds between two attempts at the '
+                    'same amphora. A new generation is always tried at '
+                    'once.'),
+]
+
+OPTS = _keepalive_opts + _membership_opts + _upload_opts
+
+
+def register_opts(conf):
+    """Register the group ``[hmsync]`` and its options.
+
+    :param conf: the oslo.config object to register with; doing it twice is
+                 harmless.
+    """
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def list_opts():
+    """Return the options for the sample configuration.
+
+    :returns: a list of (group name, options).
+    """
+    return [(GROUP, OPTS)]
+
+
+def check(conf):
+    """Check what one option alone cannot tell.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :raises InvalidConfiguration: naming the option and what to do.
+    """
+    try:
+        opts = {opt.dest: conf[GROUP][opt.dest] for opt in OPTS}
+    except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
+        raise exceptions.InvalidConfiguration(
+            f'[{GROUP}] cannot be used: {e}. Correct the option and restart '
+            f'the service.') from e
+    if opts['offline_after'] < 2 * opts['keepalive_interval']:
+        raise exceptions.InvalidConfiguration(
+            f"[{GROUP}] offline_after = {opts['offline_after']} is less than "
+            f"twice keepalive_interval = {opts['keepalive_interval']}: every "
+            f"slow write would count as a death. Raise offline_after.")
+    rounds = -(-opts['batch_size'] // opts['upload_concurrency'])
+    longest = rounds * opts['upload_timeout']
+    if opts['claim_expiry'] <= longest:
+        raise exceptions.InvalidConfiguration(
+            f"[{GROUP}] claim_expiry = {opts['claim_expiry']} is not longer "
+            f"than a batch of unresponsive amphorae takes ({longest} s): two "
+            f"housekeepers would configure the same amphora. Raise it, or "
+            f"lower batch_size or upload_timeout.")
+    interval = conf.health_manager.heartbeat_interval
+    if interval < 1 or conf.health_manager.heartbeat_timeout <= interval:
+        raise exceptions.InvalidConfiguration(
+            f"[health_manager] heartbeat_timeout = "
+            f"{conf.health_manager.heartbeat_timeout} must be longer than "
+            f"heartbeat_interval = {interval}, and that at least 1: with "
+            f"these values every amphora counts as dead.")

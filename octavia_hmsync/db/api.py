@@ -1,0 +1,99 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Connections to Octavia's database, apart from Octavia's own pools.
+
+Octavia's engine waits up to 100 seconds for a database that is down and, on
+SQLite, shares one connection between all threads; a keepalive can afford
+neither.
+"""
+
+from oslo_db import api as oslo_db_api
+from oslo_db import exception as db_exc
+from oslo_db.sqlalchemy import engines
+import sqlalchemy as sa
+from sqlalchemy import exc as sa_exc
+
+from octavia_hmsync import exceptions
+
+# A server that accepts and never answers must not hold a keepalive for good.
+_PYMYSQL_TIMEOUTS = {'connect_timeout': '10', 'read_timeout': '30',
+                     'write_timeout': '30'}
+
+
+def create_engine(conf):
+    """Create an engine for ``[database] connection``.
+
+    It connects at first use only, and never retries by itself.
+
+    :param conf: a parsed oslo.config object with oslo.db's options.
+    :returns: an SQLAlchemy engine with oslo.db's exception filters.
+    :raises DatabaseUnavailable: if the URL cannot be used.
+    """
+    database = conf.database
+    try:
+        url = sa.make_url(database.connection)
+        options = {'max_retries': 0,
+                   'connection_recycle_time': database.connection_recycle_time}
+        if url.get_backend_name() == 'sqlite':
+            # Without uri=true SQLite takes mode=memory for nothing, while
+            # SQLAlchemy takes it for a database of one connection.
+            if 'uri' not in url.query:
+                url = url.difference_update_query(['mode'])
+        else:
+            options.update(max_pool_size=5, max_overflow=10, pool_timeout=10,
+                           mysql_sql_mode=database.mysql_sql_mode)
+        if url.get_driver_name() == 'pymysql':
+            url = url.set(query={**_PYMYSQL_TIMEOUTS, **url.query})
+            options['mysql_wsrep_sync_wait'] = database.mysql_wsrep_sync_wait
+        return engines.create_engine(url, **options)
+    except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError,
+            TypeError) as e:
+        # The URL holds a password: name the option, not the value.
+        raise exceptions.DatabaseUnavailable(
+            f'[database] connection cannot be used ({type(e).__name__}): '
+            f'correct the URL in octavia.conf.') from None
+
+
+def is_database_error(error):
+    """Tell whether the database, and not the code around it, is to blame.
+
+    :param error: an exception.
+    :returns: True for whatever the database or the connection to it raised.
+    """
+    return isinstance(error, (db_exc.DBError, sa_exc.SQLAlchemyError,
+                              exceptions.DatabaseUnavailable,
+                              exceptions.SchemaMissing))
+
+
+def describe(error):
+    """Put an exception of the database in one line, without the statement.
+
+    :param error: an exception for which is_database_error() is true.
+    :returns: a line of text.
+    """
+    cause = getattr(error, 'inner_exception', None) or error
+    cause = getattr(cause, 'orig', None) or cause
+    return ' '.join(str(cause).split()) or type(cause).__name__
+
+
+def _is_locked(error):
+    # SQLite's way to say that another process writes.
+    return 'database is locked' in str(error)
+
+
+# Runs a function that is one whole transaction again when it lost a race. A
+# lost connection is the caller's affair: its next cycle is the retry.
+retry = oslo_db_api.wrap_db_retry(
+    max_retries=5, retry_interval=0.1, max_retry_interval=1,
+    inc_retry_interval=True, retry_on_deadlock=True,
+    exception_checker=_is_locked, jitter=True)

@@ -1,0 +1,70 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Initial tables."""
+
+from alembic import op
+import sqlalchemy as sa
+
+from octavia_hmsync.db import types
+
+revision = '0001'
+down_revision = None
+
+
+def upgrade():
+    op.create_table(
+        'hmsync_health_manager',
+        sa.Column('host', sa.String(255), primary_key=True),
+        sa.Column('ip_address', sa.String(64), nullable=False),
+        sa.Column('port', sa.Integer, nullable=False),
+        sa.Column('status', sa.String(36), nullable=False),
+        sa.Column('instance', sa.String(36), nullable=False),
+        sa.Column('online_since', types.Timestamp, nullable=False),
+        sa.Column('keepalive_at', types.Timestamp, nullable=False),
+        sa.UniqueConstraint('ip_address', 'port',
+                            name='uq_hmsync_health_manager_address'),
+        mysql_engine='InnoDB')
+    op.create_table(
+        'hmsync_house_keeper',
+        sa.Column('host', sa.String(255), primary_key=True),
+        sa.Column('pinned_ip_port_list', sa.Text, nullable=False),
+        sa.Column('keepalive_at', types.Timestamp, nullable=False),
+        mysql_engine='InnoDB')
+    op.create_table(
+        'hmsync_generation',
+        sa.Column('number', sa.Integer, primary_key=True,
+                  autoincrement=False),
+        sa.Column('controller_ip_port_list', sa.Text, nullable=False),
+        sa.Column('reason', sa.Text, nullable=False),
+        sa.Column('published_by', sa.String(255), nullable=False),
+        sa.Column('published_at', types.Timestamp, nullable=False),
+        sa.Column('completed_at', types.Timestamp, nullable=True),
+        mysql_engine='InnoDB')
+    op.create_table(
+        'hmsync_amphora',
+        sa.Column('amphora_id', sa.String(36), primary_key=True),
+        sa.Column('generation', sa.Integer, nullable=True),
+        sa.Column('controller_ip_port_list', sa.Text, nullable=True),
+        sa.Column('applied_at', types.Timestamp, nullable=True),
+        sa.Column('attempted_generation', sa.Integer, nullable=True),
+        sa.Column('attempts', sa.Integer, nullable=False),
+        sa.Column('result', sa.String(36), nullable=True),
+        sa.Column('error', sa.Text, nullable=True),
+        sa.Column('next_attempt_at', types.Timestamp, nullable=True),
+        sa.Column('claim_owner', sa.String(36), nullable=True),
+        sa.Column('claim_expires_at', types.Timestamp, nullable=True),
+        mysql_engine='InnoDB')
+    op.create_index('ix_hmsync_amphora_generation', 'hmsync_amphora',
+                    ['generation'])
+    op.create_index('ix_hmsync_amphora_claim_owner', 'hmsync_amphora',
+                    ['claim_owner'])

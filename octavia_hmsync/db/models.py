@@ -1,0 +1,102 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The plugin's own tables, in Octavia's database.
+
+They have a declarative base and an alembic version table of their own and no
+foreign key: a relationship on Octavia's base would be walked by its
+``to_data_model``, and a foreign key to ``amphora`` would block
+housekeeping's purge.
+"""
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from octavia_hmsync.db import types
+
+Base = orm.declarative_base()
+
+# Longest list that fits Octavia's own practice by far: some 2000 addresses.
+_LIST = sa.Text()
+
+
+class HealthManager(Base):
+    """One row per health manager host: its address, and whether it lives."""
+
+    __tablename__ = 'hmsync_health_manager'
+    __table_args__ = (
+        sa.UniqueConstraint('ip_address', 'port',
+                            name='uq_hmsync_health_manager_address'),
+        {'mysql_engine': 'InnoDB'})
+
+    host = sa.Column(sa.String(255), primary_key=True)
+    ip_address = sa.Column(sa.String(64), nullable=False)
+    port = sa.Column(sa.Integer, nullable=False)
+    status = sa.Column(sa.String(36), nullable=False)
+    # Tells one process from the next one of the same host.
+    instance = sa.Column(sa.String(36), nullable=False)
+    online_since = sa.Column(types.Timestamp, nullable=False)
+    keepalive_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class HouseKeeper(Base):
+    """One row per housekeeper host: what its configuration file pins."""
+
+    __tablename__ = 'hmsync_house_keeper'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    host = sa.Column(sa.String(255), primary_key=True)
+    pinned_ip_port_list = sa.Column(_LIST, nullable=False)
+    keepalive_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class Generation(Base):
+    """A published controller_ip_port_list.
+
+    The number is the primary key and counts up by one, so that of several
+    housekeepers publishing at once exactly one succeeds.
+    """
+
+    __tablename__ = 'hmsync_generation'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
+    controller_ip_port_list = sa.Column(_LIST, nullable=False)
+    reason = sa.Column(sa.Text, nullable=False)
+    published_by = sa.Column(sa.String(255), nullable=False)
+    published_at = sa.Column(types.Timestamp, nullable=False)
+    completed_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class Amphora(Base):
+    """What is known of one amphora's list, and the attempts to change it."""
+
+    __tablename__ = 'hmsync_amphora'
+    __table_args__ = (
+        sa.Index('ix_hmsync_amphora_generation', 'generation'),
+        sa.Index('ix_hmsync_amphora_claim_owner', 'claim_owner'),
+        {'mysql_engine': 'InnoDB'})
+
+    amphora_id = sa.Column(sa.String(36), primary_key=True)
+    # The newest generation that its agent acknowledged, and that list.
+    generation = sa.Column(sa.Integer, nullable=True)
+    controller_ip_port_list = sa.Column(_LIST, nullable=True)
+    applied_at = sa.Column(types.Timestamp, nullable=True)
+    # The last attempt: at which generation, how it ended, how many so far.
+    attempted_generation = sa.Column(sa.Integer, nullable=True)
+    attempts = sa.Column(sa.Integer, nullable=False, default=0)
+    result = sa.Column(sa.String(36), nullable=True)
+    error = sa.Column(sa.Text, nullable=True)
+    next_attempt_at = sa.Column(types.Timestamp, nullable=True)
+    # The batch that works on it now.
+    claim_owner = sa.Column(sa.String(36), nullable=True)
+    claim_expires_at = sa.Column(types.Timestamp, nullable=True)

@@ -1,0 +1,334 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of ``hmsync_amphora``: claiming due amphorae, recording results."""
+
+import collections
+import dataclasses
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.membership import addresses as addr
+
+_TABLE = models.Amphora.__table__
+_OCTAVIA = compat.AMPHORA
+_LOAD_BALANCER = compat.LOAD_BALANCER
+
+APPLIED = 'APPLIED'
+UNREACHABLE = 'UNREACHABLE'
+REJECTED = 'REJECTED'
+UNSUPPORTED = 'UNSUPPORTED'
+RESULTS = (APPLIED, UNREACHABLE, REJECTED, UNSUPPORTED)
+
+# Fits a row of MySQL's TEXT in any character set, and a terminal.
+_ERROR_LENGTH = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class ClaimedAmphora:
+    """A due amphora that a batch works on.
+
+    :param id: the amphora's id.
+    :param lb_network_ip: address of its agent.
+    :param topology: topology of its load balancer, None if it has none.
+    :param role: its role, or None.
+    :param addresses: the list that its agent last acknowledged, or None.
+    :param result: how the last attempt ended, or None.
+    :param attempts: attempts at the newest generation so far.
+    """
+
+    id: str
+    lb_network_ip: str
+    topology: str | None
+    role: str | None
+    addresses: tuple | None
+    result: str | None
+    attempts: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How an attempt at one amphora ended.
+
+    :param amphora_id: the amphora's id.
+    :param result: one of RESULTS.
+    :param addresses: the list that was uploaded.
+    :param error: one line for the operator, None when APPLIED.
+    :param retry_after: seconds until the next attempt, None when APPLIED.
+    :param uploaded: False if the amphora had this very list already.
+    """
+
+    amphora_id: str
+    result: str
+    addresses: tuple
+    error: str | None = None
+    retry_after: float | None = None
+    uploaded: bool = True
+
+
+def _with_agent():
+    """Amphorae that have an agent to talk to.
+
+    Whatever their status but DELETED: one in ERROR or FAILOVER_STOPPED still
+    sends heartbeats, and only these can bring it back.
+    """
+    return sa.and_(_OCTAVIA.c.lb_network_ip.is_not(None),
+                   _OCTAVIA.c.status.not_in(compat.DELETED_STATUSES))
+
+
+def _behind(number):
+    return sa.or_(_TABLE.c.generation.is_(None),
+                  _TABLE.c.generation < number)
+
+
+@api.retry
+def add_missing(engine):
+    """Give each amphora with an agent a row, so that it can be claimed.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: how many were added.
+    """
+    # Two statements instead of INSERT ... SELECT, which would lock Octavia's
+    # rows on MySQL.
+    with engine.connect() as connection:
+        missing = connection.execute(
+            sa.select(_OCTAVIA.c.id)
+            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+            .where(_with_agent(), _TABLE.c.amphora_id.is_(None))
+        ).scalars().all()
+    if not missing:
+        return 0
+    rows = [{'amphora_id': amphora_id, 'attempts': 0}
+            for amphora_id in missing]
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE), rows)
+        return len(rows)
+    except db_exc.DBDuplicateEntry:
+        # Another housekeeper adds the same ones; what it leaves, the next
+        # pass adds.
+        return 0
+
+
+@api.retry
+def claim_due(engine, number, owner, limit, expiry):
+    """Claim amphorae that are behind a generation and may be tried now.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    :param owner: a new id, of this batch alone, 36 characters at most.
+    :param limit: how many at most.
+    :param expiry: seconds after which the claim lapses.
+    :returns: how many were claimed.
+    """
+    unclaimed = sa.or_(_TABLE.c.claim_expires_at.is_(None),
+                       _TABLE.c.claim_expires_at <= types.utcnow())
+    may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
+                     _TABLE.c.attempted_generation < number,
+                     _TABLE.c.next_attempt_at.is_(None),
+                     _TABLE.c.next_attempt_at <= types.utcnow())
+    with engine.connect() as connection:
+        # Those that failed come last: they are the ones that take long.
+        due = connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(_with_agent(), _behind(number), unclaimed, may_try)
+            .order_by(sa.case((_TABLE.c.result == APPLIED, 0),
+                              (_TABLE.c.result.is_(None), 0), else_=1))
+            .limit(limit)).scalars().all()
+    if not due:
+        return 0
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.amphora_id.in_(due), unclaimed, _behind(number))
+            .ordered_values(
+                # A claim that lapsed: its batch may have uploaded another
+                # list before it died, so what was recorded is void.
+                (_TABLE.c.result, sa.case(
+                    (_TABLE.c.claim_owner.is_not(None), None),
+                    else_=_TABLE.c.result)),
+                (_TABLE.c.claim_owner, owner),
+                (_TABLE.c.claim_expires_at, types.utcnow_plus(expiry)))
+        ).rowcount
+
+
+def get_claimed(engine, number, owner):
+    """Return what a batch has claimed.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    :param owner: the batch.
+    :returns: a list of ClaimedAmphora.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+                      _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
+                      _TABLE.c.controller_ip_port_list, _TABLE.c.result,
+                      _TABLE.c.attempts, _TABLE.c.attempted_generation)
+            .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .outerjoin(_LOAD_BALANCER,
+                       _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
+            .where(_TABLE.c.claim_owner == owner, _with_agent())).all()
+    return [ClaimedAmphora(
+        row.id, row.lb_network_ip, row.topology, row.role,
+        None if row.controller_ip_port_list is None
+        else addr.split_list(row.controller_ip_port_list),
+        row.result,
+        row.attempts if row.attempted_generation == number else 0)
+        for row in rows]
+
+
+@api.retry
+def record(engine, number, owner, outcomes):
+    """Record how the attempts of a batch ended, and give the claims back.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation that was attempted.
+    :param owner: the batch that claimed them.
+    :param outcomes: a list of Outcome.
+    :returns: how many were recorded; fewer than given if a claim had lapsed
+              and another batch took over.
+    """
+    groups = collections.defaultdict(list)
+    for outcome in outcomes:
+        groups[(outcome.result, outcome.addresses, outcome.error,
+                outcome.retry_after, outcome.uploaded)].append(
+                    outcome.amphora_id)
+    recorded = 0
+    with engine.begin() as connection:
+        for group, amphora_ids in groups.items():
+            recorded += connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.amphora_id.in_(amphora_ids),
+                       _TABLE.c.claim_owner == owner)
+                # MySQL evaluates SET in order: attempts looks at the old
+                # attempted_generation.
+                .ordered_values(*_values(number, *group))).rowcount
+    return recorded
+
+
+def _values(number, result, addresses, error, retry_after, uploaded):
+    values = []
+    if uploaded:
+        values += [
+            (_TABLE.c.attempts, sa.case(
+                (_TABLE.c.attempted_generation == number,
+                 _TABLE.c.attempts + 1), else_=1)),
+            (_TABLE.c.attempted_generation, number)]
+    values += [(_TABLE.c.result, result),
+               (_TABLE.c.error, error and error[:_ERROR_LENGTH]),
+               (_TABLE.c.claim_owner, None),
+               (_TABLE.c.claim_expires_at, None)]
+    if result == APPLIED:
+        values += [(_TABLE.c.generation, number),
+                   (_TABLE.c.next_attempt_at, None)]
+        if uploaded:
+            values += [
+                (_TABLE.c.controller_ip_port_list, addr.join_list(addresses)),
+                (_TABLE.c.applied_at, types.utcnow())]
+    else:
+        values.append((_TABLE.c.next_attempt_at,
+                       types.utcnow_plus(retry_after)))
+    return values
+
+
+@api.retry
+def release(engine, owner):
+    """Give back what a batch claimed and did not finish.
+
+    What their agents have by now is not known, so they have no result.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: the batch.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.claim_owner == owner)
+            .values(result=None, claim_owner=None, claim_expires_at=None))
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """How many amphorae there are, and how far they are.
+
+    :param amphorae: those with an agent.
+    :param due: those that are not at the newest generation, for any reason.
+    :param results: how many had each result at the last attempt.
+    """
+
+    amphorae: int
+    due: int
+    results: dict
+
+
+def count(engine, number):
+    """Count the amphorae.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation, 0 if there is none.
+    :returns: Counts.
+    """
+    # outerjoin: an amphora without a row of ours is behind as well.
+    is_due = sa.func.coalesce(_TABLE.c.generation, -1) < number
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.result, is_due.label('due'),
+                      sa.func.count().label('amphorae'))
+            .select_from(_OCTAVIA.outerjoin(
+                _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
+            .where(_with_agent()).group_by(_TABLE.c.result, is_due)).all()
+    results = collections.Counter()
+    for row in rows:
+        if row.result:
+            results[row.result] += row.amphorae
+    return Counts(amphorae=sum(row.amphorae for row in rows),
+                  due=sum(row.amphorae for row in rows if row.due),
+                  results=dict(results))
+
+
+def get_rows(engine):
+    """Return all amphorae with an agent, with or without a row of ours."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+                      *[c for c in _TABLE.c if c is not
+                        _TABLE.c.amphora_id])
+            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+            .where(_with_agent()).order_by(_OCTAVIA.c.id)).all()
+
+
+@api.retry
+def delete_gone(engine):
+    """Delete the rows of amphorae that are deleted or purged.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: how many were deleted.
+    """
+    with engine.connect() as connection:
+        gone = connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .outerjoin(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(sa.or_(_OCTAVIA.c.id.is_(None),
+                          _OCTAVIA.c.status.in_(compat.DELETED_STATUSES)))
+        ).scalars().all()
+    if not gone:
+        return 0
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(gone))).rowcount

@@ -1,0 +1,178 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of ``hmsync_health_manager``: register, touch, say goodbye."""
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member as mem
+
+_TABLE = models.HealthManager.__table__
+
+
+def _select():
+    return sa.select(_TABLE, types.utcnow().label('now'))
+
+
+def _age(row, column):
+    return (row.now - getattr(row, column)).total_seconds()
+
+
+def _is_held(row, offline_after):
+    return (row.status != mem.OFFLINE and not
+            mem.is_silent(_age(row, 'keepalive_at'), offline_after))
+
+
+@api.retry
+def register(engine, host, ip_address, port, instance, offline_after):
+    """Make a host ONLINE at an address, in place of what it had before.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host``.
+    :param ip_address: the advertised address, in its normal form.
+    :param port: the UDP port.
+    :param instance: id of this process.
+    :param offline_after: seconds after which a silent row is nobody's.
+    :raises AddressConflict: if another health manager that is alive holds
+                             the address.
+    """
+    address = addr.format_address(ip_address, port)
+    with engine.begin() as connection:
+        # A write first: SQLite cannot turn a read into one under load.
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.host == host)
+            .values(host=host))
+        rows = connection.execute(_select().where(sa.or_(
+            _TABLE.c.host == host,
+            sa.and_(_TABLE.c.ip_address == ip_address,
+                    _TABLE.c.port == port)))).all()
+        own = next((row for row in rows if row.host == host), None)
+        other = next((row for row in rows if row.host != host), None)
+        if other is not None:
+            if _is_held(other, offline_after):
+                raise _conflict(address, other.host)
+            connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.host == other.host))
+        values = {'ip_address': ip_address, 'port': port,
+                  'instance': instance, 'status': mem.ONLINE,
+                  'online_since': types.utcnow(),
+                  'keepalive_at': types.utcnow()}
+        try:
+            if own is None:
+                connection.execute(
+                    sa.insert(_TABLE).values(host=host, **values))
+            else:
+                connection.execute(
+                    sa.update(_TABLE).where(_TABLE.c.host == host)
+                    .values(**values))
+        except db_exc.DBDuplicateEntry:
+            raise _conflict(address, 'another health manager') from None
+
+
+def _conflict(address, holder):
+    return exceptions.AddressConflict(
+        f'{address} is already registered by {holder}, which is alive: two '
+        f'health managers cannot share an address. Correct [health_manager] '
+        f'bind_ip and bind_port on one of them.')
+
+
+@api.retry
+def touch(engine, host, instance, ip_address, port):
+    """Write a keepalive.
+
+    :returns: True if it was written; False if this process is not (or no
+              longer) ONLINE there at this address and has to register.
+    """
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
+                   _TABLE.c.ip_address == ip_address, _TABLE.c.port == port,
+                   _TABLE.c.status != mem.OFFLINE)
+            .values(keepalive_at=types.utcnow()))
+        return result.rowcount == 1
+
+
+@api.retry
+def set_offline(engine, host, instance):
+    """Say goodbye, or that nobody listens any more.
+
+    :returns: True if the row was this process's own.
+    """
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance)
+            .values(status=mem.OFFLINE, keepalive_at=types.utcnow()))
+        return result.rowcount == 1
+
+
+def find_usurper(engine, host, instance, offline_after):
+    """Find another living process that registered under the same host.
+
+    :returns: its address, or None.
+    """
+    with engine.connect() as connection:
+        row = connection.execute(
+            _select().where(_TABLE.c.host == host,
+                            _TABLE.c.instance != instance)).first()
+    if row is None or not _is_held(row, offline_after):
+        return None
+    return addr.format_address(row.ip_address, row.port)
+
+
+def get_all(engine):
+    """Return all registered health managers.
+
+    :returns: a list of membership Members, by host.
+    """
+    return [_to_member(row) for row in get_rows(engine)]
+
+
+def _to_member(row):
+    return mem.Member(
+        host=row.host, address=addr.format_address(row.ip_address, row.port),
+        status=row.status, keepalive_age=_age(row, 'keepalive_at'),
+        online_for=_age(row, 'online_since'))
+
+
+def get_rows(engine):
+    """Return all rows, each with the database's time as ``now``."""
+    with engine.connect() as connection:
+        return connection.execute(_select().order_by(_TABLE.c.host)).all()
+
+
+@api.retry
+def delete_expired(engine, retention):
+    """Delete the rows of health managers that have been gone for long.
+
+    :param retention: seconds since the last keepalive.
+    :returns: the hosts whose rows were deleted.
+    """
+    hosts = []
+    for row in get_rows(engine):
+        if _age(row, 'keepalive_at') <= retention:
+            continue
+        with engine.begin() as connection:
+            result = connection.execute(
+                sa.delete(_TABLE).where(
+                    _TABLE.c.host == row.host,
+                    _TABLE.c.keepalive_at == row.keepalive_at))
+            if result.rowcount:
+                hosts.append(row.host)
+    return hosts

@@ -1,0 +1,84 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of ``hmsync_house_keeper``: what each controller's file pins."""
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.membership import addresses as addr
+
+_TABLE = models.HouseKeeper.__table__
+
+
+@api.retry
+def touch(engine, host, pinned):
+    """Write a keepalive with the addresses that the host's file lists.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host``.
+    :param pinned: well-formed addresses.
+    """
+    values = {'pinned_ip_port_list': addr.join_list(pinned),
+              'keepalive_at': types.utcnow()}
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.host == host).values(**values))
+        if result.rowcount:
+            return
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(host=host, **values))
+    except db_exc.DBDuplicateEntry:
+        # Another housekeeper of the same host was faster. Both have read the
+        # same file.
+        return
+
+
+def get_pinned(engine, max_age):
+    """Return the addresses that any controller's file lists.
+
+    The union, so that removing the option one controller at a time changes
+    nothing before the last.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds after which a housekeeper's word lapses.
+    :returns: a tuple of addresses.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE, types.utcnow().label('now'))).all()
+    pinned = set()
+    for row in rows:
+        if (row.now - row.keepalive_at).total_seconds() <= max_age:
+            pinned.update(addr.split_list(row.pinned_ip_port_list))
+    return addr.canonical(pinned)
+
+
+@api.retry
+def delete_expired(engine, retention):
+    """Delete the rows of housekeepers that have been gone for long.
+
+    :param retention: seconds since the last keepalive.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE, types.utcnow().label('now'))).all()
+    expired = [row.host for row in rows if
+               (row.now - row.keepalive_at).total_seconds() > retention]
+    if expired:
+        with engine.begin() as connection:
+            connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.host.in_(expired)))

@@ -1,0 +1,135 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The plugin's schema: its revisions, and moving from one to the next."""
+
+import contextlib
+import pathlib
+
+from alembic import command
+from alembic import config as alembic_config
+from alembic import script
+from alembic import util as alembic_util
+import sqlalchemy as sa
+
+from octavia_hmsync import exceptions
+
+VERSION_TABLE = 'hmsync_alembic_version'
+
+_MIGRATION_PATH = pathlib.Path(__file__).parent / 'migration'
+_LOCK_NAME = 'octavia_hmsync_db_upgrade'
+_LOCK_TIMEOUT = 60
+
+
+def _alembic_config(connection=None):
+    config = alembic_config.Config()
+    config.set_main_option('script_location', str(_MIGRATION_PATH))
+    config.attributes['connection'] = connection
+    return config
+
+
+def _scripts():
+    return script.ScriptDirectory.from_config(_alembic_config())
+
+
+def head():
+    """Return the newest revision that this release knows."""
+    return _scripts().get_current_head()
+
+
+def current(connection):
+    """Return the revision that the database is at.
+
+    :param connection: an SQLAlchemy connection.
+    :returns: a revision, or None when there are no tables of ours.
+    """
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    return connection.execute(
+        sa.text(f'SELECT version_num FROM {VERSION_TABLE}')).scalar()
+
+
+def history():
+    """Return all revisions that this release knows, oldest first.
+
+    :returns: a list of (revision, description).
+    """
+    revisions = list(_scripts().walk_revisions())
+    return [(r.revision, r.doc) for r in reversed(revisions)]
+
+
+def check(connection):
+    """Check that the tables are those that this release was made for.
+
+    :param connection: an SQLAlchemy connection.
+    :raises SchemaMissing: if there are none, or older ones.
+    :raises SchemaNewer: if a newer release made them. Migrations only add,
+                         so a service may run on.
+    """
+    revision, newest = current(connection), head()
+    if revision == newest:
+        return
+    if revision is None:
+        raise exceptions.SchemaMissing(
+            'The tables of octavia-hmsync are not in the database yet: run '
+            '"octavia-hmsync db upgrade".')
+    if revision in dict(history()):
+        raise exceptions.SchemaMissing(
+            f'The tables of octavia-hmsync are at revision {revision}, this '
+            f'release needs {newest}: run "octavia-hmsync db upgrade".')
+    raise exceptions.SchemaNewer(
+        f'The tables of octavia-hmsync are at revision {revision}, which '
+        f'this release does not know (its newest is {newest}): install the '
+        f'newer release of octavia-hmsync here too.')
+
+
+@contextlib.contextmanager
+def _upgrade_lock(connection):
+    # Two controllers may start the upgrade at once; MySQL has no
+    # transactional DDL, so the second has to wait for the first.
+    if connection.dialect.name != 'mysql':
+        yield
+        return
+    taken = connection.execute(
+        sa.text('SELECT GET_LOCK(:name, :timeout)'),
+        {'name': _LOCK_NAME, 'timeout': _LOCK_TIMEOUT}).scalar()
+    if taken != 1:
+        raise exceptions.DatabaseUnavailable(
+            f'Another "octavia-hmsync db upgrade" has been running for '
+            f'{_LOCK_TIMEOUT} s: wait for it to end, then try again.')
+    try:
+        yield
+    finally:
+        connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
+                           {'name': _LOCK_NAME})
+
+
+def upgrade(engine):
+    """Bring the tables to the newest revision of this release.
+
+    :param engine: an SQLAlchemy engine for Octavia's database.
+    :returns: (revision before, revision after).
+    :raises SchemaNewer: if a newer release made the tables.
+    :raises DatabaseUnavailable: if another upgrade does not end.
+    """
+    with engine.connect() as connection, _upgrade_lock(connection):
+        before = current(connection)
+        with contextlib.suppress(exceptions.SchemaMissing):
+            check(connection)
+        connection.commit()
+        try:
+            command.upgrade(_alembic_config(connection), 'head')
+        except alembic_util.CommandError as e:
+            raise exceptions.HMSyncException(
+                f'The upgrade of the tables failed: {e}') from e
+        connection.commit()
+        return before, current(connection)

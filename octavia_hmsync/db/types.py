@@ -1,0 +1,75 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Column types and SQL functions that mean the same on each database."""
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
+from sqlalchemy.ext import compiler
+from sqlalchemy.sql import functions
+
+# Whole seconds, MySQL's default, are too coarse for a keepalive age.
+Timestamp = sa.DateTime().with_variant(
+    mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+
+
+class utcnow(functions.FunctionElement):
+    """The database server's own time, in UTC with fractions of a second.
+
+    Controllers' clocks may differ by minutes, so no time that is compared
+    with another controller's comes from a controller.
+    """
+
+    type = sa.DateTime()
+    inherit_cache = True
+    name = 'utcnow'
+
+
+@compiler.compiles(utcnow, 'mysql')
+@compiler.compiles(utcnow, 'mariadb')
+def _mysql_utcnow(element, compiler, **kwargs):
+    return 'UTC_TIMESTAMP(6)'
+
+
+@compiler.compiles(utcnow, 'sqlite')
+def _sqlite_utcnow(element, compiler, **kwargs):
+    # SQLAlchemy stores six digits of a second; %f gives three.
+    return "(STRFTIME('%Y-%m-%d %H:%M:%f', 'now') || '000')"
+
+
+class utcnow_plus(functions.FunctionElement):
+    """The database server's time in some seconds.
+
+    :param seconds: a number.
+    """
+
+    type = sa.DateTime()
+    inherit_cache = True
+    name = 'utcnow_plus'
+
+    def __init__(self, seconds):
+        super().__init__(sa.bindparam(None, float(seconds), sa.Float(),
+                                      unique=True))
+
+
+@compiler.compiles(utcnow_plus, 'mysql')
+@compiler.compiles(utcnow_plus, 'mariadb')
+def _mysql_utcnow_plus(element, compiler, **kwargs):
+    seconds = compiler.process(element.clauses, **kwargs)
+    return f'(UTC_TIMESTAMP(6) + INTERVAL ({seconds}) SECOND)'
+
+
+@compiler.compiles(utcnow_plus, 'sqlite')
+def _sqlite_utcnow_plus(element, compiler, **kwargs):
+    seconds = compiler.process(element.clauses, **kwargs)
+    return ("(STRFTIME('%Y-%m-%d %H:%M:%f', 'now', "
+            f"({seconds}) || ' seconds') || '000')")

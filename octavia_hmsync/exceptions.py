@@ -1,0 +1,53 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What can go wrong, in words for the operator.
+
+Every message names the thing and what to do about it: it is what stands in
+the log, and what the command line prints.
+"""
+
+
+class HMSyncException(Exception):
+    """Base of all exceptions that octavia-hmsync raises itself."""
+
+
+class InvalidConfiguration(HMSyncException):
+    """An option, or a combination of options, that cannot work."""
+
+
+class InvalidAddress(HMSyncException):
+    """An address that no amphora could send heartbeats to."""
+
+
+class AddressConflict(HMSyncException):
+    """Another health manager that is alive holds this address."""
+
+
+class HostConflict(HMSyncException):
+    """Another health manager registered under this host name."""
+
+
+class SchemaMissing(HMSyncException):
+    """The plugin's tables are not there yet, or are too old."""
+
+
+class SchemaNewer(HMSyncException):
+    """The plugin's tables were made by a newer release."""
+
+
+class DatabaseUnavailable(HMSyncException):
+    """Octavia's database cannot be used."""
+
+
+class NotFound(HMSyncException):
+    """The thing that was asked for does not exist."""

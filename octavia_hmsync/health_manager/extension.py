@@ -1,0 +1,80 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What runs in the main process of octavia-health-manager."""
+
+import threading
+
+from oslo_log import log as logging
+
+from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.health_manager import address
+from octavia_hmsync.health_manager import keepalive
+from octavia_hmsync.health_manager import listener
+from octavia_hmsync import periodic
+
+LOG = logging.getLogger(__name__)
+
+
+class HealthManagerExtension:
+    """Writes keepalives for as long as the listener listens.
+
+    :param conf: a parsed oslo.config object.
+    :param get_pinned: not used here; every extension gets it.
+    :raises HMSyncException: if it cannot work, saying why.
+    """
+
+    def __init__(self, conf, get_pinned):
+        hmsync_conf.check(conf)
+        process = listener.find_process()
+        if process is None:
+            raise exceptions.HMSyncException(
+                'The listener of this health manager ended as it started: '
+                'see above in this log for the reason.')
+        bind = conf.health_manager
+        self._listener = listener.Listener(process, bind.bind_ip,
+                                           bind.bind_port)
+        self._engine = api.create_engine(conf)
+        self._keepalive = keepalive.Keepalive(
+            conf, self._engine, address.load_driver(conf), self._listener)
+        self._beats = periodic.PeriodicThread(
+            'keepalive', self._keepalive.beat,
+            conf.hmsync.keepalive_interval, self._engine)
+        self._watch = threading.Thread(
+            target=self._watch_listener, name='hmsync-listener-watch',
+            daemon=True)
+
+    def start(self):
+        """Start the threads."""
+        self._beats.start()
+        self._watch.start()
+
+    def stop(self):
+        """Say goodbye."""
+        self._beats.stop(timeout=5)
+        try:
+            self._keepalive.say_goodbye()
+        except Exception as e:
+            # The others find out by the silence.
+            LOG.warning('octavia-hmsync could not say goodbye: %s',
+                        api.describe(e))
+
+    def _watch_listener(self):
+        """Have the keepalive look as soon as the listener is gone."""
+        try:
+            self._listener.wait_for_exit()
+        except OSError as e:
+            LOG.debug('The end of the listener is not awaited: %s.', e)
+            return
+        self._beats.wake()

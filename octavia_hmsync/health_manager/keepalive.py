@@ -1,0 +1,105 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Keeps this health manager's row true."""
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import addresses as addr
+
+LOG = logging.getLogger(__name__)
+
+
+class Keepalive:
+    """Registers, touches, registers again, says goodbye.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param address_driver: tells the advertised address, see address.py.
+    :param listener: tells whether anybody listens, see listener.py.
+    """
+
+    def __init__(self, conf, engine, address_driver, listener):
+        self._conf = conf
+        self._engine = engine
+        self._address_driver = address_driver
+        self._listener = listener
+        self._instance = uuidutils.generate_uuid()
+        self._registered = None
+
+    def beat(self):
+        """Write one keepalive, or what has to be written instead of it.
+
+        :raises HMSyncException: if this health manager must not be ONLINE,
+                                 saying why and what to do.
+        """
+        if self._listener.has_stopped():
+            self.say_goodbye()
+            return
+        try:
+            ip_address, port = self._find_address()
+            if not self._touch(ip_address, port):
+                self._register(ip_address, port)
+        except exceptions.HMSyncException:
+            self.say_goodbye()
+            raise
+
+    def say_goodbye(self):
+        """Tell that nobody listens here any more."""
+        if self._registered is None:
+            return
+        if hm_repo.set_offline(self._engine, self._conf.host,
+                               self._instance):
+            LOG.info('Health manager %s at %s is OFFLINE.', self._conf.host,
+                     self._registered)
+        self._registered = None
+
+    def _find_address(self):
+        bind = self._conf.health_manager
+        if not self._listener.is_listening():
+            raise exceptions.HMSyncException(
+                f'Nobody listens for heartbeats at {bind.bind_ip} port '
+                f'{bind.bind_port}: the listener of this health manager has '
+                f'died or could not bind. It is not advertised to amphorae. '
+                f'See above in this log for the reason, and restart '
+                f'octavia-health-manager.')
+        opts = self._conf.hmsync
+        ip_address = addr.check_advertised(
+            self._address_driver.get(), opts.allowed_networks,
+            opts.allow_loopback)
+        return ip_address, bind.bind_port
+
+    def _touch(self, ip_address, port):
+        return hm_repo.touch(self._engine, self._conf.host, self._instance,
+                             ip_address, port)
+
+    def _register(self, ip_address, port):
+        address = addr.format_address(ip_address, port)
+        if self._registered:
+            # It was ours a moment ago: has another process taken the name?
+            usurper = hm_repo.find_usurper(
+                self._engine, self._conf.host, self._instance,
+                self._conf.hmsync.offline_after)
+            if usurper:
+                raise exceptions.HostConflict(
+                    f'Another health manager, at {usurper}, is registered as '
+                    f'host {self._conf.host} too: each needs a [DEFAULT] '
+                    f'host of its own. This one, at {address}, is not '
+                    f'advertised to amphorae.')
+        hm_repo.register(self._engine, self._conf.host, ip_address, port,
+                         self._instance, self._conf.hmsync.offline_after)
+        self._registered = address
+        LOG.info('Health manager %s is ONLINE at %s.', self._conf.host,
+                 address)

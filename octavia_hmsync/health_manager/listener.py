@@ -1,0 +1,84 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whether somebody listens for heartbeats."""
+
+import ipaddress
+import multiprocessing
+import os
+import select
+
+import psutil
+
+from octavia_hmsync import compat
+
+
+class Listener:
+    """The child process of the health manager that receives heartbeats.
+
+    When it dies, octavia-health-manager lives on, hears nothing, and begins
+    failovers: whoever advertises the address has to look.
+
+    :param process: its multiprocessing.Process.
+    :param bind_ip: ``[health_manager] bind_ip``.
+    :param bind_port: ``[health_manager] bind_port``.
+    """
+
+    def __init__(self, process, bind_ip, bind_port):
+        self._process = process
+        self._bind = (ipaddress.ip_address(str(bind_ip)), bind_port)
+
+    def is_listening(self):
+        """Tell whether it lives and holds the UDP socket itself.
+
+        Its own children inherit the socket and may outlive it without ever
+        reading it.
+        """
+        if not self._process.is_alive():
+            return False
+        try:
+            sockets = psutil.Process(self._process.pid).net_connections('udp')
+        except psutil.Error:
+            return False
+        return any(
+            s.laddr and s.laddr.port == self._bind[1] and
+            ipaddress.ip_address(s.laddr.ip) == self._bind[0]
+            for s in sockets)
+
+    def has_stopped(self):
+        """Tell whether it has ended in good order, on SIGTERM."""
+        return self._process.exitcode == 0
+
+    def wait_for_exit(self):
+        """Wait until it has ended, whoever inherited its file descriptors.
+
+        :raises OSError: if the kernel has no pidfd (before Linux 5.3).
+        """
+        try:
+            pidfd = os.pidfd_open(self._process.pid)
+        except ProcessLookupError:
+            return
+        try:
+            select.select([pidfd], [], [])
+        finally:
+            os.close(pidfd)
+
+
+def find_process():
+    """Find the listener among this process's children.
+
+    :returns: its multiprocessing.Process, or None.
+    """
+    for process in multiprocessing.active_children():
+        if process.name == compat.LISTENER_PROCESS:
+            return process
+    return None

@@ -1,0 +1,68 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What runs in octavia-housekeeping."""
+
+import functools
+
+from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.db import api
+from octavia_hmsync.house_keeping import planner
+from octavia_hmsync.house_keeping import synchronizer
+from octavia_hmsync import periodic
+
+
+class HouseKeepingExtension:
+    """Plans lists, and brings the amphorae to them, in a thread each.
+
+    A sync of a large fleet must not keep the next change from being seen.
+
+    :param conf: a parsed oslo.config object.
+    :param get_pinned: called for the addresses that the configuration file
+                       lists.
+    :raises InvalidConfiguration: if an option cannot work.
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+
+    def __init__(self, conf, get_pinned):
+        hmsync_conf.check(conf)
+        self._conf = conf
+        self._engine = api.create_engine(conf)
+        self._planner = planner.Planner(conf, self._engine, get_pinned)
+        interval = conf.hmsync.poll_interval
+        self._plan_thread = periodic.PeriodicThread(
+            'planner', self._plan, interval, self._engine)
+        self._sync_thread = periodic.PeriodicThread(
+            'synchronizer', self._sync, interval, self._engine)
+
+    @functools.cached_property
+    def _synchronizer(self):
+        return synchronizer.Synchronizer(self._conf, self._engine,
+                                         self._sync_thread.wake)
+
+    def start(self):
+        """Start the threads."""
+        self._plan_thread.start()
+        self._sync_thread.start()
+
+    def stop(self):
+        """Let the batches under way end, and begin nothing more."""
+        self._plan_thread.stop(timeout=5)
+        self._sync_thread.stop(timeout=5)
+        self._synchronizer.stop()
+
+    def _plan(self):
+        if self._planner.run_once():
+            self._sync_thread.wake()
+
+    def _sync(self):
+        self._synchronizer.run_once()

@@ -1,0 +1,125 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Watches the membership and publishes the lists that it leads to."""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import plan
+
+LOG = logging.getLogger(__name__)
+
+# Generations to keep, for looking up what happened.
+_KEEP_GENERATIONS = 1000
+_PURGE_INTERVAL = 600
+
+
+class Planner:
+    """One look at the membership per call of run_once().
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param get_pinned: called for the addresses that the configuration file
+                       lists, well-formed.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, get_pinned, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._get_pinned = get_pinned
+        self._clock = clock
+        self._steady_since = None
+        self._read_at = None
+        self._touched_at = None
+        self._purged_at = None
+        self._held = None
+
+    def run_once(self):
+        """Look at the membership, and publish a list if it calls for one.
+
+        :returns: True if a list was published.
+        """
+        opts = self._conf.hmsync
+        self._keep_alive(opts)
+        members = hm_repo.get_all(self._engine)
+        pinned = keeper_repo.get_pinned(
+            self._engine, opts.offline_after + opts.removal_delay)
+        newest = generation_repo.get_newest(self._engine)
+        decision = plan.plan(
+            members, pinned, newest.addresses if newest else None,
+            self._settings(opts), self._steady_for(opts))
+        self._report_held(decision.held)
+        self._purge(opts)
+        if decision.addresses is None:
+            return False
+        number = newest.number + 1 if newest else 1
+        if not generation_repo.publish(
+                self._engine, number, decision.addresses, decision.reason,
+                self._conf.host):
+            LOG.debug('Another housekeeper published generation %d.', number)
+            return False
+        LOG.info('Published generation %d: %s. controller_ip_port_list is '
+                 'now %s.', number, decision.reason,
+                 addr.join_list(decision.addresses))
+        return True
+
+    def _settings(self, opts):
+        return plan.Settings(
+            heartbeat_interval=self._conf.health_manager.heartbeat_interval,
+            heartbeat_timeout=self._conf.health_manager.heartbeat_timeout,
+            offline_after=opts.offline_after, settle_time=opts.settle_time,
+            removal_delay=opts.removal_delay)
+
+    def _steady_for(self, opts):
+        """Return for how long the members have been read without a gap."""
+        now = self._clock()
+        gap = (self._read_at is None or
+               now - self._read_at > max(2 * opts.poll_interval,
+                                         opts.keepalive_interval))
+        if gap:
+            self._steady_since = now
+        self._read_at = now
+        return now - self._steady_since
+
+    def _keep_alive(self, opts):
+        now = self._clock()
+        if (self._touched_at is None or
+                now - self._touched_at >= opts.keepalive_interval):
+            keeper_repo.touch(self._engine, self._conf.host,
+                              self._get_pinned())
+            self._touched_at = now
+
+    def _report_held(self, held):
+        if held != self._held and held:
+            LOG.warning('The controller_ip_port_list is not changed for now: '
+                        '%s.', held)
+        self._held = held
+
+    def _purge(self, opts):
+        now = self._clock()
+        if (self._purged_at is not None and
+                now - self._purged_at < _PURGE_INTERVAL):
+            return
+        self._purged_at = now
+        for host in hm_repo.delete_expired(self._engine,
+                                           opts.offline_retention):
+            LOG.info('Deleted health manager %s: it has been gone for more '
+                     'than %d s.', host, opts.offline_retention)
+        keeper_repo.delete_expired(self._engine, opts.offline_retention)
+        generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)

@@ -1,0 +1,144 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Addresses of health managers: reading, checking and ordering them.
+
+An amphora drops a malformed entry of its list *and every entry after it*
+(octavia.amphorae.backends.health_daemon.health_sender), so none may ever get
+into a list.
+"""
+
+import ipaddress
+
+from octavia_hmsync import exceptions
+
+
+def format_address(ip_address, port):
+    """Write an address the way controller_ip_port_list has it.
+
+    :param ip_address: an IPv4 or IPv6 address, as text or object.
+    :param port: a UDP port.
+    :returns: ``192.0.2.1:5555`` or ``[2001:db8::1]:5555``.
+    :raises ValueError: if one of them is none.
+    """
+    ip = ipaddress.ip_address(ip_address)
+    port = int(port)
+    if not 0 < port < 65536:
+        raise ValueError(f'{port} is not a port')
+    return f'[{ip}]:{port}' if ip.version == 6 else f'{ip}:{port}'
+
+
+def parse_address(text):
+    """Read one entry of controller_ip_port_list.
+
+    :param text: ``192.0.2.1:5555`` or ``[2001:db8::1]:5555``.
+    :returns: (ipaddress object, port).
+    :raises InvalidAddress: if it is malformed; host names are, too, for what
+                            they resolve to in an amphora cannot be known.
+    """
+    host, separator, port = text.strip().rpartition(':')
+    if host.startswith('[') and host.endswith(']'):
+        host = host[1:-1]
+        version = 6
+    else:
+        version = 4
+    try:
+        ip = ipaddress.ip_address(host)
+        if not separator or ip.version != version:
+            raise ValueError
+        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ValueError
+    except ValueError:
+        raise exceptions.InvalidAddress(
+            f'"{text}" is not an address for heartbeats: write '
+            f'IPV4:PORT or [IPV6]:PORT.') from None
+    return ip, int(port)
+
+
+def sort_key(address):
+    """Return the place of an address in every list.
+
+    One order for all, derived from nothing but the address, keeps a list
+    that holds the same addresses the same list: the order is part of what an
+    amphora compares.
+    """
+    ip, port = parse_address(address)
+    return ip.version, int(ip), getattr(ip, 'scope_id', None) or '', port
+
+
+def canonical(addresses):
+    """Return addresses without repetition, in the one order.
+
+    :param addresses: well-formed addresses in any order.
+    :returns: a tuple.
+    """
+    normalized = {format_address(*parse_address(a)) for a in addresses}
+    return tuple(sorted(normalized, key=sort_key))
+
+
+def split_list(text):
+    """Read a stored controller_ip_port_list.
+
+    :param text: addresses separated by commas, or None.
+    :returns: a tuple of addresses.
+    """
+    return tuple(a.strip() for a in (text or '').split(',') if a.strip())
+
+
+def join_list(addresses):
+    """Write a controller_ip_port_list for storing and for showing."""
+    return ', '.join(addresses)
+
+
+def check_advertised(ip_address, allowed_networks, allow_loopback):
+    """Check an address that a health manager wants amphorae to send to.
+
+    :param ip_address: the address, as text.
+    :param allowed_networks: networks (CIDR) in which it must lie; empty
+                             allows any.
+    :param allow_loopback: whether a loopback address will do.
+    :returns: the address in its normal form, as text.
+    :raises InvalidAddress: saying what is wrong with it and what to do.
+    :raises InvalidConfiguration: if an allowed network is none.
+    """
+    try:
+        ip = ipaddress.ip_address(ip_address)
+    except ValueError:
+        raise exceptions.InvalidAddress(
+            f'"{ip_address}" is not an IP address.') from None
+    if ip.is_unspecified:
+        raise exceptions.InvalidAddress(
+            f'{ip} is a wildcard, no amphora can send to it: set '
+            f'[health_manager] bind_ip to the address in the management '
+            f'network, or [hmsync] address_driver to interface or static.')
+    if ip.is_multicast:
+        raise exceptions.InvalidAddress(
+            f'{ip} is a multicast address, no health manager can own it.')
+    if ip.is_loopback and not allow_loopback:
+        raise exceptions.InvalidAddress(
+            f'{ip} is a loopback address, no amphora can reach it: set '
+            f'[health_manager] bind_ip to the address in the management '
+            f'network (or [hmsync] allow_loopback on a test machine).')
+    networks = []
+    for network in allowed_networks:
+        try:
+            networks.append(ipaddress.ip_network(network))
+        except ValueError as e:
+            raise exceptions.InvalidConfiguration(
+                f'[hmsync] allowed_networks: {e}. Correct it and restart '
+                f'the service.') from None
+    if networks and not any(ip in network for network in networks):
+        raise exceptions.InvalidAddress(
+            f'{ip} is outside [hmsync] allowed_networks '
+            f'({", ".join(map(str, networks))}): bind the health manager to '
+            f'an address in them, or add its network.')
+    return str(ip)

@@ -1,0 +1,85 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a health manager is to the membership, and whether it is alive."""
+
+import dataclasses
+import enum
+
+ONLINE = 'ONLINE'
+DRAINING = 'DRAINING'
+OFFLINE = 'OFFLINE'
+
+
+class State(enum.Enum):
+    """How a member counts; see state_of()."""
+
+    ALIVE = 'ALIVE'
+    # Silent, but so was the database to us: nobody can tell.
+    UNKNOWN = 'UNKNOWN'
+    DRAINING = 'DRAINING'
+    DEAD = 'DEAD'
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A registered health manager, all ages taken by the database's clock.
+
+    :param host: ``[DEFAULT] host`` of the controller.
+    :param address: where it listens for heartbeats, as in
+                    controller_ip_port_list.
+    :param status: what it said last: ONLINE, DRAINING or OFFLINE.
+    :param keepalive_age: seconds since it said so.
+    :param online_for: seconds since it became ONLINE at this address.
+    """
+
+    host: str
+    address: str
+    status: str
+    keepalive_age: float
+    online_for: float
+
+
+def is_silent(keepalive_age, offline_after):
+    """Tell whether a keepalive is too old to stand for a living process.
+
+    The one definition of it: whatever reads a keepalive asks here.
+
+    :param keepalive_age: seconds.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    """
+    return keepalive_age > offline_after
+
+
+def state_of(member, offline_after, reader_steady_for):
+    """Tell how a member counts.
+
+    :param member: a Member.
+    :param offline_after: seconds of silence after which it is dead.
+    :param reader_steady_for: seconds for which whoever asks has read the
+                              database without a gap. After a gap all
+                              keepalives look old, because nobody could
+                              write them.
+    :returns: a State.
+    """
+    if member.status == OFFLINE:
+        return State.DEAD
+    if is_silent(member.keepalive_age, offline_after):
+        if reader_steady_for <= offline_after:
+            return State.UNKNOWN
+        return State.DEAD
+    return State.DRAINING if member.status == DRAINING else State.ALIVE
+
+
+def effective_status(status, keepalive_age, offline_after):
+    """Return the status to show: what it said, unless it is silent since."""
+    return OFFLINE if is_silent(keepalive_age, offline_after) else status

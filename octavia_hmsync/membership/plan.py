@@ -1,0 +1,207 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which controller_ip_port_list to publish: pure rules, no I/O."""
+
+import dataclasses
+import math
+
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import subset
+
+# A stream of health managers that start one after the other must not put
+# off the publication for ever.
+_LONGEST_SETTLE = 10
+# 'Most members at once' means something only where there are a few.
+_SHRINKAGE_MIN = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The configuration that a plan depends on; all in seconds."""
+
+    heartbeat_interval: float
+    heartbeat_timeout: float
+    offline_after: float
+    settle_time: float
+    removal_delay: float
+
+    @property
+    def max_list_length(self):
+        return subset.max_list_length(self.heartbeat_timeout,
+                                      self.heartbeat_interval)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What to do now.
+
+    :param addresses: the list to publish, or None for nothing.
+    :param reason: why it is published, for people.
+    :param held: why a change that would be due is not made, or None.
+    """
+
+    addresses: tuple | None = None
+    reason: str = ''
+    held: str | None = None
+
+
+def heartbeat_gap(published, dead, settings):
+    """Return the longest time between two heartbeats that are heard.
+
+    An amphora sends to its addresses in turn, so d dead ones in a row leave
+    d intervals without a listener.
+
+    :param published: the published list, in order.
+    :param dead: those of its addresses at which nobody listens.
+    :param settings: Settings.
+    :returns: seconds, for the worst placed amphora; infinite where it has no
+              living address at all.
+    """
+    length = settings.max_list_length
+    dead_here = [address in dead for address in published]
+    if len(published) > length:
+        # Each amphora has a subset, and some have the worst one.
+        longest, slots = min(sum(dead_here), length), length
+    else:
+        longest, run, slots = 0, 0, len(published)
+        # Twice round, as the sender goes round.
+        for is_dead in dead_here * 2:
+            run = run + 1 if is_dead else 0
+            longest = max(longest, min(run, slots))
+    if longest >= slots:
+        return math.inf
+    return (longest + 1) * settings.heartbeat_interval
+
+
+def is_near_timeout(gap, settings):
+    """Tell whether a heartbeat gap leaves too little before the timeout.
+
+    One lost datagram doubles a gap; from half of heartbeat_timeout on it
+    would make a false failover.
+    """
+    return 2 * gap > settings.heartbeat_timeout
+
+
+class _View:
+    """Members, pins and the last list, sorted by how they count."""
+
+    def __init__(self, members, pinned, last, settings, reader_steady_for):
+        self.settings = settings
+        self.published = last or ()
+        self.pinned = set(pinned)
+        self.members = {m.address: m for m in members}
+        self.states = {
+            m.address: mem.state_of(m, settings.offline_after,
+                                    reader_steady_for) for m in members}
+
+    def state(self, address):
+        """Return the state of an address, None if no member holds it."""
+        return self.states.get(address)
+
+    def alive(self):
+        return {a for a, s in self.states.items() if s is mem.State.ALIVE}
+
+    def may_hear(self, address):
+        """Tell whether somebody may listen at an address."""
+        state = self.state(address)
+        if state is None:
+            # A pinned health manager need not have the plugin yet.
+            return address in self.pinned
+        return state is not mem.State.DEAD
+
+    def unheard(self):
+        return {a for a in self.published if not self.may_hear(a)}
+
+    def is_gone(self, address):
+        """Tell whether no member holds an address any more.
+
+        Its host has registered at another one, or its row was deleted.
+        """
+        return self.state(address) is None and address not in self.pinned
+
+    def is_overdue(self, address):
+        member = self.members.get(address)
+        return (self.state(address) is mem.State.DEAD and
+                member.keepalive_age >= self.settings.removal_delay)
+
+    def is_proven_alive(self, address):
+        """Tell whether a member gave a sign of life quite lately."""
+        return (self.state(address) is mem.State.ALIVE and
+                self.members[address].keepalive_age <=
+                self.settings.offline_after / 2)
+
+
+def _is_settling(view, added):
+    waited = [view.members[a].online_for for a in added if a in view.members]
+    if not waited or max(waited) >= (
+            _LONGEST_SETTLE * view.settings.settle_time):
+        return False
+    return min(waited) < view.settings.settle_time
+
+
+def _describe(added, removed):
+    parts = []
+    if added:
+        parts.append('added ' + addr.join_list(addr.canonical(added)))
+    if removed:
+        parts.append('removed ' + addr.join_list(addr.canonical(removed)))
+    return '; '.join(parts)
+
+
+def plan(members, pinned, last, settings, reader_steady_for=math.inf):
+    """Decide which list to publish.
+
+    :param members: all registered health managers, a list of Member.
+    :param pinned: well-formed addresses that configuration files list; they
+                   are always published.
+    :param last: the newest published list, a tuple, or None.
+    :param settings: Settings.
+    :param reader_steady_for: seconds for which the members have been read
+                              without a gap, see member.state_of().
+    :returns: a Decision.
+    """
+    view = _View(members, pinned, last, settings, reader_steady_for)
+    published = set(view.published)
+    unheard = view.unheard()
+    urgent = bool(published) and is_near_timeout(
+        heartbeat_gap(view.published, unheard, settings), settings)
+
+    added = (view.alive() | view.pinned) - published
+    if not urgent and _is_settling(view, added):
+        return Decision(held='waiting for new health managers to settle')
+
+    removed = {a for a in published - view.pinned
+               if view.is_gone(a) or view.is_overdue(a) or
+               (urgent and a in unheard) or
+               view.state(a) is mem.State.DRAINING}
+    if not added and not removed:
+        return Decision()
+
+    target = (published | added) - removed
+    if not any(view.may_hear(a) for a in target):
+        if not published:
+            return Decision()
+        return Decision(held='no health manager is alive: the last list '
+                             'stays as it is')
+    if (len(published) >= _SHRINKAGE_MIN and
+            2 * len(removed) > len(published) and
+            not any(view.is_proven_alive(a) for a in target)):
+        return Decision(held=(
+            f'{len(removed)} of {len(published)} health managers would '
+            f'leave at once, and none of those left has given a fresh sign '
+            f'of life'))
+    reason = _describe(added, removed)
+    if urgent:
+        reason += ' (too few published addresses are alive to wait)'
+    return Decision(addr.canonical(target), reason)
