@@ -24,15 +24,24 @@ from octavia.amphorae.backends.agent import agent_jinja_cfg
 from octavia.amphorae.driver_exceptions import exceptions as driver_except
 from octavia.common import config as octavia_config
 from octavia.common import constants
-from octavia.db import models
+from octavia.common import data_models
 from oslo_config import cfg
+import sqlalchemy as sa
 from stevedore import driver as stevedore_driver
 
 # Octavia registers its options on the global object, and reads it all over.
 CONF = cfg.CONF
 
-AMPHORA = models.Amphora.__table__
-LOAD_BALANCER = models.LoadBalancer.__table__
+# The columns we read of octavia.db.models, whose import takes seconds: it
+# brings the types of the REST API along.
+AMPHORA = sa.table(
+    'amphora', sa.column('id', sa.String(36)),
+    sa.column('load_balancer_id', sa.String(36)),
+    sa.column('lb_network_ip', sa.String(64)),
+    sa.column('role', sa.String(36)), sa.column('status', sa.String(36)))
+LOAD_BALANCER = sa.table(
+    'load_balancer', sa.column('id', sa.String(36)),
+    sa.column('topology', sa.String(36)))
 
 AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
                                    constants.AGENT_CONF_TEMPLATE)
@@ -102,6 +111,6 @@ def make_driver_amphora(amphora_id, lb_network_ip):
 
     :param amphora_id: id of the amphora.
     :param lb_network_ip: address of its agent.
-    :returns: a transient model object, bound to no session.
+    :returns: a data model.
     """
-    return models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)
+    return data_models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)
