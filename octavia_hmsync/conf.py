@@ -142,18 +142,37 @@ def list_opts():
     return [(GROUP, OPTS)]
 
 
+def neutralize(conf):
+    """Find options with values that cannot be read, and make them readable.
+
+    Octavia logs all options at start-up and would end at the first that
+    cannot be read; the plugin must not be what keeps a service down.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :returns: what is wrong and what to do, or None if all can be read.
+    """
+    problem = None
+    for opt in OPTS:
+        try:
+            conf[GROUP][opt.dest]
+        except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
+            problem = problem or (
+                f'[{GROUP}] {opt.dest} cannot be used: {e}. Correct it and '
+                f'restart the service.')
+            conf.set_override(opt.dest, opt.default, group=GROUP)
+    return problem
+
+
 def check(conf):
     """Check what one option alone cannot tell.
 
     :param conf: a parsed oslo.config object with our options registered.
     :raises InvalidConfiguration: naming the option and what to do.
     """
-    try:
-        opts = {opt.dest: conf[GROUP][opt.dest] for opt in OPTS}
-    except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
-        raise exceptions.InvalidConfiguration(
-            f'[{GROUP}] cannot be used: {e}. Correct the option and restart '
-            f'the service.') from e
+    problem = neutralize(conf)
+    if problem:
+        raise exceptions.InvalidConfiguration(problem)
+    opts = conf[GROUP]
     if opts['offline_after'] < 2 * opts['keepalive_interval']:
         raise exceptions.InvalidConfiguration(
             f"[{GROUP}] offline_after = {opts['offline_after']} is less than "

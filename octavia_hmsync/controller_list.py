@@ -15,7 +15,6 @@
 import threading
 import typing
 
-from oslo_config import cfg
 from oslo_log import log as logging
 
 from octavia_hmsync.db import api
@@ -134,5 +133,3 @@ class LiveControllerList:
             LOG.info('[%s] %s is now %s (generation %d).', GROUP, OPTION,
                      addr.join_list(addresses), newest.number)
         self._number = newest.number
-
-

@@ -34,6 +34,7 @@ import time
 from oslo_log import log as logging
 from stevedore import driver as stevedore_driver
 
+from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import controller_list
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import listener
@@ -56,6 +57,7 @@ class Lifecycle:
         self._conf = conf
         self._service = service
         self._main_pid = os.getpid()
+        self._problem = hmsync_conf.neutralize(conf)
         self._pinned = controller_list.PinnedAddresses(conf)
         self._extension_started = False
         self._live_list = None
@@ -84,8 +86,7 @@ class Lifecycle:
         while (not std_logging.getLogger().handlers and
                time.monotonic() < deadline):
             time.sleep(0.05)
-        self._start_live_list()
-        self._start_extension()
+        self._start(self._start_live_list, self._start_extension)
 
     def _after_fork_in_parent(self):
         if (self._service == 'health_manager' and
@@ -93,42 +94,44 @@ class Lifecycle:
                 not self._extension_started and
                 listener.find_process() is not None):
             # The fork of the health check: the listener was there before.
-            self._start_extension()
+            self._extension_started = True
+            self._start(self._start_extension)
 
     def _after_fork_in_child(self):
         if os.getppid() != self._main_pid:
             return
-        if (self._service == 'health_manager' and
-                listener.find_process() is None):
+        if self._service == 'worker':
+            self._start(self._start_live_list)
+        elif listener.find_process() is not None:
+            # Its parent has the same reason not to work, and tells it.
+            self._start(self._start_live_list, level=std_logging.DEBUG)
+
+    def _start(self, *parts, level=std_logging.ERROR):
+        """Start parts of the plugin; Octavia runs on if they cannot be."""
+        try:
+            if self._problem:
+                raise exceptions.InvalidConfiguration(self._problem)
+            hmsync_conf.check(self._conf)
+            for part in parts:
+                part()
             return
-        self._start_live_list()
+        except exceptions.HMSyncException as e:
+            problem = e
+        except Exception as e:
+            LOG.exception('octavia-hmsync failed to start:')
+            problem = e
+        # Not in the except block, where oslo.log would say it twice.
+        LOG.log(level, 'octavia-hmsync is off in this process: %s', problem)
 
     def _start_live_list(self):
-        try:
-            live_list = controller_list.LiveControllerList(self._conf)
-            live_list.start()
-        except Exception as e:
-            _report(e)
-        else:
-            self._live_list = live_list
-            self._live_list_pid = os.getpid()
+        live_list = controller_list.LiveControllerList(self._conf)
+        live_list.start()
+        self._live_list = live_list
+        self._live_list_pid = os.getpid()
 
     def _start_extension(self):
-        self._extension_started = True
-        try:
-            extension = stevedore_driver.DriverManager(
-                EXTENSIONS, self._service, invoke_on_load=True,
-                invoke_args=(self._conf, self._pinned.get)).driver
-            extension.start()
-        except Exception as e:
-            _report(e)
-        else:
-            atexit.register(extension.stop)
-
-
-def _report(error):
-    """Say why the plugin does not work here; Octavia runs as without it."""
-    if isinstance(error, exceptions.HMSyncException):
-        LOG.error('octavia-hmsync is off in this process: %s', error)
-    else:
-        LOG.exception('octavia-hmsync is off in this process:')
+        extension = stevedore_driver.DriverManager(
+            EXTENSIONS, self._service, invoke_on_load=True,
+            invoke_args=(self._conf, self._pinned.get)).driver
+        extension.start()
+        atexit.register(extension.stop)

@@ -82,22 +82,29 @@ class PeriodicThread:
             if not self._schema_checked:
                 self._check_schema()
             self._function()
-        except exceptions.HMSyncException as e:
-            self._report(str(e))
+            problem = None
         except Exception as e:
-            if api.is_database_error(e):
-                # The tables may be others when it comes back.
-                self._schema_checked = False
-                self._report('The database cannot be used: '
-                             f'{api.describe(e)}. octavia-hmsync tries again '
-                             f'every {self._interval} s; Octavia runs on.')
-            else:
-                LOG.exception('octavia-hmsync: %s failed; it is tried again '
-                              'in %s s.', self._name, self._interval)
-        else:
-            if self._problem:
-                LOG.info('octavia-hmsync: %s works again.', self._name)
-            self._problem = None
+            problem = self._describe(e)
+        # Not in the except block, where oslo.log would say it twice.
+        if problem and problem != self._problem:
+            LOG.warning('octavia-hmsync (%s): %s', self._name, problem)
+        elif self._problem and not problem:
+            LOG.info('octavia-hmsync: %s works again.', self._name)
+        self._problem = problem
+
+    def _describe(self, error):
+        """Put an exception in one line; its traceback is logged if new."""
+        if isinstance(error, exceptions.HMSyncException):
+            return str(error)
+        if api.is_database_error(error):
+            # The tables may be others when it comes back.
+            self._schema_checked = False
+            return (f'The database cannot be used: {api.describe(error)}. '
+                    f'octavia-hmsync tries again every {self._interval} s; '
+                    f'Octavia runs on.')
+        LOG.exception('octavia-hmsync: %s failed; it is tried again in '
+                      '%s s.', self._name, self._interval)
+        return f'{type(error).__name__}: {error}'
 
     def _check_schema(self):
         with self._engine.connect() as connection:
@@ -106,8 +113,3 @@ class PeriodicThread:
             except exceptions.SchemaNewer as e:
                 LOG.warning('%s It goes on working with them meanwhile.', e)
         self._schema_checked = True
-
-    def _report(self, problem):
-        if problem != self._problem:
-            LOG.warning('octavia-hmsync (%s): %s', self._name, problem)
-        self._problem = problem

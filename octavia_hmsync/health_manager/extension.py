@@ -16,7 +16,6 @@ import threading
 
 from oslo_log import log as logging
 
-from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
@@ -36,7 +35,6 @@ class HealthManagerExtension:
     """
 
     def __init__(self, conf, get_pinned):
-        hmsync_conf.check(conf)
         process = listener.find_process()
         if process is None:
             raise exceptions.HMSyncException(

@@ -14,7 +14,6 @@
 
 import functools
 
-from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import synchronizer
@@ -29,12 +28,10 @@ class HouseKeepingExtension:
     :param conf: a parsed oslo.config object.
     :param get_pinned: called for the addresses that the configuration file
                        lists.
-    :raises InvalidConfiguration: if an option cannot work.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 
     def __init__(self, conf, get_pinned):
-        hmsync_conf.check(conf)
         self._conf = conf
         self._engine = api.create_engine(conf)
         self._planner = planner.Planner(conf, self._engine, get_pinned)

@@ -53,7 +53,8 @@ def parse_address(text):
         version = 4
     try:
         ip = ipaddress.ip_address(host)
-        if not separator or ip.version != version:
+        # A scope means an interface of this machine, nothing elsewhere.
+        if not separator or ip.version != version or '%' in host:
             raise ValueError
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError
@@ -72,7 +73,7 @@ def sort_key(address):
     amphora compares.
     """
     ip, port = parse_address(address)
-    return ip.version, int(ip), getattr(ip, 'scope_id', None) or '', port
+    return ip.version, int(ip), port
 
 
 def canonical(addresses):
@@ -128,6 +129,11 @@ def check_advertised(ip_address, allowed_networks, allow_loopback):
             f'{ip} is a loopback address, no amphora can reach it: set '
             f'[health_manager] bind_ip to the address in the management '
             f'network (or [hmsync] allow_loopback on a test machine).')
+    if ip.version == 6 and ip.is_link_local:
+        raise exceptions.InvalidAddress(
+            f'{ip} is a link-local address, for which an amphora lacks the '
+            f'interface to send through: bind the health manager to another '
+            f'address of the management network.')
     networks = []
     for network in allowed_networks:
         try:

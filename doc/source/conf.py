@@ -1,0 +1,35 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+extensions = [
+    'cliff.sphinxext',
+    'openstackdocstheme',
+    'oslo_config.sphinxconfiggen',
+    'oslo_config.sphinxext',
+]
+
+project = 'octavia-hmsync'
+copyright = '2026, octavia-hmsync contributors'
+master_doc = 'index'
+source_suffix = '.rst'
+
+openstackdocs_auto_name = False
+
+config_generator_config_file = (
+    '../../etc/config/octavia-hmsync-config-generator.conf')
+sample_config_basename = '_static/octavia-hmsync'
+
+autoprogram_cliff_application = 'octavia-hmsync'
+
+html_theme = 'openstackdocs'
+html_theme_options = {'display_global_toc_section': True}
+pygments_style = 'native'

@@ -1,0 +1,149 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the functional tests share: a small real cloud with the plugin."""
+
+import time
+
+from oslotest import base
+import sqlalchemy as sa
+from sqlalchemy import pool
+
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from tests.cloud import cloud
+from tests.cloud import database
+from tests.cloud import waiting
+
+# Python needs seconds to start a service; two cores, several services.
+START_TIMEOUT = 120
+# From a change to the last upload; much less on an idle machine.
+SYNC_TIMEOUT = 60
+
+
+def make_mariadb(_directory):
+    return database.MariaDBDatabase()
+
+
+class FunctionalTestCase(base.BaseTestCase):
+    """A cloud with the plugin on, its tables made, nothing started yet."""
+
+    make_database = database.SqliteDatabase
+    hmsync = True
+
+    def make_cloud(self, amphorae=0, boot_numbers=(1, 2, 3), options=None,
+                   upgrade=True):
+        """Start a cloud.
+
+        :param amphorae: how many amphorae.
+        :param boot_numbers: numbers of the health manager addresses that
+                             they boot with.
+        :param options: {group: {option: value}} for every controller.
+        :param upgrade: whether to make the plugin's tables.
+        """
+        self.cloud = self.useFixture(cloud.Cloud(
+            amphorae=amphorae, hmsync=self.hmsync, options=options,
+            make_database=self.make_database,
+            controller_ip_port_list=lambda made: [
+                f'{made.address(n)}:5555' for n in boot_numbers]))
+        self.engine = sa.create_engine(
+            self.cloud.database.engine.url, poolclass=pool.NullPool)
+        if upgrade:
+            self.cloud.upgrade_hmsync()
+        return self.cloud
+
+    def start(self, *numbers, housekeeping=True):
+        """Start health managers, and a housekeeper; wait for all."""
+        managers = [self.cloud.add_health_manager(self.cloud.address(n))
+                    for n in numbers]
+        if housekeeping:
+            self.housekeeping = self.cloud.add_housekeeping()
+        self.cloud.wait_until_ready(START_TIMEOUT)
+        return managers
+
+    # What the plugin's tables say
+
+    def newest(self):
+        return generation_repo.get_newest(self.engine)
+
+    def published(self):
+        newest = self.newest()
+        return set(newest.addresses) if newest else set()
+
+    def members(self):
+        """The health managers by host, as membership Members."""
+        return {m.host: m for m in hm_repo.get_all(self.engine)}
+
+    def results(self):
+        """Rows of amphorae with an agent, by id."""
+        return {row.id: row for row in amphora_repo.get_rows(self.engine)}
+
+    def due(self):
+        newest = self.newest()
+        return amphora_repo.count(self.engine,
+                                  newest.number if newest else 0).due
+
+    # Waiting
+
+    def wait_for(self, condition, what, timeout=SYNC_TIMEOUT):
+        return waiting.wait_for(
+            condition, what, timeout,
+            processes=[c for c in self.cloud.controllers if c.running])
+
+    def wait_until_published(self, addresses):
+        """Wait until exactly these addresses are published."""
+        self.wait_for(
+            lambda: self.published() == set(addresses),
+            lambda: f'list of {sorted(addresses)} (it is '
+                    f'{sorted(self.published())})')
+
+    def wait_until_applied(self, amphora_ids=None):
+        """Wait until amphorae are at the newest generation."""
+        amphora_ids = amphora_ids or self.cloud.amphora_ids
+        newest = self.newest()
+
+        def applied():
+            results = self.results()
+            return all(results[i].result == amphora_repo.APPLIED and
+                       results[i].generation >= newest.number
+                       for i in amphora_ids)
+        self.wait_for(applied, lambda: f'upload to {amphora_ids}: '
+                                       f'{self.results()}')
+
+    def wait_until_synced(self, addresses):
+        """Wait until every amphora has, and uses, exactly these addresses.
+
+        What an amphora uses is what a sniffer sees it send.
+        """
+        self.wait_until_published(addresses)
+        self.wait_until_applied()
+        for agent in self.cloud.amphorae.values():
+            self.assertEqual(set(addresses), set(agent.configured_list()))
+        # One more heartbeat may go to the old list after an upload.
+        interval = 1
+        time.sleep(2.5 * interval)
+        since = time.time()
+        self.cloud.wait_until_known(addresses, since=since)
+        for amphora_id in self.cloud.amphora_ids:
+            self.assertEqual(
+                set(addresses),
+                self.cloud.sniffer.destinations(amphora_id, since))
+
+    def assert_nothing_failed_over(self):
+        """Check that no amphora and no load balancer was touched."""
+        self.assertEqual(set(), self.cloud.failovers_begun())
+        self.assertEqual({'ACTIVE'}, {
+            row['provisioning_status']
+            for row in self.cloud.records.rows('load_balancer')})
+        self.assertEqual({'ALLOCATED'}, {
+            row['status'] for row in self.cloud.records.rows('amphora')})

@@ -1,0 +1,181 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What the metadata and the imports of the package promise."""
+
+import ast
+import configparser
+from importlib import metadata
+import pathlib
+import re
+import sys
+
+from oslotest import base
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = 'octavia_hmsync'
+
+# The layers, highest first. A module may import modules of lower layers, and
+# those that carry its own name in this table; nothing else of the package.
+LAYERS = (
+    ('cmd', 'config_source', 'opts'),
+    ('cli', 'lifecycle'),
+    ('controller_list', 'health_manager', 'house_keeping'),
+    ('worker', 'periodic'),
+    ('amphora',),
+    ('db',),
+    ('membership',),
+    ('conf',),
+    ('compat',),
+    ('exceptions', 'version'),
+)
+RANK = {name: len(LAYERS) - row
+        for row, names in enumerate(LAYERS) for name in names}
+
+# Requirements that no module imports, and who needs them instead.
+NOT_IMPORTED = {
+    'pbr': 'builds the package',
+    'pymysql': 'SQLAlchemy imports it for a mysql+pymysql:// connection',
+}
+
+
+def modules():
+    """Yield (dotted name, syntax tree) of each module of the package."""
+    for path in sorted((TOP / PACKAGE).rglob('*.py')):
+        parts = path.relative_to(TOP).with_suffix('').parts
+        if parts[-1] == '__init__':
+            parts = parts[:-1]
+        yield '.'.join(parts), ast.parse(path.read_text(), str(path))
+
+
+def imports(tree):
+    """Yield (line, dotted name) of each import, also those in functions.
+
+    ``from a import b`` yields ``a.b``, since b may be a module. A name that
+    is passed to import_module() counts as well. Relative imports do not
+    occur: hacking refuses them (H304).
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield node.lineno, '%s.%s' % (node.module, alias.name)
+        elif (isinstance(node, ast.Call) and node.args and
+                isinstance(node.args[0], ast.Constant) and
+                ast.unparse(node.func).endswith(
+                    ('import_module', '__import__'))):
+            yield node.lineno, node.args[0].value
+
+
+def layer(module):
+    """The name of a module of the package in the table of layers."""
+    return (module.split('.') + [''])[1]
+
+
+def entry_points():
+    parser = configparser.ConfigParser(delimiters=('=',))
+    parser.optionxform = str
+    parser.read(TOP / 'setup.cfg')
+    for group, lines in parser['entry_points'].items():
+        for line in lines.strip().splitlines():
+            name, value = (part.strip() for part in line.split('=', 1))
+            yield metadata.EntryPoint(name=name, value=value, group=group)
+
+
+def requirements():
+    for line in (TOP / 'requirements.txt').read_text().splitlines():
+        match = re.match(r'[A-Za-z0-9._-]+', line)
+        if match:
+            yield normalized(match.group())
+
+
+def normalized(distribution):
+    return re.sub(r'[-_.]+', '-', distribution).lower()
+
+
+class TestEntryPoints(base.BaseTestCase):
+
+    def test_each_loads(self):
+        found = list(entry_points())
+        self.assertNotEqual([], found)
+        for entry_point in found:
+            self.assertTrue(callable(entry_point.load()), entry_point)
+
+    def test_installed_metadata_agrees(self):
+        installed = {(e.group, e.name, e.value)
+                     for e in metadata.distribution(
+                         'octavia-hmsync').entry_points}
+        self.assertEqual(
+            {(e.group, e.name, e.value) for e in entry_points()}, installed)
+
+
+class TestRequirements(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        distributions = metadata.packages_distributions()
+        self.imported = set()
+        self.unknown = set()
+        for _, tree in modules():
+            for _, name in imports(tree):
+                self._add(name, distributions)
+
+    def _add(self, name, distributions):
+        top = name.split('.')[0]
+        if top == PACKAGE or top in sys.stdlib_module_names:
+            return
+        found = {normalized(d) for d in distributions.get(top, ())}
+        if found:
+            self.imported |= found
+        else:
+            self.unknown.add(name)
+
+    def test_each_requirement_is_imported(self):
+        needless = set(requirements()) - self.imported - set(NOT_IMPORTED)
+        self.assertEqual(set(), needless)
+
+    def test_each_import_is_required(self):
+        self.assertEqual(set(), self.unknown)
+        self.assertEqual(set(), self.imported - set(requirements()))
+
+    def test_no_stale_exception(self):
+        self.assertEqual(set(), set(NOT_IMPORTED) & self.imported)
+
+
+class TestImports(base.BaseTestCase):
+
+    def test_only_compat_imports_private_octavia(self):
+        wrong = ['%s:%d imports %s' % (module, line, name)
+                 for module, tree in modules() if layer(module) != 'compat'
+                 for line, name in imports(tree)
+                 if name.split('.')[0] == 'octavia']
+        self.assertEqual([], wrong)
+
+    def test_each_module_is_in_a_layer(self):
+        names = {layer(module) for module, _ in modules()} - {''}
+        self.assertNotEqual(set(), names)
+        self.assertEqual(set(), names - set(RANK))
+
+    def test_imports_run_downwards(self):
+        wrong = ['%s:%d imports %s' % (module, line, name)
+                 for module, tree in modules()
+                 for line, name in imports(tree)
+                 if name.split('.')[0] == PACKAGE
+                 if not self._allowed(layer(module), layer(name))]
+        self.assertEqual([], wrong)
+
+    @staticmethod
+    def _allowed(importer, imported):
+        return (importer == imported or
+                RANK.get(imported, 99) < RANK.get(importer, 0))

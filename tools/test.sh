@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+#
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+#
+# Runs the style checks, the unit tests and the functional tests ("tox -e ci")
+# and does all the set-up they need: missing system packages (bindep.txt, only
+# as root on Debian and Ubuntu) and a virtual environment with tox.
+#
+# The last line says how many tests passed, failed and were skipped. The exit
+# status is 0 only if every check passed, no test failed, and both the unit
+# and the functional tests ran.
+#
+# Environment:
+#   PYTHON          interpreter to use (default: the first of python3.11,
+#                   python3, python3.12, python3.13, python3.14 that is 3.11
+#                   or later)
+#   PIP_CONSTRAINT  upper constraints, if wanted
+#   OS_FUNCTIONAL_CONCURRENCY  functional test workers (default: see tox.ini)
+
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$top"
+venv=$top/.tox/test-sh
+
+say() { printf '%s: %s\n' "tools/test.sh" "$*"; }
+die() { say "$*" >&2; exit 1; }
+
+policy=/usr/sbin/policy-rc.d
+# shellcheck disable=SC2317  # the trap calls it
+clean_up() { [ -z "${policy_is_ours:-}" ] || rm -f "$policy"; }
+trap clean_up EXIT
+
+# Installs system packages, starting none of the services in them: the tests
+# bring up their own.
+apt_install() {
+    command -v apt-get >/dev/null || die "install these packages first: $*"
+    [ "$(id -u)" -eq 0 ] || die "install these packages first, as root: $*"
+    say "installing $*"
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        policy_is_ours=yes
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q || say "apt-get update failed; using the lists at hand"
+    apt-get install -q -y --no-install-recommends "$@" </dev/null
+}
+
+find_python() {
+    local name
+    for name in ${PYTHON:-python3.11 python3 python3.12 python3.13 \
+            python3.14}; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+                >/dev/null 2>&1; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+python=$(find_python) || die "needs Python 3.11 or later"
+"$python" -c 'import ensurepip, venv' 2>/dev/null \
+    || apt_install "$("$python" -c \
+        'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+
+if ! "$venv/bin/tox" --version >/dev/null 2>&1 \
+        || ! "$venv/bin/bindep" --version >/dev/null 2>&1; then
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/python" -m pip install -q 'tox>=4.6.0' bindep
+fi
+
+missing=$("$venv/bin/bindep" -b test) || [ -n "$missing" ] \
+    || die "bindep could not tell which system packages are missing"
+if [ -n "$missing" ]; then
+    # shellcheck disable=SC2086  # one word is one package
+    apt_install $missing
+fi
+
+# pbr reads the version from git. Without a git history that it may read (a
+# tarball, somebody else's clone) it has to be told one.
+if ! git rev-parse --verify -q HEAD >/dev/null 2>&1; then
+    export PBR_VERSION=${PBR_VERSION:-0.0.1}
+fi
+
+first_run=$(cat .stestr/next-stream 2>/dev/null || echo 0)
+status=0
+"$venv/bin/tox" run --workdir .tox -e ci </dev/null || status=$?
+if [ ! -x .tox/ci/bin/python ]; then
+    say "tox could not make its environment"
+    echo "0 passed, 0 failed, 0 skipped"
+    exit 1
+fi
+
+# Counts the results of the runs that stestr recorded since. A test that was
+# started and never ended (its process died) has failed.
+counts=0
+.tox/ci/bin/python - "$first_run" <<'PYTHON' || counts=$?
+import sys
+
+from stestr.repository import abstract
+from stestr.repository import util
+import testtools
+
+passed, failed, skipped, empty = 0, 0, 0, 0
+
+
+def count(test):
+    global passed, failed, skipped
+    if test['status'] in ('success', 'xfail'):
+        passed += 1
+    elif test['status'] == 'skip':
+        skipped += 1
+    elif test['status'] != 'exists':
+        failed += 1
+
+
+try:
+    repository = util.get_repo_open(repo_url='.')
+    runs = range(int(sys.argv[1]), repository.count())
+except abstract.RepositoryNotFound:
+    runs = ()
+for run in runs:
+    before = passed + failed
+    result = testtools.StreamToDict(count)
+    result.startTestRun()
+    repository.get_test_run(run).get_test().run(result)
+    result.stopTestRun()
+    empty += passed + failed == before
+print()
+if len(runs) < 2 or empty:
+    print('The unit tests or the functional tests did not run.')
+print('%d passed, %d failed, %d skipped' % (passed, failed, skipped))
+sys.exit(bool(failed or empty or len(runs) < 2))
+PYTHON
+
+if [ "$status" -eq 0 ]; then
+    status=$counts
+fi
+exit "$status"
