@@ -122,7 +122,7 @@ class LiveControllerList:
     def _apply(self, newest):
         health_manager = self._conf.health_manager
         addresses = list(subset.subset(
-            self._conf.host, newest.addresses, subset.max_list_length(
+            self._conf.host, newest.slots, subset.max_list_length(
                 health_manager.heartbeat_timeout,
                 health_manager.heartbeat_interval)))
         # Each time: a reader that was under way while the override was set

@@ -71,6 +71,8 @@ class Generation(Base):
 
     number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
     controller_ip_port_list = sa.Column(_LIST, nullable=False)
+    # The slot of each of these addresses, in the same order.
+    slots = sa.Column(_LIST, nullable=False)
     reason = sa.Column(sa.Text, nullable=False)
     published_by = sa.Column(sa.String(255), nullable=False)
     published_at = sa.Column(types.Timestamp, nullable=False)

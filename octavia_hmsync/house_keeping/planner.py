@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import subset
 
 LOG = logging.getLogger(__name__)
 
@@ -69,8 +70,10 @@ class Planner:
         if decision.addresses is None:
             return False
         number = newest.number + 1 if newest else 1
+        slots = subset.assign_slots(newest.slots if newest else {},
+                                    decision.addresses)
         if not generation_repo.publish(
-                self._engine, number, decision.addresses, decision.reason,
+                self._engine, number, slots, decision.reason,
                 self._conf.host):
             LOG.debug('Another housekeeper published generation %d.', number)
             return False

@@ -117,8 +117,7 @@ class Synchronizer:
         newest = generation_repo.get_newest(self._engine)
         engine = engines.load(
             flows.get_sync_amphorae_flow(self._conf, self._engine),
-            store={'generation': newest.number,
-                   'controller_ip_port_list': list(newest.addresses)})
+            store={'generation': newest.number, 'slots': newest.slots})
         engine.run()
         return engine.storage.fetch('results')
 

@@ -178,30 +178,52 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
         heartbeat_gap(view.published, unheard, settings), settings)
 
     added = (view.alive() | view.pinned) - published
+    draining = {a for a in published - view.pinned
+                if view.state(a) is mem.State.DRAINING}
+    removed = draining | {
+        a for a in published - view.pinned
+        if view.is_gone(a) or view.is_overdue(a) or
+        (urgent and a in unheard)}
+    held = None
     if not urgent and _is_settling(view, added):
-        return Decision(held='waiting for new health managers to settle')
-
-    removed = {a for a in published - view.pinned
-               if view.is_gone(a) or view.is_overdue(a) or
-               (urgent and a in unheard) or
-               view.state(a) is mem.State.DRAINING}
-    if not added and not removed:
-        return Decision()
+        # What leaves waits too, so that a move is one change; a drain was
+        # asked for.
+        added &= view.pinned
+        removed = draining
+        held = 'waiting for new health managers to settle'
+    removed |= _replaced(view, added, removed)
 
     target = (published | added) - removed
     if not any(view.may_hear(a) for a in target):
-        if not published:
-            return Decision()
-        return Decision(held='no health manager is alive: the last list '
-                             'stays as it is')
-    if (len(published) >= _SHRINKAGE_MIN and
+        removed = set()
+        if published:
+            held = ('no health manager is alive: the last list stays as it '
+                    'is')
+    elif (len(published) >= _SHRINKAGE_MIN and
             2 * len(removed) > len(published) and
             not any(view.is_proven_alive(a) for a in target)):
-        return Decision(held=(
-            f'{len(removed)} of {len(published)} health managers would '
-            f'leave at once, and none of those left has given a fresh sign '
-            f'of life'))
+        held = (f'{len(removed)} of {len(published)} health managers would '
+                f'leave at once, and none of those left has given a fresh '
+                f'sign of life')
+        removed = set()
+    if not added and not removed:
+        return Decision(held=held)
     reason = _describe(added, removed)
     if urgent:
         reason += ' (too few published addresses are alive to wait)'
-    return Decision(addr.canonical(target), reason)
+    target = addr.canonical((published | added) - removed)
+    return Decision(target, reason, held)
+
+
+def _replaced(view, added, removed):
+    """Choose dead addresses to give up early for new ones.
+
+    Where each amphora has a subset, one change in which a new address takes
+    the place of a dead one concerns half as many of them as two.
+    """
+    if len(view.published) <= view.settings.max_list_length:
+        return set()
+    dead = addr.canonical(
+        a for a in view.published if view.state(a) is mem.State.DEAD and
+        a not in removed and a not in view.pinned)
+    return set(dead[:max(0, len(added) - len(removed))])

@@ -13,6 +13,7 @@
 """Which of the published addresses one amphora gets."""
 
 import hashlib
+import itertools
 import math
 
 from octavia_hmsync.membership import addresses as addr
@@ -32,23 +33,44 @@ def max_list_length(heartbeat_timeout, heartbeat_interval):
     return max(1, math.floor(heartbeat_timeout / heartbeat_interval) - 1)
 
 
-def _weight(key, address):
-    digest = hashlib.sha256(f'{key}|{address}'.encode()).digest()
-    return digest, address
+def assign_slots(previous, addresses):
+    """Give each published address a slot, by which subsets are chosen.
+
+    An address keeps its slot; a new one takes a free one, first of all that
+    of an address which leaves: then only those amphorae are concerned that
+    had the old address.
+
+    :param previous: slot by address of the last list, a dict.
+    :param addresses: the list to publish.
+    :returns: slot by address, a dict in the order of the list.
+    """
+    slots = {a: previous[a] for a in addresses if a in previous}
+    freed = sorted(slot for a, slot in previous.items() if a not in slots)
+    taken = set(slots.values())
+    others = (n for n in itertools.count() if n not in taken | set(freed))
+    free = itertools.chain(freed, others)
+    # Also a slot that was freed earlier is taken before a new one is made.
+    free = sorted(itertools.islice(free, len(addresses) - len(slots)))
+    for address in addr.canonical(addresses):
+        if address not in slots:
+            slots[address] = free.pop(0)
+    return {a: slots[a] for a in addresses}
 
 
-def subset(key, addresses, length):
+def subset(key, slots, length):
     """Choose the addresses for one amphora by rendezvous hashing.
 
-    Each key ranks all addresses in an order of its own and takes the first,
-    so that load is even, and a change of one address concerns only the keys
-    that had it or now get it.
+    Each key ranks all slots in an order of its own and takes the first, so
+    that load is even, and a change of one slot concerns only the keys that
+    had it or now get it.
 
     :param key: the amphora's id.
-    :param addresses: the published list.
+    :param slots: slot by published address, see assign_slots().
     :param length: how many it may get, see max_list_length().
     :returns: a tuple in the canonical order, whole when it is short enough.
     """
+    addresses = list(slots)
     if len(addresses) > length:
-        addresses = sorted(addresses, key=lambda a: _weight(key, a))[:length]
-    return addr.canonical(addresses)
+        addresses.sort(key=lambda a: hashlib.sha256(
+            f'{key}|{slots[a]}'.encode()).digest())
+    return addr.canonical(addresses[:length])

@@ -25,8 +25,8 @@ def get_sync_amphorae_flow(conf, engine):
     1. Claim amphorae that are behind it.
     2. Upload the configuration to each, and record each one's result.
 
-    Requires ``generation`` and ``controller_ip_port_list``; provides
-    ``results``, how many amphorae had each result. It marks no amphora and
+    Requires ``generation``, its number, and ``slots``, its addresses with
+    the slot of each; provides ``results``, how many amphorae had each result. It marks no amphora and
     no load balancer: an upload that fails is no fault of either.
 
     :param conf: a parsed oslo.config object.

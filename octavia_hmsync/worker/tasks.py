@@ -78,12 +78,11 @@ class ConfigureAmphorae(task.Task):
         self._conf = conf
         self._engine = engine
 
-    def execute(self, generation, controller_ip_port_list, claim_owner,
-                claimed):
+    def execute(self, generation, slots, claim_owner, claimed):
         """Upload and record.
 
         :param generation: number of the newest generation.
-        :param controller_ip_port_list: its addresses, a list.
+        :param slots: slot by address of its list, see membership.subset.
         :param claim_owner: owner of the claims.
         :param claimed: how many amphorae were claimed.
         :returns: how many amphorae had each result, a dict.
@@ -91,18 +90,18 @@ class ConfigureAmphorae(task.Task):
         if not claimed:
             return {}
         batch = _Batch(self._conf, self._engine, generation,
-                       tuple(controller_ip_port_list), claim_owner)
+                       slots, claim_owner)
         return batch.run()
 
 
 class _Batch:
     """The work on one batch of claimed amphorae."""
 
-    def __init__(self, conf, engine, generation, published, owner):
+    def __init__(self, conf, engine, generation, slots, owner):
         self._conf = conf
         self._engine = engine
         self._generation = generation
-        self._published = published
+        self._slots = slots
         self._owner = owner
         self._length = subset.max_list_length(
             conf.health_manager.heartbeat_timeout,
@@ -114,7 +113,7 @@ class _Batch:
             self._engine, self._generation, self._owner)}
         renderer = agent_config.AgentConfigRenderer(self._conf)
         client = agent_client.create_client(self._conf)
-        lists = {a.id: subset.subset(a.id, self._published, self._length)
+        lists = {a.id: subset.subset(a.id, self._slots, self._length)
                  for a in amphorae.values()}
         uploads, unconcerned = [], []
         for amphora in amphorae.values():

@@ -31,10 +31,6 @@ START_TIMEOUT = 120
 SYNC_TIMEOUT = 60
 
 
-def make_mariadb(_directory):
-    return database.MariaDBDatabase()
-
-
 class FunctionalTestCase(base.BaseTestCase):
     """A cloud with the plugin on, its tables made, nothing started yet."""
 

@@ -16,6 +16,7 @@ import time
 
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from tests.cloud import ailing
+from tests.cloud import database
 from tests.functional import base
 
 
@@ -55,13 +56,13 @@ class TestAmphoraOnSqlite(AmphoraCases, base.FunctionalTestCase):
 
 
 class TestAmphoraOnMariaDB(AmphoraCases, base.FunctionalTestCase):
-    make_database = staticmethod(base.make_mariadb)
+    make_database = database.MariaDBDatabase
 
 
 class TestKinds(base.FunctionalTestCase):
     """Every kind of load balancer, every ailment, in one cloud."""
 
-    make_database = staticmethod(base.make_mariadb)
+    make_database = database.MariaDBDatabase
 
     RESULTS = {
         ailing.REFUSES: (amphora_repo.UNREACHABLE, 'cannot be reached'),

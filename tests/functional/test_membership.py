@@ -13,6 +13,7 @@
 """Changes of the health managers reach every amphora."""
 
 from octavia_hmsync.membership import member
+from tests.cloud import database
 from tests.functional import base
 
 
@@ -66,4 +67,4 @@ class TestMembershipOnSqlite(MembershipCases, base.FunctionalTestCase):
 
 
 class TestMembershipOnMariaDB(MembershipCases, base.FunctionalTestCase):
-    make_database = staticmethod(base.make_mariadb)
+    make_database = database.MariaDBDatabase

@@ -31,17 +31,23 @@ class Generation:
     """A published list.
 
     :param number: counts up by one with each published list.
-    :param addresses: the list, a tuple.
+    :param slots: slot by address, a dict in the order of the list; see
+                  membership.subset.
     :param reason: why it was published.
     :param published_at: when, by the database's clock, UTC.
     :param completed_at: when the last amphora was at it, or None.
     """
 
     number: int
-    addresses: tuple
+    slots: dict
     reason: str
     published_at: datetime.datetime
     completed_at: datetime.datetime | None
+
+    @property
+    def addresses(self):
+        """The published list, a tuple."""
+        return tuple(self.slots)
 
 
 def get_newest(engine):
@@ -52,18 +58,20 @@ def get_newest(engine):
         ).first()
     if row is None:
         return None
-    return Generation(row.number,
-                      addr.split_list(row.controller_ip_port_list),
-                      row.reason, row.published_at, row.completed_at)
+    slots = map(int, addr.split_list(row.slots))
+    return Generation(
+        row.number,
+        dict(zip(addr.split_list(row.controller_ip_port_list), slots)),
+        row.reason, row.published_at, row.completed_at)
 
 
 @api.retry
-def publish(engine, number, addresses, reason, published_by):
+def publish(engine, number, slots, reason, published_by):
     """Publish a list, if no other housekeeper was faster.
 
     :param engine: an SQLAlchemy engine.
     :param number: the newest number that the caller has seen, plus one.
-    :param addresses: the list, a tuple.
+    :param slots: slot by address, a dict in the order of the list.
     :param reason: why.
     :param published_by: ``[DEFAULT] host``.
     :returns: True if this call published it; False if the number is taken.
@@ -72,7 +80,8 @@ def publish(engine, number, addresses, reason, published_by):
         with engine.begin() as connection:
             connection.execute(sa.insert(_TABLE).values(
                 number=number, reason=reason, published_by=published_by,
-                controller_ip_port_list=addr.join_list(addresses),
+                controller_ip_port_list=addr.join_list(slots),
+                slots=addr.join_list(map(str, slots.values())),
                 published_at=types.utcnow()))
     except db_exc.DBDuplicateEntry:
         return False

@@ -45,6 +45,7 @@ def upgrade():
         sa.Column('number', sa.Integer, primary_key=True,
                   autoincrement=False),
         sa.Column('controller_ip_port_list', sa.Text, nullable=False),
+        sa.Column('slots', sa.Text, nullable=False),
         sa.Column('reason', sa.Text, nullable=False),
         sa.Column('published_by', sa.String(255), nullable=False),
         sa.Column('published_at', types.Timestamp, nullable=False),

@@ -1,0 +1,85 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Octavia's controller processes."""
+
+import os
+
+from tests.cloud import network
+from tests.cloud import octavia_conf
+from tests.cloud import process
+
+
+class Controller(process.ChildProcess):
+    """A process of Octavia with its own octavia.conf.
+
+    The file is written at each start, so a test may change .options (a
+    {group: {option: value}} dict) between stop() and start().
+    """
+
+    PROGRAM = None
+    READY = None
+
+    def __init__(self, host, options, directory, log_directory):
+        name = f'{self.PROGRAM}-{host}'
+        self.host = host
+        self.options = octavia_conf.merge(options, {'DEFAULT': {'host': host}})
+        self.conf_path = os.path.join(directory, f'{name}.conf')
+        env = process.environment(directory,
+                                  TMPDIR=os.path.join(directory, 'tmp'))
+        os.makedirs(env['TMPDIR'], exist_ok=True)
+        super().__init__(
+            name, [process.program(self.PROGRAM), '--config-file',
+                   self.conf_path], log_directory, env=env, cwd=directory)
+
+    def start(self):
+        octavia_conf.write(self.conf_path, self.options)
+        super().start()
+
+    def is_ready(self):
+        return self.READY in self.log()
+
+
+class HealthManager(Controller):
+    PROGRAM = 'octavia-health-manager'
+
+    @property
+    def bind_ip(self):
+        return self.options['health_manager']['bind_ip']
+
+    @property
+    def bind_port(self):
+        return self.options['health_manager']['bind_port']
+
+    @property
+    def address(self):
+        """Its entry in controller_ip_port_list."""
+        host = f'[{self.bind_ip}]' if ':' in self.bind_ip else self.bind_ip
+        return f'{host}:{self.bind_port}'
+
+    def move(self, bind_ip):
+        """Give it another address, from its next start on."""
+        self.options['health_manager']['bind_ip'] = bind_ip
+
+    def is_ready(self):
+        return self.running and network.udp_port_is_open(self.bind_ip,
+                                                         self.bind_port)
+
+
+class Housekeeping(Controller):
+    PROGRAM = 'octavia-housekeeping'
+    READY = 'Starting house keeping'
+
+
+class Worker(Controller):
+    PROGRAM = 'octavia-worker'
+    READY = 'Starting V2 consumer'

@@ -1,0 +1,127 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Octavia's database, on SQLite or on MariaDB."""
+
+import atexit
+import functools
+import os
+import shutil
+import sqlite3
+import uuid
+
+import fixtures
+import sqlalchemy as sa
+from sqlalchemy import pool
+
+from tests.cloud import mariadb
+from tests.cloud import records
+
+LASTING_DIRECTORY = mariadb.LASTING_DIRECTORY
+LOOKUP_TABLES = {
+    'ProvisioningStatus': 'SUPPORTED_PROVISIONING_STATUSES',
+    'HealthMonitorType': 'SUPPORTED_HEALTH_MONITOR_TYPES',
+    'Algorithm': 'SUPPORTED_LB_ALGORITHMS',
+    'Protocol': 'SUPPORTED_PROTOCOLS',
+    'OperatingStatus': 'SUPPORTED_OPERATING_STATUSES',
+    'SessionPersistenceType': 'SUPPORTED_SP_TYPES',
+    'AmphoraRoles': 'SUPPORTED_AMPHORA_ROLES',
+    'LBTopology': 'SUPPORTED_LB_TOPOLOGIES',
+    'VRRPAuthMethod': 'SUPPORTED_VRRP_AUTH',
+    'L7RuleType': 'SUPPORTED_L7RULE_TYPES',
+    'L7RuleCompareType': 'SUPPORTED_L7RULE_COMPARE_TYPES',
+    'L7PolicyAction': 'SUPPORTED_L7POLICY_ACTIONS',
+    'ClientAuthenticationMode': 'SUPPORTED_CLIENT_AUTH_MODES',
+}
+
+
+class Database(fixtures.Fixture):
+    """A database at Octavia's newest schema, with the look-up tables filled.
+
+    .connection is for octavia.conf, .records makes and reads rows.
+    """
+
+    connection = None
+
+    def _open(self, url):
+        # No pool: no connection of ours holds a lock, or survives a restart
+        # of the server.
+        engine = sa.create_engine(url, poolclass=pool.NullPool)
+        self.addCleanup(engine.dispose)
+        self.engine = engine
+        self.records = records.Records(engine)
+
+
+class SqliteDatabase(Database):
+    """A file in the directory, which several processes can use at once."""
+
+    def __init__(self, directory):
+        super().__init__()
+        self.path = os.path.join(directory, 'octavia.db')
+
+    def _setUp(self):
+        shutil.copyfile(_sqlite_template(), self.path)
+        self.connection = f'sqlite:///{self.path}?timeout=30'
+        self._open(self.connection)
+
+
+@functools.cache
+def _sqlite_template():
+    """A file with the schema; the import of the models takes seconds."""
+    from octavia.common import constants
+    from octavia.db import base_models
+    from octavia.db import models
+
+    # Not in a test's own temporary directory, which ends with that test.
+    directory = fixtures.TempDir(rootdir=LASTING_DIRECTORY)
+    directory.setUp()
+    atexit.register(directory.cleanUp)
+    path = os.path.join(directory.path, 'template.db')
+    engine = sa.create_engine(f'sqlite:///{path}', poolclass=pool.NullPool)
+    base_models.BASE.metadata.create_all(engine)
+    with engine.begin() as connection:
+        for model, names in LOOKUP_TABLES.items():
+            table = getattr(models, model).__table__
+            connection.execute(table.insert(), [
+                {'name': name} for name in getattr(constants, names)])
+    engine.dispose()
+    # The mode stays with the file; readers then do not hold up the writer.
+    with sqlite3.connect(path) as connection:
+        connection.execute('PRAGMA journal_mode=WAL')
+    connection.close()
+    return path
+
+
+class MariaDBDatabase(Database):
+    """A database of its own on a MariaDB server.
+
+    :param directory: not needed; all kinds of database take one
+    :param server: a running mariadb.MariaDBServer; by default one which all
+                   tests of this process share. A test that stops the server
+                   needs its own.
+    """
+
+    def __init__(self, directory=None, server=None):
+        super().__init__()
+        self._given_server = server
+
+    def _setUp(self):
+        self.server = self._given_server or mariadb.shared_server()
+        self.name = f'octavia_{uuid.uuid4().hex[:12]}'
+        self.server.create_octavia_database(self.name)
+        self.addCleanup(self._drop)
+        self.connection = self.server.url(self.name)
+        self._open(self.connection)
+
+    def _drop(self):
+        if self.server.running:
+            self.server.execute(f'DROP DATABASE {self.name}')

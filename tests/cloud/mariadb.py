@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A MariaDB server of one's own."""
+
+import atexit
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+
+import fixtures
+import pymysql
+
+from tests.cloud import octavia_conf
+from tests.cloud import process
+from tests.cloud import waiting
+
+TEMPLATE = 'octavia_template'
+
+# Where what outlives one test goes: a test may have a temporary directory of
+# its own.
+LASTING_DIRECTORY = tempfile.gettempdir()
+
+
+def _free_port():
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
+def _program(*names):
+    path = os.pathsep.join([os.environ.get('PATH', ''), '/usr/sbin'])
+    for name in names:
+        found = shutil.which(name, path=path)
+        if found:
+            return found
+    raise RuntimeError(f'{names[0]} is not installed; see bindep.txt')
+
+
+class MariaDBServer(process.ChildProcess):
+    """mariadbd with its own data directory, socket and port.
+
+    stop(), start() and wait_until_ready() restart it with its data at the
+    same port; pause() and resume() make it hang.
+    """
+
+    def __init__(self, directory):
+        self._directory = directory
+        self._data = os.path.join(directory, 'data')
+        self._socket = os.path.join(directory, 'mysqld.sock')
+        self.port = _free_port()
+        super().__init__('mariadb', [
+            _program('mariadbd', 'mysqld'), '--no-defaults',
+            f'--datadir={self._data}', f'--socket={self._socket}',
+            f'--pid-file={directory}/mysqld.pid', f'--port={self.port}',
+            '--bind-address=127.0.0.1', f'--user={_user()}',
+            # What a crash of the machine would lose does not matter here.
+            '--skip-log-bin', '--innodb-flush-log-at-trx-commit=0',
+            '--innodb-doublewrite=0', '--innodb-buffer-pool-size=64M',
+            '--max-connections=500', '--skip-name-resolve',
+        ], log_directory=directory, env=process.environment(directory),
+            cwd=directory)
+
+    def _setUp(self):
+        subprocess.run(
+            [_program('mariadb-install-db', 'mysql_install_db'),
+             '--no-defaults', f'--datadir={self._data}', f'--user={_user()}',
+             '--auth-root-authentication-method=normal', '--skip-test-db'],
+            check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            cwd=self._directory)
+        super()._setUp()
+        self.wait_until_ready()
+        self.execute("CREATE USER octavia@'%' IDENTIFIED BY 'octavia'",
+                     "GRANT ALL ON *.* TO octavia@'%'")
+
+    def connect(self, database=None):
+        """An administrator's connection."""
+        return pymysql.connect(unix_socket=self._socket, user='root',
+                               database=database, autocommit=True,
+                               connect_timeout=5)
+
+    def execute(self, *statements):
+        with self.connect() as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def is_ready(self):
+        try:
+            self.connect().close()
+        except pymysql.Error:
+            return False
+        return True
+
+    def url(self, database):
+        return (f'mysql+pymysql://octavia:octavia@127.0.0.1:{self.port}/'
+                f'{database}?charset=utf8mb4')
+
+    def create_octavia_database(self, name):
+        """Make a database with Octavia's newest schema and look-up rows."""
+        with self.connect() as connection, connection.cursor() as cursor:
+            cursor.execute('SHOW DATABASES LIKE %s', (TEMPLATE,))
+            if not cursor.fetchall():
+                cursor.execute(f'CREATE DATABASE {TEMPLATE}')
+                self._migrate(TEMPLATE)
+            cursor.execute(f'CREATE DATABASE {name}')
+            cursor.execute('SET FOREIGN_KEY_CHECKS = 0')
+            cursor.execute(f'SHOW TABLES FROM {TEMPLATE}')
+            for (table,) in cursor.fetchall():
+                # LIKE would lose the foreign keys.
+                cursor.execute(f'SHOW CREATE TABLE {TEMPLATE}.`{table}`')
+                create = cursor.fetchone()[1]
+                connection.select_db(name)
+                cursor.execute(create)
+                cursor.execute(f'INSERT INTO {name}.`{table}` '  # nosec B608
+                               f'SELECT * FROM {TEMPLATE}.`{table}`')
+
+    def _migrate(self, name):
+        conf = os.path.join(self._directory, 'migrate.conf')
+        octavia_conf.write(conf, {'database': {'connection': self.url(name)}})
+        subprocess.run(
+            [process.program('octavia-db-manage'), '--config-file', conf,
+             'upgrade', 'head'], check=True, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=process.environment(self._directory))
+
+
+def _user():
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+_SHARED = []
+
+
+def shared_server():
+    """The server that all tests of this process share; ends with it."""
+    if not _SHARED:
+        directory = fixtures.TempDir(rootdir=LASTING_DIRECTORY)
+        directory.setUp()
+        atexit.register(directory.cleanUp)
+        server = MariaDBServer(directory.path)
+        server.setUp()
+        # Called in reverse order, so before the directory goes.
+        atexit.register(server.cleanUp)
+        _SHARED.append(server)
+    server = _SHARED[0]
+    if not server.running:
+        raise waiting.WaitTimeout('the shared MariaDB server has ended:\n' +
+                                  server.log_tail())
+    return server

@@ -1,0 +1,72 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Loopback addresses of one's own."""
+
+import ipaddress
+import os
+import socket
+
+import fixtures
+
+
+class LoopbackNetwork(fixtures.Fixture):
+    """A network 127.x.y.0/24 that no other harness on this machine uses.
+
+    The claim is a name in the abstract socket namespace: it goes with the
+    process, and is as wide as the loopback interface (a network namespace).
+    """
+
+    def _setUp(self):
+        start = os.getpid() * 7
+        for number in range(start, start + 50000):
+            prefix = f'127.{16 + number // 250 % 200}.{1 + number % 250}'
+            claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            try:
+                claim.bind(f'\0octavia-hmsync-tests-{prefix}')
+            except OSError:
+                claim.close()
+                continue
+            self.addCleanup(claim.close)
+            break
+        else:
+            raise RuntimeError('no free loopback network 127.x.y.0/24')
+        self.prefix = prefix
+        self.cidr = ipaddress.ip_network(f'{prefix}.0/24')
+
+    def address(self, number):
+        return f'{self.prefix}.{number}'
+
+
+def udp_port_is_open(address, port):
+    """Whether some process holds the UDP socket address:port."""
+    return _is_listed('udp', address, port)
+
+
+def tcp_port_is_open(address, port):
+    """Whether some process listens on the TCP socket address:port."""
+    return _is_listed('tcp', address, port, state='0A')
+
+
+def _is_listed(protocol, address, port, state=None):
+    # Not by connecting: an agent serves one client at a time.
+    ip = ipaddress.ip_address(address)
+    # The kernel prints each 32 bit word in the byte order of the machine.
+    words = [ip.packed[i:i + 4][::-1] for i in range(0, len(ip.packed), 4)]
+    wanted = f'{b"".join(words).hex().upper()}:{port:04X}'
+    suffix = '6' if ip.version == 6 else ''
+    with open(f'/proc/net/{protocol}{suffix}') as table:
+        for line in table:
+            fields = line.split()
+            if fields[1] == wanted and state in (None, fields[3]):
+                return True
+    return False

@@ -1,0 +1,229 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A child process which leaves nothing behind."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import fixtures
+import psutil
+
+from tests.cloud import guard
+from tests.cloud import waiting
+
+PR_SET_CHILD_SUBREAPER = 36
+KEPT_ENVIRONMENT = ('PATH', 'LANG', 'LC_ALL', 'TZ', 'PYTHONPATH',
+                    'PYTHONDONTWRITEBYTECODE', 'VIRTUAL_ENV')
+
+
+def program(name):
+    """The path of a console script of the Python environment in use."""
+    return os.path.join(os.path.dirname(sys.executable), name)
+
+
+def environment(home, **variables):
+    """An environment without options, proxies or sockets of the user."""
+    env = {name: os.environ[name] for name in KEPT_ENVIRONMENT
+           if name in os.environ}
+    env.update(HOME=home, PYTHONUNBUFFERED='1', **variables)
+    return env
+
+
+class _Guard:
+    """Holds the pipe to the process which outlives a killed harness."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._process = None
+
+    def _start(self):
+        # The children of a controller killed hard become ours, so that none
+        # stays behind as a zombie where the init process reaps nothing.
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._process = subprocess.Popen(
+            [sys.executable, '-I', '-S', guard.__file__],
+            stdin=subprocess.PIPE, start_new_session=True, cwd='/', text=True)
+
+    def tell(self, sign, pgid):
+        with self._lock:
+            if self._process is None:
+                self._start()
+            self._process.stdin.write(f'{sign}{pgid}\n')
+            self._process.stdin.flush()
+
+
+_GUARD = _Guard()
+
+
+class ChildProcess(fixtures.Fixture):
+    """A child process in a session and process group of its own.
+
+    The group is what makes the clean-up reliable: a child of a process that
+    was killed hard is still in it.
+
+    :param name: for messages, and for the name of the log file
+    :param command: list of arguments
+    :param log_directory: where its output goes; a restart appends
+    """
+
+    def __init__(self, name, command, log_directory, env=None, cwd=None):
+        super().__init__()
+        self.name = name
+        self.command = command
+        self.log_path = os.path.join(log_directory, f'{name}.log')
+        self.env = env
+        self.cwd = cwd
+        self._popen = None
+        self._group_known = False
+
+    def _setUp(self):
+        self.addCleanup(self.stop, timeout=6)
+        self.start()
+
+    @property
+    def pid(self):
+        return self._popen.pid if self._popen else None
+
+    @property
+    def running(self):
+        """Whether the main process runs (its children are not asked)."""
+        return self._popen is not None and self._popen.poll() is None
+
+    def start(self):
+        """Start it; does not wait for it, see wait_until_ready()."""
+        if self._group_known:
+            raise RuntimeError(f'{self.name} is running already, or children '
+                               f'of it are')
+        # A group must never run unregistered, so the guard comes first.
+        _GUARD.tell('-', 0)
+        with open(self.log_path, 'ab') as log:
+            self._log_start = log.tell()
+            self._popen = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=subprocess.STDOUT, env=self.env, cwd=self.cwd,
+                start_new_session=True)
+        self._group_known = True
+        _GUARD.tell('+', self.pid)
+
+    def is_ready(self):
+        """Whether it serves; subclasses know better."""
+        return self.running
+
+    def wait_until_ready(self, timeout=60):
+        waiting.wait_for(self.is_ready, f'sign of {self.name} being ready',
+                         timeout, processes=[self])
+        return self
+
+    def members(self):
+        """Pids of the living processes of its group."""
+        if not self._group_known:
+            return []
+        pids = []
+        for process in psutil.process_iter():
+            try:
+                if (os.getpgid(process.pid) == self.pid and
+                        process.status() != psutil.STATUS_ZOMBIE):
+                    pids.append(process.pid)
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+        return pids
+
+    def descendants(self):
+        """Pids of the living processes of its group but the main one."""
+        return [pid for pid in self.members() if pid != self.pid]
+
+    def signal(self, number):
+        """Send a signal to the main process."""
+        if self.running:
+            self._popen.send_signal(number)
+
+    def pause(self):
+        """Stop the whole group, as a hanging machine would."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self.pid, signal.SIGCONT)
+
+    def kill(self):
+        """Kill the main process hard; its children live on, as orphans."""
+        if self.running:
+            self._popen.kill()
+            self._popen.wait()
+
+    def kill_tree(self):
+        """Kill the process and its children hard, all at the same moment."""
+        if not self._group_known:
+            return
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._popen.wait()
+        self._bury()
+
+    def stop(self, timeout=15):
+        """Ask it to end, and kill what is left of it after the time-out.
+
+        :returns: whether it ended, with all of its children, by itself
+        """
+        if not self._group_known:
+            return True
+        self.request_stop()
+        try:
+            self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill_tree()
+            return False
+        good = not self.members()
+        self.kill_tree()
+        return good
+
+    def request_stop(self):
+        """Ask it to end without waiting; several can so end in parallel."""
+        if self.running:
+            self._popen.terminate()
+            # One that a test has paused could not hear us.
+            self._popen.send_signal(signal.SIGCONT)
+
+    def _bury(self):
+        deadline = time.monotonic() + 10
+        while self.members():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f'{self.name} left processes behind: '
+                                   f'{self.members()}')
+            time.sleep(0.02)
+        try:
+            while os.waitpid(-self.pid, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+        self._group_known = False
+        _GUARD.tell('-', self.pid)
+
+    def log(self):
+        """What it has written since its last start."""
+        with open(self.log_path, 'rb') as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors='replace')
+
+    def log_tail(self, lines=25):
+        try:
+            with open(self.log_path, errors='replace') as log:
+                return ''.join(log.readlines()[-lines:])
+        except OSError as error:
+            return f'(no log: {error})'

@@ -1,0 +1,124 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A RabbitMQ server of one's own."""
+
+import os
+import secrets
+import socket
+import subprocess
+
+from oslo_config import cfg
+import oslo_messaging
+
+from tests.cloud import process
+from tests.cloud import waiting
+
+PROGRAM = '/usr/sbin/rabbitmq-server'
+
+
+def _free_port():
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
+class RabbitMQServer(process.ChildProcess):
+    """rabbitmq-server with its own directories, ports and node name.
+
+    The script in Debian's /usr/sbin changes to the user rabbitmq; this takes
+    the one that it calls.
+
+    :param directory: where its data and logs go.
+    """
+
+    def __init__(self, directory):
+        self._directory = os.path.join(directory, 'rabbitmq')
+        os.makedirs(self._directory)
+        self.port = _free_port()
+        self._node = f'hmsync{secrets.token_hex(4)}@localhost'
+        path = self._directory
+        env = process.environment(
+            path, RABBITMQ_NODENAME=self._node,
+            RABBITMQ_NODE_IP_ADDRESS='127.0.0.1',
+            RABBITMQ_NODE_PORT=str(self.port),
+            RABBITMQ_DIST_PORT=str(_free_port()),
+            RABBITMQ_MNESIA_BASE=f'{path}/mnesia',
+            RABBITMQ_LOG_BASE=path, RABBITMQ_LOGS='-',
+            RABBITMQ_PID_FILE=f'{path}/pid',
+            RABBITMQ_CONF_ENV_FILE=f'{path}/none',
+            RABBITMQ_CONFIG_FILE=f'{path}/none',
+            RABBITMQ_ENABLED_PLUGINS_FILE=f'{path}/enabled_plugins',
+            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=(
+                '-kernel inet_dist_use_interface {127,0,0,1}'),
+            # A port mapper of its own, which ends with its process group.
+            ERL_EPMD_ADDRESS='127.0.0.1', ERL_EPMD_PORT=str(_free_port()))
+        super().__init__('rabbitmq', [self._script()], log_directory=path,
+                         env=env, cwd=path)
+
+    @staticmethod
+    def _script():
+        base = '/usr/lib/rabbitmq/lib'
+        for release in sorted(os.listdir(base)):
+            script = f'{base}/{release}/sbin/rabbitmq-server'
+            if os.path.exists(script):
+                return script
+        raise RuntimeError('rabbitmq-server is not installed; see bindep.txt')
+
+    @property
+    def url(self):
+        """The transport_url for it."""
+        return f'rabbit://guest:guest@127.0.0.1:{self.port}/'
+
+    def is_ready(self):
+        if 'Server startup complete' not in self.log():
+            return False
+        with socket.socket() as sock:
+            return sock.connect_ex(('127.0.0.1', self.port)) == 0
+
+    def request_stop(self):
+        # Its port mapper is no child of it that would end with it.
+        super().request_stop()
+        subprocess.run(['epmd', '-kill'], env=self.env, check=False,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class RpcClient:
+    """Sends what octavia-api sends to octavia-worker.
+
+    :param url: a transport_url.
+    """
+
+    def __init__(self, url):
+        # The library has options on the global object only.
+        self._transport = oslo_messaging.get_rpc_transport(cfg.CONF, url)
+        target = oslo_messaging.Target(
+            namespace='controller', topic='octavia_provisioning_v2',
+            version='2.0', fanout=False)
+        self._client = oslo_messaging.get_rpc_client(self._transport, target)
+
+    def cast(self, method, **arguments):
+        """Send a message without waiting for anything."""
+        self._client.cast({}, method, **arguments)
+
+    def close(self):
+        self._transport.cleanup()
+
+
+def wait_until_logged(child, text, since=0, timeout=60):
+    """Wait for a text in the log of a process.
+
+    :param since: length of its log before.
+    """
+    waiting.wait_for(lambda: text in child.log()[since:],
+                     f'"{text}" in the log of {child.name}', timeout,
+                     processes=[child])

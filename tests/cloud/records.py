@@ -1,0 +1,144 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Rows in Octavia's tables."""
+
+import datetime
+import uuid
+
+import sqlalchemy as sa
+
+TABLES = ('amphora', 'amphora_health', 'flavor', 'flavor_profile',
+          'load_balancer', 'vip', 'vrrp_group')
+ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
+
+
+def new_id():
+    return str(uuid.uuid4())
+
+
+def utcnow():
+    """Now, as Octavia writes it."""
+    return datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+
+
+class Records:
+    """Makes and reads the rows of load balancers and amphorae.
+
+    :param engine: of the database, at Octavia's newest schema
+    """
+
+    def __init__(self, engine):
+        self.engine = engine
+        metadata = sa.MetaData()
+        metadata.reflect(engine, only=TABLES, resolve_fks=False)
+        self.tables = metadata.tables
+
+    def _insert(self, connection, table, **values):
+        connection.execute(self.tables[table].insert().values(**values))
+
+    def add_flavor(self, flavor_data='{}'):
+        profile_id, flavor_id = new_id(), new_id()
+        with self.engine.begin() as connection:
+            self._insert(connection, 'flavor_profile', id=profile_id,
+                         name=profile_id, provider_name='amphora',
+                         flavor_data=flavor_data)
+            self._insert(connection, 'flavor', id=flavor_id, name=flavor_id,
+                         enabled=True, flavor_profile_id=profile_id)
+        return flavor_id
+
+    def add_load_balancer(self, topology='SINGLE', flavor_id=None,
+                          load_balancer_id=None):
+        load_balancer_id = load_balancer_id or new_id()
+        with self.engine.begin() as connection:
+            self._insert(connection, 'load_balancer', id=load_balancer_id,
+                         project_id='demo', name=f'lb-{load_balancer_id[:8]}',
+                         provisioning_status='ACTIVE',
+                         operating_status='ONLINE', enabled=True,
+                         topology=topology, flavor_id=flavor_id,
+                         provider='amphora', created_at=utcnow())
+            self._insert(connection, 'vip', load_balancer_id=load_balancer_id,
+                         ip_address='198.51.100.1', port_id=new_id(),
+                         subnet_id=new_id(), network_id=new_id(),
+                         octavia_owned=True)
+            if topology == 'ACTIVE_STANDBY':
+                self._insert(connection, 'vrrp_group',
+                             load_balancer_id=load_balancer_id,
+                             vrrp_group_name=load_balancer_id.replace('-', ''),
+                             vrrp_auth_type='PASS', vrrp_auth_pass='demo',
+                             advert_int=1)
+        return load_balancer_id
+
+    def add_amphora(self, lb_network_ip, load_balancer_id=None,
+                    role='STANDALONE', status='ALLOCATED', amphora_id=None):
+        amphora_id = amphora_id or new_id()
+        now = utcnow()
+        with self.engine.begin() as connection:
+            self._insert(connection, 'amphora', id=amphora_id,
+                         load_balancer_id=load_balancer_id,
+                         compute_id=new_id(), image_id=new_id(),
+                         lb_network_ip=lb_network_ip,
+                         vrrp_ip='198.51.100.2', ha_ip='198.51.100.1',
+                         vrrp_port_id=new_id(), ha_port_id=new_id(),
+                         cert_expiration=now + datetime.timedelta(days=30),
+                         cert_busy=False, role=role, status=status,
+                         vrrp_interface='eth1', vrrp_id=1, vrrp_priority=100,
+                         cached_zone='nova', created_at=now)
+        return amphora_id
+
+    def set_health(self, amphora_id, age=0, busy=False):
+        """Give the amphora a health row of that age, in seconds."""
+        health = self.tables['amphora_health']
+        last_update = utcnow() - datetime.timedelta(seconds=age)
+        with self.engine.begin() as connection:
+            connection.execute(health.delete().where(
+                health.c.amphora_id == amphora_id))
+            self._insert(connection, 'amphora_health', amphora_id=amphora_id,
+                         last_update=last_update, busy=busy)
+
+    def set_status(self, amphora_id, status):
+        amphora = self.tables['amphora']
+        with self.engine.begin() as connection:
+            connection.execute(amphora.update().values(status=status).where(
+                amphora.c.id == amphora_id))
+
+    def rows(self, table):
+        """All rows of a table of Octavia, as dicts."""
+        with self.engine.connect() as connection:
+            result = connection.execute(self.tables[table].select())
+            return [dict(row) for row in result.mappings()]
+
+    def query(self, sql, **parameters):
+        """The rows of any query, as dicts."""
+        with self.engine.connect() as connection:
+            result = connection.execute(sa.text(sql), parameters)
+            return [dict(row) for row in result.mappings()]
+
+    def health_ages(self):
+        """Seconds since the last known heartbeat, by amphora id."""
+        now = utcnow()
+        return {row['amphora_id']: (now - row['last_update']).total_seconds()
+                for row in self.rows('amphora_health')}
+
+    def failovers_begun(self, amphora_ids):
+        """Which of the amphorae were sent to failover, or kept for it.
+
+        A health manager that takes an amphora as stale first marks its
+        health row busy; later the row goes, and the amphora becomes DELETED,
+        or ERROR where its failover failed. None of this turns back.
+        """
+        busy = {row['amphora_id'] for row in self.rows('amphora_health')
+                if row['busy']}
+        allocated = {row['id'] for row in self.rows('amphora')
+                     if row['status'] == 'ALLOCATED'}
+        return {amphora_id for amphora_id in amphora_ids
+                if amphora_id in busy or amphora_id not in allocated}

@@ -1,0 +1,274 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The test cloud itself, on Octavia without the plugin."""
+
+import http.client
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+
+import fixtures
+from octavia.amphorae.backends.health_daemon import status_message
+from oslotest import base
+import psutil
+
+from tests.cloud import ailing
+from tests.cloud import certificates
+from tests.cloud import cloud
+from tests.cloud import database
+from tests.cloud import network
+from tests.cloud import process
+from tests.cloud import sniffer
+from tests.cloud import waiting
+
+# A process that has a child in its own group.
+FAMILY = [sys.executable, '-c',
+          'import os, time; os.fork(); time.sleep(600)']
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+
+
+def upload(certs, amphora_id, address, body=b'[DEFAULT]\n', timeout=5):
+    """PUT an agent configuration as a controller does; returns the status."""
+    context = ssl.create_default_context(
+        cafile=certs.server_authority.certificate_path)
+    context.load_cert_chain(certs.client_path)
+    with socket.create_connection((address, 9443), timeout) as sock:
+        with context.wrap_socket(sock, server_hostname=amphora_id) as tls:
+            connection = http.client.HTTPConnection(address)
+            connection.sock = tls
+            connection.request('PUT', '/1.0/config', body)
+            response = connection.getresponse()
+            response.read()
+            return response.status
+
+
+class TestCloud(base.BaseTestCase):
+
+    def test_failovers_begin_when_all_health_managers_move(self):
+        a_cloud = self.useFixture(cloud.Cloud(
+            amphorae=3, hmsync=False,
+            controller_ip_port_list=lambda a_cloud: [
+                f'{a_cloud.address(n)}:5555' for n in (1, 2)]))
+        old = [a_cloud.add_health_manager(a_cloud.address(n))
+               for n in (1, 2)]
+        addresses = [health_manager.address for health_manager in old]
+        a_cloud.wait_until_ready()
+
+        a_cloud.wait_until_known(addresses)
+        topologies = {row['topology']
+                      for row in a_cloud.records.rows('load_balancer')}
+        self.assertEqual({'SINGLE', 'ACTIVE_STANDBY'}, topologies)
+        for amphora in a_cloud.amphorae.values():
+            self.assertEqual(addresses, amphora.configured_list())
+            self.assertEqual(set(addresses), a_cloud.sniffer.destinations(
+                amphora.amphora_id))
+
+        # One that listens is enough, so long as the others are few.
+        old[0].kill_tree()
+        new = a_cloud.add_health_manager(a_cloud.address(3))
+        new.wait_until_ready()
+        since = time.time()
+        a_cloud.wait_until_known([old[1].address], since=since)
+        self.assertEqual(set(), a_cloud.failovers_begun())
+
+        # An upload by hand saves one amphora from the loss of the last.
+        saved = next(iter(a_cloud.amphorae.values()))
+        with open(saved.conf_path) as conf:
+            body = conf.read().replace(old[0].address, new.address)
+        self.assertEqual(202, upload(
+            a_cloud.certificates, saved.amphora_id, saved.lb_network_ip,
+            body.encode()))
+        self.assertEqual([new.address, old[1].address],
+                         saved.configured_list())
+        a_cloud.sniffer.wait_until_heard({saved.amphora_id}, {new.address})
+        old[1].kill_tree()
+        doomed = a_cloud.amphora_ids - {saved.amphora_id}
+        waiting.wait_for(lambda: a_cloud.failovers_begun() == doomed,
+                         lambda: f'failover of {doomed} alone, but of '
+                         f'{a_cloud.failovers_begun()}', 40,
+                         processes=[new])
+        self.assertGreater(5, a_cloud.records.health_ages()[saved.amphora_id])
+
+
+class TestSniffer(base.BaseTestCase):
+
+    def test_records_heartbeats_of_its_key_only(self):
+        net = self.useFixture(network.LoopbackNetwork())
+        seen = self.useFixture(sniffer.Sniffer('key', net.cidr))
+        since = time.time()
+
+        def send(family, host, key, amphora_id):
+            with socket.socket(family, socket.SOCK_DGRAM) as sock:
+                sock.sendto(status_message.wrap_envelope(
+                    {'id': amphora_id}, key), (host, 5555))
+
+        send(socket.AF_INET, net.address(1), 'other', 'amphora-0')
+        send(socket.AF_INET, net.address(1), 'key', 'amphora-1')
+        send(socket.AF_INET, net.address(2), 'key', 'amphora-2')
+        expected = [('amphora-1', f'{net.address(1)}:5555'),
+                    ('amphora-2', f'{net.address(2)}:5555')]
+        if os.path.exists('/proc/net/if_inet6'):
+            send(socket.AF_INET6, '::1', 'key', 'amphora-2')
+            expected.append(('amphora-2', '[::1]:5555'))
+        waiting.wait_for(lambda: len(seen.heartbeats()) >= len(expected),
+                         'heartbeats', 5)
+
+        self.assertEqual(expected, [beat[1:] for beat in seen.heartbeats()])
+        self.assertIsNotNone(seen.heard('amphora-1', expected[0][1], since))
+        self.assertIsNone(seen.heard('amphora-1', expected[1][1], since))
+        self.assertEqual([], seen.heartbeats(time.time() + 1))
+        self.assertRaises(waiting.WaitTimeout, seen.wait_until_heard,
+                          {'amphora-1'}, {expected[1][1]}, timeout=0.2)
+
+
+class TestProcess(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+
+    def _family(self):
+        child = self.useFixture(process.ChildProcess(
+            'family', FAMILY, self.directory))
+        waiting.wait_for(child.descendants, 'child of the child', 10)
+        return child
+
+    def test_orphans_of_a_process_killed_hard(self):
+        child = self._family()
+        orphans = child.descendants()
+        child.kill()
+        self.assertFalse(child.running)
+        self.assertEqual(orphans, child.members())
+        self.assertRaises(RuntimeError, child.start)
+        child.kill_tree()
+        self.assertFalse(psutil.pid_exists(orphans[0]))
+        child.start()
+        self.assertTrue(child.running)
+
+    def test_stop_takes_paused_children_along(self):
+        child = self._family()
+        members = child.members()
+        child.pause()
+        # The child of the child does not end by itself.
+        self.assertFalse(child.stop(timeout=5))
+        self.assertFalse(any(psutil.pid_exists(pid) for pid in members))
+
+    def test_a_killed_harness_leaves_nothing_behind(self):
+        script = ('from tests.cloud import process\n'
+                  'import time\n'
+                  'child = process.ChildProcess("family", '
+                  f'{FAMILY!r}, {self.directory!r})\n'
+                  'child.setUp()\n'
+                  'while not child.descendants():\n'
+                  '    time.sleep(0.1)\n'
+                  'print(*child.members(), flush=True)\n'
+                  'time.sleep(600)\n')
+        harness = subprocess.Popen([sys.executable, '-c', script], cwd=TOP,
+                                   stdout=subprocess.PIPE)
+        self.addCleanup(harness.stdout.close)
+        pids = [int(pid) for pid in harness.stdout.readline().split()]
+        self.assertEqual(2, len(pids))
+        harness.send_signal(signal.SIGKILL)
+        harness.wait()
+        waiting.wait_for(
+            lambda: not any(self._lives(pid) for pid in pids),
+            f'end of {pids}', 10)
+
+    @staticmethod
+    def _lives(pid):
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+
+class TestAilingAmphora(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.address = self.useFixture(network.LoopbackNetwork()).address(9)
+        self.certificates = self.useFixture(certificates.Certificates(
+            self.useFixture(fixtures.TempDir()).path))
+
+    def _upload(self, ailment, **kwargs):
+        with ailing.AilingAmphora('amphora-1', self.address,
+                                  self.certificates, ailment,
+                                  **kwargs) as self.amphora:
+            return upload(self.certificates, 'amphora-1', self.address,
+                          body=b'x' * 4000, timeout=1)
+
+    def test_answers(self):
+        for ailment, status in ((ailing.HEALTHY, 202),
+                                (ailing.NOT_FOUND, 404),
+                                (ailing.SERVER_ERROR, 500)):
+            self.assertEqual(status, self._upload(ailment), ailment)
+            self.assertEqual(1, self.amphora.uploads)
+        self.assertEqual(202, self._upload(ailing.SLOW, delay=0.5))
+
+    def test_no_answer_in_time(self):
+        for ailment in (ailing.SILENT, ailing.BLACK_HOLE, ailing.HANGS,
+                        ailing.HANGS_IN_ANSWER, ailing.SLOW):
+            self.assertRaises(TimeoutError, self._upload, ailment)
+
+    def test_resets(self):
+        self.assertRaises(ConnectionRefusedError, self._upload,
+                          ailing.REFUSES)
+        self.assertRaises(OSError, self._upload, ailing.RESETS)
+        self.assertEqual(0, self.amphora.uploads)
+        self.assertRaises((OSError, http.client.IncompleteRead),
+                          self._upload, ailing.RESETS_IN_ANSWER)
+        self.assertEqual(1, self.amphora.uploads)
+
+    def test_impostor(self):
+        error = self.assertRaises(ssl.SSLCertVerificationError,
+                                  self._upload, ailing.IMPOSTOR)
+        self.assertIn('Hostname mismatch', str(error))
+
+
+class TestDatabase(base.BaseTestCase):
+
+    def _check(self, a_database):
+        records = a_database.records
+        load_balancer = records.add_load_balancer('ACTIVE_STANDBY',
+                                                  records.add_flavor())
+        ids = [records.add_amphora(f'192.0.2.{number}', load_balancer, role)
+               for number, role in ((1, 'MASTER'), (2, 'BACKUP'))]
+        records.set_health(ids[0], age=60)
+        records.set_health(ids[1])
+        self.assertEqual(60, round(records.health_ages()[ids[0]], -1))
+        self.assertEqual(set(), records.failovers_begun(ids))
+        records.set_health(ids[0], age=60, busy=True)
+        self.assertEqual({ids[0]}, records.failovers_begun(ids))
+        records.set_status(ids[1], 'FAILOVER_STOPPED')
+        self.assertEqual(set(ids), records.failovers_begun(ids))
+
+    def test_sqlite(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        self._check(self.useFixture(database.SqliteDatabase(directory)))
+
+    def test_mariadb(self):
+        first = self.useFixture(database.MariaDBDatabase())
+        second = self.useFixture(database.MariaDBDatabase())
+        self._check(first)
+        self.assertEqual([], second.records.rows('amphora'))
+        server = first.server
+        self.assertTrue(server.stop())
+        self.assertFalse(server.is_ready())
+        server.start()
+        server.wait_until_ready()
+        self.assertEqual(2, len(first.records.rows('amphora')))
