@@ -26,6 +26,7 @@ import http.client
 import io
 import ipaddress
 import queue
+import re
 import ssl
 import time
 
@@ -203,6 +204,13 @@ class _FakeSocket:
         return self._file
 
 
+def _is_whole(data):
+    """Tell whether an answer has all that its Content-Length promises."""
+    head, separator, body = data.partition(b'\r\n\r\n')
+    length = re.search(rb'\r\ncontent-length: *(\d+)', head, re.IGNORECASE)
+    return bool(separator and length) and len(body) >= int(length[1])
+
+
 async def _read_answer(reader):
     """Read an answer whole, or as far as it comes.
 
@@ -210,7 +218,7 @@ async def _read_answer(reader):
     :raises http.client.HTTPException: if there is not even a status.
     """
     data = b''
-    while len(data) < _ANSWER_LIMIT:
+    while len(data) < _ANSWER_LIMIT and not _is_whole(data):
         try:
             chunk = await reader.read(_ANSWER_LIMIT)
         except OSError:
@@ -225,7 +233,14 @@ async def _read_answer(reader):
         body = response.read()
     except http.client.IncompleteRead as e:
         body = e.partial
-    return response.status, body.decode(errors='replace')
+    return response.status, body.decode('ascii', errors='replace')
+
+
+def _printable(text):
+    """Make a line that any log, terminal and database column takes."""
+    text = ' '.join(text.split())[:200]
+    return ''.join(c if c.isascii() and c.isprintable() else '?'
+                   for c in text)
 
 
 def _interpret(answer, where):
@@ -236,7 +251,7 @@ def _interpret(answer, where):
         return Answer(amphora_repo.UNSUPPORTED,
                       f'{where} answered 404: its image is too old to be '
                       f'reconfigured. Fail the amphora over to a newer image')
-    detail = ' '.join(body.split())[:200]
+    detail = _printable(body)
     return Answer(amphora_repo.REJECTED,
                   f'{where} answered {status}: {detail or "no details"}. '
                   f'See /var/log/amphora-agent.log in the amphora')

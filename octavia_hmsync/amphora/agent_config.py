@@ -33,8 +33,16 @@ def _load_template():
 
 
 def _escape(value):
-    """Keep oslo.config from taking ``$`` for a reference when it reads."""
-    return str(value).replace('$', '$$')
+    """Write a value so that oslo.config reads it as it is.
+
+    ``\\$`` is a dollar sign to it in any place, ``$$`` not behind a
+    backslash; it takes a pair of quotes around a value away, and spaces.
+    """
+    value = str(value).replace('$', r'\$')
+    if value != value.strip() or (value[:1] in ('"', "'") and
+                                  value[0] == value[-1]):
+        value = f'"{value}"'
+    return value
 
 
 def topology_for(topology, role, conf):

@@ -38,6 +38,7 @@ class Keepalive:
         self._listener = listener
         self._instance = uuidutils.generate_uuid()
         self._registered = None
+        self._has_been_registered = False
 
     def beat(self):
         """Write one keepalive, or what has to be written instead of it.
@@ -87,8 +88,9 @@ class Keepalive:
 
     def _register(self, ip_address, port):
         address = addr.format_address(ip_address, port)
-        if self._registered:
-            # It was ours a moment ago: has another process taken the name?
+        if self._has_been_registered:
+            # The row was ours: has another process taken the name? Only a
+            # process that starts may take it from one that lives.
             usurper = hm_repo.find_usurper(
                 self._engine, self._conf.host, self._instance,
                 self._conf.hmsync.offline_after)
@@ -101,5 +103,6 @@ class Keepalive:
         hm_repo.register(self._engine, self._conf.host, ip_address, port,
                          self._instance, self._conf.hmsync.offline_after)
         self._registered = address
+        self._has_been_registered = True
         LOG.info('Health manager %s is ONLINE at %s.', self._conf.host,
                  address)

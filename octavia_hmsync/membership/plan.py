@@ -120,9 +120,6 @@ class _View:
             return address in self.pinned
         return state is not mem.State.DEAD
 
-    def unheard(self):
-        return {a for a in self.published if not self.may_hear(a)}
-
     def is_gone(self, address):
         """Tell whether no member holds an address any more.
 
@@ -173,9 +170,8 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
     """
     view = _View(members, pinned, last, settings, reader_steady_for)
     published = set(view.published)
-    unheard = view.unheard()
-    urgent = bool(published) and is_near_timeout(
-        heartbeat_gap(view.published, unheard, settings), settings)
+    unheard = {a for a in published if not view.may_hear(a)} - view.pinned
+    urgent = _is_urgent(view, view.published)
 
     added = (view.alive() | view.pinned) - published
     draining = {a for a in published - view.pinned
@@ -192,6 +188,10 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
         removed = draining
         held = 'waiting for new health managers to settle'
     removed |= _replaced(view, added, removed)
+    if _is_urgent(view, addr.canonical((published | added) - removed)):
+        # What comes and goes can bring dead addresses next to each other.
+        urgent = True
+        removed |= unheard
 
     target = (published | added) - removed
     if not any(view.may_hear(a) for a in target):
@@ -213,6 +213,13 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
         reason += ' (too few published addresses are alive to wait)'
     target = addr.canonical((published | added) - removed)
     return Decision(target, reason, held)
+
+
+def _is_urgent(view, addresses):
+    """Tell whether a list holds too many dead addresses to wait."""
+    unheard = {a for a in addresses if not view.may_hear(a)}
+    return bool(unheard) and is_near_timeout(
+        heartbeat_gap(addresses, unheard, view.settings), view.settings)
 
 
 def _replaced(view, added, removed):

@@ -124,7 +124,11 @@ def add_missing(engine):
         return 0
 
 
-@api.retry
+# Batches that begin at once go for the same amphorae; one of them gets them,
+# and the others look again.
+_CLAIM_TRIES = 10
+
+
 def claim_due(engine, number, owner, limit, expiry):
     """Claim amphorae that are behind a generation and may be tried now.
 
@@ -133,29 +137,44 @@ def claim_due(engine, number, owner, limit, expiry):
     :param owner: a new id, of this batch alone, 36 characters at most.
     :param limit: how many at most.
     :param expiry: seconds after which the claim lapses.
-    :returns: how many were claimed.
+    :returns: how many were claimed, 0 if none was due.
     """
-    unclaimed = sa.or_(_TABLE.c.claim_expires_at.is_(None),
-                       _TABLE.c.claim_expires_at <= types.utcnow())
+    for _ in range(_CLAIM_TRIES):
+        due = _find_due(engine, number, limit)
+        claimed = _claim(engine, number, owner, due, expiry) if due else 0
+        if claimed or not due:
+            return claimed
+    return 0
+
+
+def _unclaimed():
+    return sa.or_(_TABLE.c.claim_expires_at.is_(None),
+                  _TABLE.c.claim_expires_at <= types.utcnow())
+
+
+def _find_due(engine, number, limit):
     may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
                      _TABLE.c.attempted_generation < number,
                      _TABLE.c.next_attempt_at.is_(None),
                      _TABLE.c.next_attempt_at <= types.utcnow())
     with engine.connect() as connection:
         # Those that failed come last: they are the ones that take long.
-        due = connection.execute(
+        return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_with_agent(), _behind(number), unclaimed, may_try)
+            .where(_with_agent(), _behind(number), _unclaimed(), may_try)
             .order_by(sa.case((_TABLE.c.result == APPLIED, 0),
                               (_TABLE.c.result.is_(None), 0), else_=1))
             .limit(limit)).scalars().all()
-    if not due:
-        return 0
+
+
+@api.retry
+def _claim(engine, number, owner, amphora_ids, expiry):
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)
-            .where(_TABLE.c.amphora_id.in_(due), unclaimed, _behind(number))
+            .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed(),
+                   _behind(number))
             .ordered_values(
                 # A claim that lapsed: its batch may have uploaded another
                 # list before it died, so what was recorded is void.

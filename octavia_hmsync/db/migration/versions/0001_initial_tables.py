@@ -22,6 +22,7 @@ down_revision = None
 
 
 def upgrade():
+    # MySQL has no transactional DDL: an upgrade that was killed left some.
     op.create_table(
         'hmsync_health_manager',
         sa.Column('host', sa.String(255), primary_key=True),
@@ -33,13 +34,13 @@ def upgrade():
         sa.Column('keepalive_at', types.Timestamp, nullable=False),
         sa.UniqueConstraint('ip_address', 'port',
                             name='uq_hmsync_health_manager_address'),
-        mysql_engine='InnoDB')
+        mysql_engine='InnoDB', if_not_exists=True)
     op.create_table(
         'hmsync_house_keeper',
         sa.Column('host', sa.String(255), primary_key=True),
         sa.Column('pinned_ip_port_list', sa.Text, nullable=False),
         sa.Column('keepalive_at', types.Timestamp, nullable=False),
-        mysql_engine='InnoDB')
+        mysql_engine='InnoDB', if_not_exists=True)
     op.create_table(
         'hmsync_generation',
         sa.Column('number', sa.Integer, primary_key=True,
@@ -50,7 +51,7 @@ def upgrade():
         sa.Column('published_by', sa.String(255), nullable=False),
         sa.Column('published_at', types.Timestamp, nullable=False),
         sa.Column('completed_at', types.Timestamp, nullable=True),
-        mysql_engine='InnoDB')
+        mysql_engine='InnoDB', if_not_exists=True)
     op.create_table(
         'hmsync_amphora',
         sa.Column('amphora_id', sa.String(36), primary_key=True),
@@ -64,8 +65,8 @@ def upgrade():
         sa.Column('next_attempt_at', types.Timestamp, nullable=True),
         sa.Column('claim_owner', sa.String(36), nullable=True),
         sa.Column('claim_expires_at', types.Timestamp, nullable=True),
-        mysql_engine='InnoDB')
+        mysql_engine='InnoDB', if_not_exists=True)
     op.create_index('ix_hmsync_amphora_generation', 'hmsync_amphora',
-                    ['generation'])
+                    ['generation'], if_not_exists=True)
     op.create_index('ix_hmsync_amphora_claim_owner', 'hmsync_amphora',
-                    ['claim_owner'])
+                    ['claim_owner'], if_not_exists=True)
