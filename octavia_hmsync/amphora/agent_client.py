@@ -236,13 +236,6 @@ async def _read_answer(reader):
     return response.status, body.decode('ascii', errors='replace')
 
 
-def _printable(text):
-    """Make a line that any log, terminal and database column takes."""
-    text = ' '.join(text.split())[:200]
-    return ''.join(c if c.isascii() and c.isprintable() else '?'
-                   for c in text)
-
-
 def _interpret(answer, where):
     status, body = answer
     if 200 <= status < 300:
@@ -251,7 +244,8 @@ def _interpret(answer, where):
         return Answer(amphora_repo.UNSUPPORTED,
                       f'{where} answered 404: its image is too old to be '
                       f'reconfigured. Fail the amphora over to a newer image')
-    detail = _printable(body)
+    # An agent's own words: nothing in them may reach a terminal as it is.
+    detail = ascii(' '.join(body.split())[:200])[1:-1]
     return Answer(amphora_repo.REJECTED,
                   f'{where} answered {status}: {detail or "no details"}. '
                   f'See /var/log/amphora-agent.log in the amphora')

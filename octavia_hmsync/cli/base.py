@@ -55,6 +55,16 @@ def quiet_libraries(debug):
 class DatabaseMixin:
     """For cliff commands that need octavia.conf and the database."""
 
+    def run(self, parsed_args):
+        """Run the command; whatever goes wrong becomes one line."""
+        try:
+            return super().run(parsed_args)
+        except REPORTED_ERRORS as e:
+            if self.app.options.debug:
+                raise
+            error = exceptions.HMSyncException(describe(e))
+        raise error
+
     def open_database(self, check_schema=True):
         """Parse octavia.conf and make an engine.
 

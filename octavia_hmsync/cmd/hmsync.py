@@ -62,16 +62,6 @@ class HMSyncApp(app.App):
             deferred_help=True)
         self.config_args = list(config_args)
 
-    def run_subcommand(self, argv):
-        """Run a command; whatever goes wrong is one line on stderr."""
-        try:
-            return super().run_subcommand(argv)
-        except base.REPORTED_ERRORS as e:
-            if self.options.debug:
-                raise
-            self.stderr.write(f'{base.describe(e)}\n')
-            return 1
-
     def configure_logging(self):
         super().configure_logging()
         base.quiet_libraries(self.options.debug)

@@ -12,12 +12,15 @@
 
 """Keeps this health manager's row true."""
 
+import time
+
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member as mem
 
 LOG = logging.getLogger(__name__)
 
@@ -39,6 +42,7 @@ class Keepalive:
         self._instance = uuidutils.generate_uuid()
         self._registered = None
         self._has_been_registered = False
+        self._written_at = None
 
     def beat(self):
         """Write one keepalive, or what has to be written instead of it.
@@ -51,8 +55,9 @@ class Keepalive:
             return
         try:
             ip_address, port = self._find_address()
-            if not self._touch(ip_address, port):
+            if self._was_silent() or not self._touch(ip_address, port):
                 self._register(ip_address, port)
+            self._written_at = time.monotonic()
         except exceptions.HMSyncException:
             self.say_goodbye()
             raise
@@ -81,6 +86,15 @@ class Keepalive:
             self._address_driver.get(), opts.allowed_networks,
             opts.allow_loopback)
         return ip_address, bind.bind_port
+
+    def _was_silent(self):
+        """Tell whether the others take us for dead by now.
+
+        Then this is a start like any other, for which they let us settle.
+        """
+        return (self._written_at is not None and mem.is_silent(
+            time.monotonic() - self._written_at,
+            self._conf.hmsync.offline_after))
 
     def _touch(self, ip_address, port):
         return hm_repo.touch(self._engine, self._conf.host, self._instance,

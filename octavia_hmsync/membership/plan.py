@@ -170,15 +170,15 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
     """
     view = _View(members, pinned, last, settings, reader_steady_for)
     published = set(view.published)
+    unpinned = published - view.pinned
     unheard = {a for a in published if not view.may_hear(a)} - view.pinned
     urgent = _is_urgent(view, view.published)
 
     added = (view.alive() | view.pinned) - published
-    draining = {a for a in published - view.pinned
+    draining = {a for a in unpinned
                 if view.state(a) is mem.State.DRAINING}
     removed = draining | {
-        a for a in published - view.pinned
-        if view.is_gone(a) or view.is_overdue(a) or
+        a for a in unpinned if view.is_gone(a) or view.is_overdue(a) or
         (urgent and a in unheard)}
     held = None
     if not urgent and _is_settling(view, added):
@@ -199,10 +199,10 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
         if published:
             held = ('no health manager is alive: the last list stays as it '
                     'is')
-    elif (len(published) >= _SHRINKAGE_MIN and
-            2 * len(removed) > len(published) and
+    elif (len(unpinned) >= _SHRINKAGE_MIN and
+            2 * len(removed) > len(unpinned) and
             not any(view.is_proven_alive(a) for a in target)):
-        held = (f'{len(removed)} of {len(published)} health managers would '
+        held = (f'{len(removed)} of {len(unpinned)} health managers would '
                 f'leave at once, and none of those left has given a fresh '
                 f'sign of life')
         removed = set()

@@ -242,6 +242,16 @@ def record(engine, number, owner, outcomes):
     return recorded
 
 
+def _storable(text):
+    """Make a text that a column of any character set takes.
+
+    Part of it can come from an agent, and one character that MySQL refuses
+    would void the whole batch; a terminal may print it as well.
+    """
+    return ''.join(c if c.isascii() and c.isprintable() else '?'
+                   for c in text)[:_ERROR_LENGTH]
+
+
 def _values(number, result, addresses, error, retry_after, uploaded):
     values = []
     if uploaded:
@@ -251,7 +261,7 @@ def _values(number, result, addresses, error, retry_after, uploaded):
                  _TABLE.c.attempts + 1), else_=1)),
             (_TABLE.c.attempted_generation, number)]
     values += [(_TABLE.c.result, result),
-               (_TABLE.c.error, error and error[:_ERROR_LENGTH]),
+               (_TABLE.c.error, error and _storable(error)),
                (_TABLE.c.claim_owner, None),
                (_TABLE.c.claim_expires_at, None)]
     if result == APPLIED:

@@ -1,0 +1,342 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of hmsync_amphora."""
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.membership import addresses as addr
+from tests.db_cases import base
+
+EXPIRY = 120
+LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
+
+
+class AmphoraCases(base.DatabaseTestCase):
+
+    def add(self, number=1, **values):
+        ids = self.add_amphorae(number, **values)
+        amphora_repo.add_missing(self.engine)
+        return ids
+
+    def claim(self, owner='batch1', number=1, limit=100, expiry=EXPIRY):
+        return amphora_repo.claim_due(self.engine, number, owner, limit,
+                                      expiry)
+
+    def claimed(self, owner='batch1', number=1):
+        return {a.id: a for a in amphora_repo.get_claimed(
+            self.engine, number, owner)}
+
+    def record(self, amphora_id, result='APPLIED', owner='batch1', number=1,
+               **values):
+        if result != 'APPLIED':
+            values = {'error': 'it hangs', 'retry_after': 10, **values}
+        return amphora_repo.record(
+            self.engine, number, owner, [amphora_repo.Outcome(
+                amphora_id, result, LIST, **values)])
+
+    def row(self, amphora_id):
+        return next(r for r in self.rows(models.Amphora)
+                    if r.amphora_id == amphora_id)
+
+    def retry_now(self):
+        self.make_older(models.Amphora, 'next_attempt_at', 1)
+
+
+class MissingCases(AmphoraCases):
+
+    def test_each_with_an_agent(self):
+        expected = {
+            self.records.add_amphora('192.0.2.1', status=status)
+            for status in ('ALLOCATED', 'ERROR', 'FAILOVER_STOPPED',
+                           'BOOTING', 'READY')}
+        self.records.add_amphora('192.0.2.2', status='DELETED')
+        self.records.add_amphora('192.0.2.3', status='PENDING_DELETE')
+        self.records.add_amphora(None, status='PENDING_CREATE')
+        self.assertEqual(5, amphora_repo.add_missing(self.engine))
+        self.assertEqual(expected, {
+            row.amphora_id for row in self.rows(models.Amphora)})
+
+    def test_again(self):
+        self.add(2)
+        self.assertEqual(0, amphora_repo.add_missing(self.engine))
+        self.records.add_amphora('192.0.2.9')
+        self.assertEqual(1, amphora_repo.add_missing(self.engine))
+
+    def test_several_housekeepers_at_once(self):
+        self.add_amphorae(50)
+        self.run_at_once([lambda: amphora_repo.add_missing(self.engine)] * 4)
+        amphora_repo.add_missing(self.engine)
+        self.assertEqual(50, len(self.rows(models.Amphora)))
+
+    def test_delete_gone(self):
+        deleted, purged, kept = self.add(3)
+        self.records.set_status(deleted, 'DELETED')
+        amphora = self.records.tables['amphora']
+        with self.engine.begin() as connection:
+            connection.execute(amphora.delete().where(
+                amphora.c.id == purged))
+        self.assertEqual(2, amphora_repo.delete_gone(self.engine))
+        self.assertEqual([kept], [
+            row.amphora_id for row in self.rows(models.Amphora)])
+        self.assertEqual(0, amphora_repo.delete_gone(self.engine))
+
+
+class ClaimCases(AmphoraCases):
+
+    def test_what_is_claimed(self):
+        lb = self.records.add_load_balancer('ACTIVE_STANDBY')
+        with_lb = self.records.add_amphora('192.0.2.1', lb, 'MASTER')
+        without = self.records.add_amphora('2001:db8::1', role=None)
+        amphora_repo.add_missing(self.engine)
+        self.assertEqual(2, self.claim())
+        self.assertEqual({
+            with_lb: amphora_repo.ClaimedAmphora(
+                with_lb, '192.0.2.1', 'ACTIVE_STANDBY', 'MASTER', None, None,
+                0),
+            without: amphora_repo.ClaimedAmphora(
+                without, '2001:db8::1', None, None, None, None, 0),
+        }, self.claimed())
+
+    def test_limit(self):
+        self.add(5)
+        self.assertEqual(2, self.claim('batch1', limit=2))
+        self.assertEqual(3, self.claim('batch2', limit=3))
+        self.assertEqual(0, self.claim('batch3'))
+
+    def test_several_batches_at_once_claim_disjoint_sets(self):
+        ids = set(self.add(40))
+        owners = [f'batch{n}' for n in range(4)]
+        for _ in range(20):
+            counts = self.run_at_once(
+                [lambda owner=o: self.claim(owner, limit=10)
+                 for o in owners])
+            sets = [set(self.claimed(owner)) for owner in owners]
+            self.assertEqual(sum(map(len, sets)), len(set().union(*sets)))
+            if len(set().union(*sets)) == len(ids):
+                break
+            self.assertGreater(sum(counts), 0)
+        self.assertEqual(ids, set().union(*sets))
+
+    def test_batches_at_once_do_not_take_each_others_work_away(self):
+        """One that finds nothing ends, although there is enough for all."""
+        self.add(40)
+        counts = self.run_at_once(
+            [lambda owner=f'batch{n}': self.claim(owner, limit=10)
+             for n in range(4)])
+        self.assertEqual([10, 10, 10, 10], counts)
+
+    def test_not_those_that_are_there_already(self):
+        self.add(1)
+        self.claim()
+        self.record(*self.claimed())
+        self.assertEqual(0, self.claim('batch2', number=1))
+        self.assertEqual(1, self.claim('batch3', number=2))
+
+    def test_not_those_that_are_gone_meanwhile(self):
+        amphora_id, = self.add(1)
+        self.records.set_status(amphora_id, 'DELETED')
+        self.assertEqual(0, self.claim())
+
+    def test_expiry(self):
+        self.add(1)
+        self.claim('batch1')
+        self.assertEqual(0, self.claim('batch2'))
+        self.make_older(models.Amphora, 'claim_expires_at', 0)
+        self.assertEqual(1, self.claim('batch2'))
+        self.assertEqual({}, self.claimed('batch1'))
+
+    def test_result_is_void_after_a_claim_that_lapsed(self):
+        """Its batch may have uploaded another list before it died."""
+        amphora_id, = self.add(1)
+        self.claim('batch1')
+        self.record(amphora_id)
+        self.claim('batch2', number=2)
+        self.assertEqual('APPLIED', self.claimed('batch2')[amphora_id].result)
+        self.make_older(models.Amphora, 'claim_expires_at', 0)
+        self.claim('batch3', number=3)
+        claimed = self.claimed('batch3')[amphora_id]
+        self.assertIsNone(claimed.result)
+        self.assertEqual(LIST, claimed.addresses)
+
+    def test_failed_ones_wait(self):
+        amphora_id, = self.add(1)
+        self.claim('batch1')
+        self.record(amphora_id, 'UNREACHABLE', retry_after=60)
+        self.assertEqual(0, self.claim('batch2'))
+        self.retry_now()
+        self.assertEqual(1, self.claim('batch2'))
+
+    def test_failed_ones_do_not_wait_with_a_new_generation(self):
+        amphora_id, = self.add(1)
+        self.claim('batch1')
+        self.record(amphora_id, 'UNREACHABLE', retry_after=600)
+        self.assertEqual(1, self.claim('batch2', number=2))
+
+    def test_failed_ones_come_last(self):
+        ids = self.add(6)
+        self.claim('batch1')
+        for amphora_id in ids[:3]:
+            self.record(amphora_id, 'UNREACHABLE')
+        for amphora_id in ids[3:]:
+            self.record(amphora_id)
+        self.claim('batch2', number=2, limit=3)
+        self.assertEqual(set(ids[3:]), set(self.claimed('batch2', 2)))
+
+    def test_release(self):
+        released, other = self.add(2)
+        self.claim('batch1', limit=1)
+        self.claim('batch2')
+        mine = set(self.claimed('batch1'))
+        amphora_repo.release(self.engine, 'batch1')
+        self.assertEqual({}, self.claimed('batch1'))
+        self.assertEqual(1, len(self.claimed('batch2')))
+        self.claim('batch3')
+        self.assertEqual(mine, set(self.claimed('batch3')))
+
+
+class RecordCases(AmphoraCases):
+
+    def test_applied(self):
+        amphora_id, = self.add(1)
+        self.claim()
+        self.assertEqual(1, self.record(amphora_id))
+        row = self.row(amphora_id)
+        self.assertEqual(
+            (1, 'APPLIED', None, 1, 1, None, None, None, LIST),
+            (row.generation, row.result, row.error, row.attempts,
+             row.attempted_generation, row.next_attempt_at, row.claim_owner,
+             row.claim_expires_at,
+             addr.split_list(row.controller_ip_port_list)))
+        self.assertIsNotNone(row.applied_at)
+
+    def test_failed(self):
+        amphora_id, = self.add(1)
+        self.claim()
+        self.record(amphora_id, 'REJECTED')
+        row = self.row(amphora_id)
+        self.assertEqual(
+            (None, 'REJECTED', 'it hangs', 1, 1, None, None, None),
+            (row.generation, row.result, row.error, row.attempts,
+             row.attempted_generation, row.applied_at, row.claim_owner,
+             row.controller_ip_port_list))
+        self.assertIsNotNone(row.next_attempt_at)
+
+    def test_failure_keeps_what_the_agent_had_acknowledged(self):
+        amphora_id, = self.add(1)
+        self.claim()
+        self.record(amphora_id)
+        self.claim('batch2', number=2)
+        self.record(amphora_id, 'UNREACHABLE', 'batch2', 2)
+        row = self.row(amphora_id)
+        self.assertEqual(1, row.generation)
+        self.assertEqual(addr.join_list(LIST), row.controller_ip_port_list)
+        self.assertIsNotNone(row.applied_at)
+
+    def test_attempts_count_within_a_generation(self):
+        amphora_id, = self.add(1)
+        for attempts in (1, 2, 3):
+            self.claim()
+            self.assertEqual(attempts - 1,
+                             self.claimed()[amphora_id].attempts)
+            self.record(amphora_id, 'UNREACHABLE')
+            self.assertEqual(attempts, self.row(amphora_id).attempts)
+            self.retry_now()
+        self.claim(number=2)
+        self.assertEqual(0, self.claimed(number=2)[amphora_id].attempts)
+        self.record(amphora_id, number=2)
+        self.assertEqual(1, self.row(amphora_id).attempts)
+
+    def test_not_concerned(self):
+        amphora_id, = self.add(1)
+        self.claim()
+        self.record(amphora_id)
+        self.make_older(models.Amphora, 'applied_at', 500)
+        before = self.row(amphora_id)
+        self.claim(number=2)
+        self.record(amphora_id, number=2, uploaded=False)
+        after = self.row(amphora_id)
+        self.assertEqual(2, after.generation)
+        for name in ('applied_at', 'attempts', 'attempted_generation',
+                     'controller_ip_port_list', 'result'):
+            self.assertEqual(getattr(before, name), getattr(after, name))
+
+    def test_only_by_the_owner(self):
+        amphora_id, = self.add(1)
+        self.claim('batch1')
+        self.make_older(models.Amphora, 'claim_expires_at', 0)
+        self.claim('batch2')
+        self.assertEqual(0, self.record(amphora_id, owner='batch1'))
+        self.assertIsNone(self.row(amphora_id).result)
+        self.assertEqual(1, self.record(amphora_id, owner='batch2'))
+
+    def test_once_only(self):
+        amphora_id, = self.add(1)
+        self.claim()
+        self.record(amphora_id)
+        self.assertEqual(0, self.record(amphora_id, 'REJECTED'))
+        self.assertEqual('APPLIED', self.row(amphora_id).result)
+
+    def test_many_in_one_call(self):
+        ids = self.add(30)
+        self.claim()
+        outcomes = [amphora_repo.Outcome(
+            amphora_id, ('APPLIED', 'UNREACHABLE')[n % 2], LIST,
+            error=f'error {n % 3}' if n % 2 else None,
+            retry_after=n if n % 2 else None)
+            for n, amphora_id in enumerate(ids)]
+        self.assertEqual(30, amphora_repo.record(self.engine, 1, 'batch1',
+                                                 outcomes))
+        for outcome in outcomes:
+            row = self.row(outcome.amphora_id)
+            self.assertEqual((outcome.result, outcome.error),
+                             (row.result, row.error))
+
+    def test_long_error(self):
+        amphora_id, = self.add(1)
+        self.claim()
+        self.record(amphora_id, 'REJECTED', error='\U0001f4a5' * 100000)
+        self.assertEqual('\U0001f4a5', self.row(amphora_id).error[0])
+
+
+class CountCases(AmphoraCases):
+
+    def count(self, number):
+        counts = amphora_repo.count(self.engine, number)
+        return counts.amphorae, counts.due, counts.results
+
+    def test_nothing(self):
+        self.assertEqual((0, 0, {}), self.count(1))
+
+    def test_whatever_is_behind_is_due(self):
+        applied, failed, untried = self.add(3)
+        self.claim()
+        self.record(applied)
+        self.record(failed, 'UNREACHABLE')
+        # One without a row of ours, one that has no agent any more.
+        self.records.add_amphora('192.0.2.9')
+        self.records.add_amphora('192.0.2.8', status='DELETED')
+        expected = {'APPLIED': 1, 'UNREACHABLE': 1}
+        self.assertEqual((4, 3, expected), self.count(1))
+        self.assertEqual((4, 4, expected), self.count(2))
+
+    def test_rows(self):
+        amphora_id, = self.add(1)
+        without_row = self.records.add_amphora('192.0.2.9')
+        self.claim()
+        self.record(amphora_id)
+        rows = {row.id: row for row in amphora_repo.get_rows(self.engine)}
+        self.assertEqual({amphora_id, without_row}, set(rows))
+        self.assertEqual(('192.0.2.1', 1, 'APPLIED'), (
+            rows[amphora_id].lb_network_ip, rows[amphora_id].generation,
+            rows[amphora_id].result))
+        self.assertIsNone(rows[without_row].generation)

@@ -1,0 +1,92 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A database at Octavia's schema and ours, and ways to look into it."""
+
+import concurrent.futures
+import threading
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import schema
+from octavia_hmsync.db import types
+from tests.unit import base
+
+_OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip', 'vrrp_group',
+                   'load_balancer')
+
+
+class DatabaseTestCase(base.TestCase):
+    """One database for the tests of a class, each of which finds it empty.
+
+    make_database() comes from a mixin.
+    """
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.database = cls.make_database()
+        cls.database.setUp()
+        cls.addClassCleanup(cls.database.cleanUp)
+        cls.records = cls.database.records
+        with cls.database.engine.connect() as connection:
+            if not sa.inspect(connection).has_table(schema.VERSION_TABLE):
+                schema.upgrade(cls.database.engine)
+
+    def setUp(self):
+        super().setUp()
+        self.conf = self.make_conf(
+            DEFAULT={'host': 'controller1'},
+            database={'connection': self.database.connection})
+        self.engine = api.create_engine(self.conf)
+        self.addCleanup(self.engine.dispose)
+        with self.database.engine.begin() as connection:
+            for table in models.Base.metadata.tables.values():
+                connection.execute(sa.delete(table))
+            for name in _OCTAVIA_TABLES:
+                connection.execute(sa.delete(self.records.tables[name]))
+
+    def rows(self, model):
+        """All rows of one of our tables, by primary key."""
+        table = model.__table__
+        with self.engine.connect() as connection:
+            return connection.execute(
+                sa.select(table).order_by(*table.primary_key)).all()
+
+    def make_older(self, model, column, seconds, **where):
+        """Set a time of rows back, as if so many seconds had passed."""
+        table = model.__table__
+        with self.engine.begin() as connection:
+            connection.execute(sa.update(table).filter_by(**where).values(
+                {column: types.utcnow_plus(-seconds)}))
+
+    def add_amphorae(self, number, **values):
+        """Add amphorae of Octavia's, and return their ids."""
+        return [self.records.add_amphora(f'192.0.2.{n}', **values)
+                for n in range(1, number + 1)]
+
+    def run_at_once(self, functions):
+        """Call functions at the same time, a thread for each.
+
+        :returns: what they returned.
+        """
+        barrier = threading.Barrier(len(functions))
+
+        def run(function):
+            barrier.wait()
+            return function()
+
+        with concurrent.futures.ThreadPoolExecutor(
+                len(functions)) as executor:
+            return list(executor.map(run, functions))

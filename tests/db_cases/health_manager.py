@@ -1,0 +1,197 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of hmsync_health_manager."""
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import member
+from tests.db_cases import base
+
+OFFLINE_AFTER = 20
+
+
+class HealthManagerCases(base.DatabaseTestCase):
+
+    def register(self, host='hm1', ip='192.0.2.1', instance='a', port=5555):
+        hm_repo.register(self.engine, host, ip, port, instance,
+                         OFFLINE_AFTER)
+
+    def touch(self, host='hm1', instance='a', ip='192.0.2.1', port=5555):
+        return hm_repo.touch(self.engine, host, instance, ip, port)
+
+    def members(self):
+        return {m.host: m for m in hm_repo.get_all(self.engine)}
+
+    def silence(self, host='hm1', seconds=OFFLINE_AFTER + 1):
+        self.make_older(models.HealthManager, 'keepalive_at', seconds,
+                        host=host)
+
+    def test_register(self):
+        self.register()
+        hm = self.members()['hm1']
+        self.assertEqual(('192.0.2.1:5555', member.ONLINE),
+                         (hm.address, hm.status))
+        for age in (hm.keepalive_age, hm.online_for):
+            self.assertGreaterEqual(age, 0)
+            self.assertLess(age, 10)
+
+    def test_register_ipv6(self):
+        self.register(ip='2001:db8::1')
+        self.assertEqual('[2001:db8::1]:5555', self.members()['hm1'].address)
+
+    def test_ages_have_fractions_of_a_second(self):
+        self.register()
+        self.silence(seconds=1.5)
+        self.assertAlmostEqual(1.5, self.members()['hm1'].keepalive_age,
+                               delta=0.45)
+
+    def test_touch(self):
+        self.register()
+        self.silence(seconds=100)
+        self.make_older(models.HealthManager, 'online_since', 200)
+        self.assertTrue(self.touch())
+        hm = self.members()['hm1']
+        self.assertLess(hm.keepalive_age, 10)
+        self.assertGreater(hm.online_for, 199)
+
+    def test_touch_twice_within_one_tick_of_the_clock(self):
+        self.register()
+        self.assertTrue(all([self.touch() for _ in range(20)]))
+
+    def test_touch_with_row_gone(self):
+        self.assertFalse(self.touch())
+        self.assertEqual({}, self.members())
+
+    def test_touch_of_another_process(self):
+        self.register(instance='b')
+        self.assertFalse(self.touch(instance='a'))
+
+    def test_touch_at_another_address(self):
+        self.register()
+        self.assertFalse(self.touch(ip='192.0.2.2'))
+        self.assertFalse(self.touch(port=5556))
+
+    def test_touch_after_goodbye(self):
+        self.register()
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.assertFalse(self.touch())
+        self.assertEqual(member.OFFLINE, self.members()['hm1'].status)
+
+    def test_goodbye(self):
+        self.register()
+        self.silence()
+        self.assertTrue(hm_repo.set_offline(self.engine, 'hm1', 'a'))
+        hm = self.members()['hm1']
+        self.assertEqual(member.OFFLINE, hm.status)
+        self.assertLess(hm.keepalive_age, 10)
+
+    def test_goodbye_of_the_predecessor_comes_late(self):
+        self.register(instance='a')
+        self.register(instance='b')
+        self.assertFalse(hm_repo.set_offline(self.engine, 'hm1', 'a'))
+        self.assertEqual(member.ONLINE, self.members()['hm1'].status)
+
+    def test_restart(self):
+        self.register()
+        self.make_older(models.HealthManager, 'online_since', 500)
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.register(instance='b')
+        hm = self.members()['hm1']
+        self.assertEqual(member.ONLINE, hm.status)
+        self.assertLess(hm.online_for, 10)
+
+    def test_new_address_of_the_same_host(self):
+        self.register()
+        self.register(ip='192.0.2.9', instance='b')
+        self.assertEqual(['192.0.2.9:5555'],
+                         [m.address for m in self.members().values()])
+
+    def test_two_claim_one_address(self):
+        self.register('hm1')
+        e = self.assertRaises(exceptions.AddressConflict, self.register,
+                              'hm2')
+        self.assertIn('192.0.2.1:5555', str(e))
+        self.assertIn('hm1', str(e))
+        self.assertEqual(['hm1'], list(self.members()))
+
+    def test_conflict_leaves_the_own_row_as_it_was(self):
+        self.register('hm1')
+        self.register('hm2', ip='192.0.2.2')
+        self.assertRaises(exceptions.AddressConflict, self.register, 'hm2',
+                          ip='192.0.2.1')
+        self.assertEqual('192.0.2.2:5555', self.members()['hm2'].address)
+
+    def test_address_of_one_that_is_silent(self):
+        """A pod with a new name at the address of one that is gone."""
+        self.register('hm1')
+        self.silence('hm1')
+        self.register('hm2')
+        self.assertEqual(['hm2'], list(self.members()))
+
+    def test_address_of_one_that_said_goodbye(self):
+        self.register('hm1')
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.register('hm2')
+        self.assertEqual(['hm2'], list(self.members()))
+
+    def test_same_ip_address_at_another_port(self):
+        self.register('hm1')
+        self.register('hm2', port=5556)
+        self.assertEqual({'192.0.2.1:5555', '192.0.2.1:5556'},
+                         {m.address for m in self.members().values()})
+
+    def test_two_claim_one_address_at_once(self):
+        for _ in range(5):
+            self.setUpRows()
+            results = self.run_at_once(
+                [lambda host=f'hm{n}': self._try(host) for n in range(4)])
+            self.assertEqual(1, results.count('registered'), results)
+            self.assertEqual(1, len(self.members()))
+
+    def setUpRows(self):
+        hm_repo.delete_expired(self.engine, -1)
+
+    def _try(self, host):
+        try:
+            self.register(host, instance=host)
+        except exceptions.AddressConflict:
+            return 'conflict'
+        return 'registered'
+
+    def test_many_register_at_once(self):
+        self.run_at_once([
+            lambda n=n: self.register(f'hm{n}', f'192.0.2.{n}')
+            for n in range(1, 9)])
+        self.assertEqual(8, len(self.members()))
+
+    def test_usurper(self):
+        self.register(instance='b', ip='192.0.2.9')
+        self.assertEqual('192.0.2.9:5555', self.find_usurper('a'))
+        self.assertIsNone(self.find_usurper('b'))
+        self.silence()
+        self.assertIsNone(self.find_usurper('a'))
+
+    def find_usurper(self, instance):
+        return hm_repo.find_usurper(self.engine, 'hm1', instance,
+                                    OFFLINE_AFTER)
+
+    def test_no_usurper_without_a_row(self):
+        self.assertIsNone(self.find_usurper('a'))
+
+    def test_delete_expired(self):
+        self.register('hm1')
+        self.register('hm2', ip='192.0.2.2')
+        self.silence('hm1', 4000)
+        self.assertEqual(['hm1'], hm_repo.delete_expired(self.engine, 3600))
+        self.assertEqual(['hm2'], list(self.members()))

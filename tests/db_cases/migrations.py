@@ -1,0 +1,132 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Our schema comes from migrations, beside Octavia's."""
+
+from alembic import autogenerate
+from alembic import migration
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db import schema
+from octavia_hmsync import exceptions
+from tests.unit import base
+
+OWN_TABLES = {*models.Base.metadata.tables, schema.VERSION_TABLE}
+
+
+class MigrationCases(base.TestCase):
+    """Each test has a database with Octavia's tables, and none of ours.
+
+    make_database() comes from a mixin.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.database = self.useFixture(self.make_database())
+        self.engine = self.database.engine
+
+    def tables(self):
+        with self.engine.connect() as connection:
+            return set(sa.inspect(connection).get_table_names())
+
+    def execute(self, *statements):
+        with self.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+
+    def check(self):
+        with self.engine.connect() as connection:
+            schema.check(connection)
+
+    def test_from_nothing(self):
+        before = self.tables()
+        self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
+        self.assertEqual(OWN_TABLES, self.tables() - before)
+        self.check()
+
+    def test_again(self):
+        schema.upgrade(self.engine)
+        self.execute(
+            "INSERT INTO hmsync_house_keeper VALUES "
+            "('controller1', '', '2026-01-01 00:00:00.000000')")
+        self.assertEqual((schema.head(), schema.head()),
+                         schema.upgrade(self.engine))
+        with self.engine.connect() as connection:
+            self.assertEqual(1, connection.execute(sa.text(
+                'SELECT COUNT(*) FROM hmsync_house_keeper')).scalar())
+
+    def test_migrations_and_models_agree(self):
+        schema.upgrade(self.engine)
+
+        def is_ours(name, type_, parent_names):
+            return type_ != 'table' or name in models.Base.metadata.tables
+
+        with self.engine.connect() as connection:
+            context = migration.MigrationContext.configure(connection, opts={
+                'version_table': schema.VERSION_TABLE,
+                'include_name': is_ours, 'compare_type': True})
+            self.assertEqual([], autogenerate.compare_metadata(
+                context, models.Base.metadata))
+
+    def test_version_table_of_octavia_is_left_alone(self):
+        if 'alembic_version' not in self.tables():
+            self.execute(
+                'CREATE TABLE alembic_version (version_num VARCHAR(32))',
+                "INSERT INTO alembic_version VALUES ('octavias')")
+        before = self.database.records.query('SELECT * FROM alembic_version')
+        schema.upgrade(self.engine)
+        self.assertEqual(before, self.database.records.query(
+            'SELECT * FROM alembic_version'))
+
+    def test_no_foreign_key_into_octavia(self):
+        """One to amphora would block housekeeping's purge."""
+        schema.upgrade(self.engine)
+        with self.engine.connect() as connection:
+            inspector = sa.inspect(connection)
+            for table in OWN_TABLES:
+                self.assertEqual([], inspector.get_foreign_keys(table))
+
+    def test_not_there_yet(self):
+        e = self.assertRaises(exceptions.SchemaMissing, self.check)
+        self.assertIn('octavia-hmsync db upgrade', str(e))
+
+    def test_newer(self):
+        schema.upgrade(self.engine)
+        self.execute(
+            f"UPDATE {schema.VERSION_TABLE} SET version_num = 'abcd'")
+        for function in (self.check, lambda: schema.upgrade(self.engine)):
+            e = self.assertRaises(exceptions.SchemaNewer, function)
+            self.assertIn('abcd', str(e))
+        # And nothing has happened to it.
+        self.assertRaises(exceptions.SchemaNewer, self.check)
+
+    def test_older(self):
+        """A release of this package that knows one revision more."""
+        schema.upgrade(self.engine)
+        self.patch(schema, 'head', lambda: '0099')
+        e = self.assertRaises(exceptions.SchemaMissing, self.check)
+        self.assertIn('needs 0099', str(e))
+        self.assertIn('octavia-hmsync db upgrade', str(e))
+
+    def test_upgrade_that_was_killed_half_way(self):
+        """MySQL has no transactional DDL: some tables are there."""
+        schema.upgrade(self.engine)
+        self.execute('DROP TABLE hmsync_amphora',
+                     f'DELETE FROM {schema.VERSION_TABLE}')
+        self.assertRaises(exceptions.SchemaMissing, self.check)
+        self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
+        self.assertLessEqual(OWN_TABLES, self.tables())
+
+    def test_history(self):
+        self.assertEqual(schema.head(), schema.history()[-1][0])
+        self.assertEqual(('0001', 'Initial tables.'), schema.history()[0])

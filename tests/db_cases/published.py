@@ -1,0 +1,173 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of hmsync_generation and hmsync_house_keeper; transactions."""
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from tests.db_cases import base
+
+LIST = ('192.0.2.1:5555', '[2001:db8::1]:5555')
+SLOTS = {'192.0.2.1:5555': 3, '[2001:db8::1]:5555': 0}
+
+
+class GenerationCases(base.DatabaseTestCase):
+
+    def publish(self, number, slots=SLOTS, host='controller1'):
+        return generation_repo.publish(self.engine, number, slots,
+                                       'because', host)
+
+    def newest(self):
+        return generation_repo.get_newest(self.engine)
+
+    def test_none_yet(self):
+        self.assertIsNone(self.newest())
+
+    def test_publish(self):
+        self.assertTrue(self.publish(1))
+        newest = self.newest()
+        self.assertEqual((1, SLOTS, LIST, 'because', None), (
+            newest.number, newest.slots, newest.addresses, newest.reason,
+            newest.completed_at))
+        self.assertIsNotNone(newest.published_at)
+
+    def test_newest(self):
+        for number in (1, 2, 10):
+            self.publish(number)
+        self.assertEqual(10, self.newest().number)
+
+    def test_number_that_is_taken(self):
+        self.publish(1)
+        self.assertFalse(self.publish(1, {LIST[0]: 0}))
+        self.assertEqual(LIST, self.newest().addresses)
+
+    def test_of_several_housekeepers_one_wins(self):
+        for number in range(1, 6):
+            results = self.run_at_once([
+                lambda n=n: self.publish(number, host=f'controller{n}')
+                for n in range(3)])
+            self.assertEqual([False, False, True], sorted(results))
+            row = self.rows(models.Generation)[-1]
+            self.assertEqual(f'controller{results.index(True)}',
+                             row.published_by)
+
+    def test_long_list(self):
+        slots = {f'[2001:db8:1111:2222:3333:4444:5555:{n:x}]:55555': n
+                 for n in range(0x1000, 0x1000 + 1000)}
+        self.publish(1, slots)
+        self.assertEqual(slots, self.newest().slots)
+
+    def test_completed_once(self):
+        self.publish(1)
+        self.assertTrue(generation_repo.set_completed(self.engine, 1))
+        self.assertFalse(generation_repo.set_completed(self.engine, 1))
+        self.assertFalse(generation_repo.set_completed(self.engine, 2))
+        self.assertIsNotNone(self.newest().completed_at)
+
+    def test_delete_old(self):
+        generation_repo.delete_old(self.engine, 3)
+        for number in range(1, 6):
+            self.publish(number)
+        generation_repo.delete_old(self.engine, 3)
+        self.assertEqual([3, 4, 5], [
+            row.number for row in self.rows(models.Generation)])
+        generation_repo.delete_old(self.engine, 3)
+        self.assertEqual(3, len(self.rows(models.Generation)))
+
+
+class HouseKeeperCases(base.DatabaseTestCase):
+
+    def touch(self, host, *pinned):
+        keeper_repo.touch(self.engine, host, pinned)
+
+    def pinned(self, max_age=80):
+        return keeper_repo.get_pinned(self.engine, max_age)
+
+    def silence(self, host, seconds):
+        self.make_older(models.HouseKeeper, 'keepalive_at', seconds,
+                        host=host)
+
+    def test_nobody_pins(self):
+        self.assertEqual((), self.pinned())
+        self.touch('controller1')
+        self.assertEqual((), self.pinned())
+
+    def test_union_in_order(self):
+        self.touch('controller1', '192.0.2.10:5555', '192.0.2.9:5555')
+        self.touch('controller2', '192.0.2.9:5555', '192.0.2.1:5555')
+        self.assertEqual(('192.0.2.1:5555', '192.0.2.9:5555',
+                          '192.0.2.10:5555'), self.pinned())
+
+    def test_last_word(self):
+        self.touch('controller1', '192.0.2.1:5555')
+        self.silence('controller1', 79)
+        self.assertEqual(('192.0.2.1:5555',), self.pinned())
+        self.touch('controller1')
+        self.assertEqual((), self.pinned())
+
+    def test_word_lapses(self):
+        self.touch('controller1', '192.0.2.1:5555')
+        self.silence('controller1', 81)
+        self.assertEqual((), self.pinned())
+        self.touch('controller1', '192.0.2.1:5555')
+        self.assertEqual(('192.0.2.1:5555',), self.pinned())
+
+    def test_same_host_twice_at_once(self):
+        self.run_at_once([lambda: self.touch('controller1', *LIST)] * 4)
+        self.assertEqual(1, len(self.rows(models.HouseKeeper)))
+
+    def test_delete_expired(self):
+        self.touch('controller1')
+        self.touch('controller2')
+        self.silence('controller1', 4000)
+        keeper_repo.delete_expired(self.engine, 3600)
+        self.assertEqual(['controller2'], [
+            row.host for row in self.rows(models.HouseKeeper)])
+
+
+class TransactionCases(base.DatabaseTestCase):
+    """A transaction that lost a race runs again, whole."""
+
+    def fail(self, message, times, error=None):
+        """Have the next statements that change something fail."""
+        failures = iter(range(times))
+
+        def before_execute(conn, element, multiparams, params, options):
+            if element.is_dml and next(failures, None) is not None:
+                raise error or db_exc.DBDeadlock(message)
+
+        sa.event.listen(self.engine, 'before_execute', before_execute)
+
+    def publish(self):
+        return generation_repo.publish(self.engine, 1, SLOTS, '', 'here')
+
+    def test_deadlock_is_retried(self):
+        self.fail('deadlock', times=2)
+        self.assertTrue(self.publish())
+
+    def test_locked_database_is_retried(self):
+        self.fail('', 2, db_exc.DBError('database is locked'))
+        self.assertTrue(self.publish())
+
+    def test_deadlock_for_ever_is_raised(self):
+        self.fail('deadlock', times=1000)
+        self.assertRaises(db_exc.DBDeadlock, self.publish)
+        self.assertIsNone(generation_repo.get_newest(self.engine))
+
+    def test_lost_connection_is_raised_at_once(self):
+        self.fail('', 1, db_exc.DBConnectionError('gone away'))
+        self.assertRaises(db_exc.DBConnectionError, self.publish)
+        self.assertTrue(self.publish())

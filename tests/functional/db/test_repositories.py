@@ -1,0 +1,62 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from sqlalchemy import exc as sa_exc
+
+from octavia_hmsync.db import api
+from tests.db_cases import amphora
+from tests.db_cases import health_manager
+from tests.db_cases import published
+from tests.functional.db import mariadb
+
+
+class TestHealthManager(mariadb.MariaDBMixin,
+                        health_manager.HealthManagerCases):
+
+    def test_on_mariadb(self):
+        """What octavia.conf has is what the cases run on."""
+        self.assertEqual('mysql', self.engine.dialect.name)
+        conf = self.make_conf(database={
+            'connection': self.database.connection.replace(':octavia@',
+                                                           ':wrong@')})
+        engine = api.create_engine(conf)
+        error = self.assertRaises(sa_exc.SQLAlchemyError, engine.connect)
+        self.assertTrue(api.is_database_error(error))
+        self.assertIn('Access denied', api.describe(error))
+
+
+class TestMissingAmphorae(mariadb.MariaDBMixin, amphora.MissingCases):
+    pass
+
+
+class TestClaims(mariadb.MariaDBMixin, amphora.ClaimCases):
+    pass
+
+
+class TestRecords(mariadb.MariaDBMixin, amphora.RecordCases):
+    pass
+
+
+class TestCounts(mariadb.MariaDBMixin, amphora.CountCases):
+    pass
+
+
+class TestGeneration(mariadb.MariaDBMixin, published.GenerationCases):
+    pass
+
+
+class TestHouseKeeper(mariadb.MariaDBMixin, published.HouseKeeperCases):
+    pass
+
+
+class TestTransactions(mariadb.MariaDBMixin, published.TransactionCases):
+    pass

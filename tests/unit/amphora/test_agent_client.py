@@ -1,0 +1,347 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+import socket
+import ssl
+import threading
+import time
+
+import fixtures
+
+from octavia_hmsync.amphora import agent_client
+from octavia_hmsync import compat
+from tests.cloud import ailing
+from tests.cloud import certificates
+from tests.unit import base
+
+BODY = '[health_manager]\nheartbeat_key = S3cret\n' + '# padding\n' * 300
+ANSWERS_202 = (b'HTTP/1.1 202 ACCEPTED\r\nContent-Type: application/json\r\n'
+               b'Content-Length: 16\r\n\r\n{"message":"OK"}')
+
+
+class Answers(ailing.AilingAmphora):
+    """Answers with the bytes given, piece by piece.
+
+    :param keep_open: do not close the connection afterwards
+    """
+
+    def __init__(self, *args, pieces, keep_open=False, pause=0.0, **kwargs):
+        super().__init__(*args, ailing.HEALTHY, **kwargs)
+        self._pieces = pieces
+        self._keep_open = keep_open
+        self._pause = pause
+
+    def _reply(self, tls, request_line):
+        for piece in self._pieces:
+            tls.sendall(piece)
+            self._ended.wait(self._pause)
+        if self._keep_open:
+            self._ended.wait()
+
+
+class AgentClientTestCase(base.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = fixtures.TempDir()
+        directory.setUp()
+        cls.addClassCleanup(directory.cleanUp)
+        cls.directory = directory.path
+        cls.certificates = certificates.Certificates(directory.path)
+        cls.certificates.setUp()
+        cls.addClassCleanup(cls.certificates.cleanUp)
+
+    def setUp(self):
+        super().setUp()
+        with socket.socket() as sock:
+            sock.bind(('127.0.1.1', 0))
+            self.port = sock.getsockname()[1]
+        self.amphorae = []
+
+    def make_client(self, timeout=5, concurrency=64, **haproxy):
+        return agent_client.create_client(self.make_conf(
+            controller_worker={'amphora_driver': compat.REST_DRIVER},
+            haproxy_amphora={
+                'bind_port': self.port,
+                'client_cert': self.certificates.client_path,
+                'server_ca':
+                    self.certificates.server_authority.certificate_path,
+                **haproxy},
+            hmsync={'upload_timeout': timeout,
+                    'upload_concurrency': concurrency}))
+
+    def add(self, ailment, certs=None, **kwargs):
+        number = len(self.amphorae) + 1
+        amphora = self.useFixture(ailing.AilingAmphora(
+            f'amphora-{number}', f'127.0.1.{number}',
+            certs or self.certificates, ailment, port=self.port, **kwargs))
+        self.amphorae.append(amphora)
+        return amphora
+
+    def add_answering(self, *pieces, **kwargs):
+        number = len(self.amphorae) + 1
+        amphora = self.useFixture(Answers(
+            f'amphora-{number}', f'127.0.1.{number}', self.certificates,
+            port=self.port, pieces=pieces, **kwargs))
+        self.amphorae.append(amphora)
+        return amphora
+
+    def upload(self, client=None):
+        """Upload to all amphorae.
+
+        :returns: the Answer of each, in their order.
+        """
+        uploads = [agent_client.Upload(a.amphora_id, a.lb_network_ip, BODY)
+                   for a in self.amphorae]
+        answers = {}
+        for chunk in (client or self.make_client()).upload_all(uploads):
+            for upload, answer in chunk:
+                self.assertNotIn(upload.amphora_id, answers)
+                self.assertNotIn('S3cret', repr(answer))
+                answers[upload.amphora_id] = answer
+        return [answers[a.amphora_id] for a in self.amphorae]
+
+    def assertAnswer(self, result, words=None, client=None):
+        answer, = self.upload(client)
+        self.assertEqual(result, answer.result, answer)
+        if words is None:
+            self.assertIsNone(answer.error)
+        else:
+            self.assertIn(words, answer.error)
+            self.assertNotIn('\n', answer.error)
+
+
+class TestAilments(AgentClientTestCase):
+
+    def test_applied(self):
+        amphora = self.add(ailing.HEALTHY)
+        self.assertAnswer('APPLIED')
+        self.assertEqual((1, 1), (amphora.connections, amphora.uploads))
+
+    def test_too_old(self):
+        self.add(ailing.NOT_FOUND)
+        self.assertAnswer('UNSUPPORTED', 'answered 404')
+
+    def test_server_error(self):
+        self.add(ailing.SERVER_ERROR)
+        self.assertAnswer('REJECTED', 'answered 500')
+
+    def test_resets_in_mid_body(self):
+        self.add(ailing.RESETS)
+        self.assertAnswer('UNREACHABLE', 'the agent at 127.0.1.1 port')
+
+    def test_resets_in_answer(self):
+        """That it took the file is what counts."""
+        self.add(ailing.RESETS_IN_ANSWER)
+        self.assertAnswer('APPLIED')
+
+    def test_refuses(self):
+        self.add(ailing.REFUSES)
+        self.assertAnswer('UNREACHABLE', 'cannot be reached')
+
+    def test_impostor(self):
+        amphora = self.add(ailing.IMPOSTOR)
+        self.assertAnswer('UNREACHABLE',
+                          'presents the certificate of another amphora')
+        self.assertEqual(0, amphora.uploads)
+
+    def test_authority_that_is_not_trusted(self):
+        other = self.useFixture(certificates.Certificates(
+            os.path.join(self.directory, 'other')))
+        amphora = self.add(ailing.HEALTHY, certs=other)
+        self.assertAnswer('UNREACHABLE', 'server_ca does not vouch for')
+        self.assertEqual(0, amphora.uploads)
+
+    def test_client_certificate_that_is_not_trusted(self):
+        other = self.useFixture(certificates.Certificates(
+            os.path.join(self.directory, 'other_client')))
+        amphora = self.add(ailing.HEALTHY)
+        self.assertAnswer('UNREACHABLE', 'cannot be reached',
+                          self.make_client(client_cert=other.client_path))
+        self.assertEqual(0, amphora.uploads)
+
+    def test_slow_answer_within_the_time_limit(self):
+        self.add(ailing.SLOW, delay=1)
+        self.assertAnswer('APPLIED')
+
+    def test_slow_answer_beyond_the_time_limit(self):
+        self.add(ailing.SLOW, delay=30)
+        self.assertAnswer('UNREACHABLE', 'did not answer within 1 s',
+                          self.make_client(timeout=1))
+
+    def test_those_that_hang_delay_nobody(self):
+        ailments = [ailing.SILENT, ailing.BLACK_HOLE, ailing.HANGS,
+                    ailing.HANGS_IN_ANSWER] * 2
+        for ailment in [*ailments, ailing.HEALTHY, ailing.HEALTHY]:
+            self.add(ailment)
+        client = self.make_client(timeout=3)
+        uploads = [agent_client.Upload(a.amphora_id, a.lb_network_ip, BODY)
+                   for a in self.amphorae]
+        began, ended = time.monotonic(), {}
+        for chunk in client.upload_all(uploads):
+            for upload, answer in chunk:
+                ended[upload.amphora_id] = (time.monotonic() - began,
+                                            answer.result)
+        for amphora in self.amphorae:
+            seconds, result = ended[amphora.amphora_id]
+            if amphora.ailment == ailing.HEALTHY:
+                self.assertEqual('APPLIED', result)
+                self.assertLess(seconds, 2.5)
+            else:
+                self.assertEqual('UNREACHABLE', result, amphora.ailment)
+                self.assertLess(seconds, 6)
+
+    def test_few_places(self):
+        """The time limit of an upload begins when it gets its place."""
+        for _ in range(6):
+            self.add(ailing.SLOW, delay=0.5)
+        answers = self.upload(self.make_client(timeout=2, concurrency=1))
+        self.assertEqual(['APPLIED'] * 6, [a.result for a in answers])
+
+    def test_no_uploads(self):
+        self.assertEqual([], self.upload())
+
+
+class TestAnswers(AgentClientTestCase):
+
+    def test_garbage(self):
+        for garbage in (b'\x00\xff garbage', b'SSH-2.0-OpenSSH\r\n', b'\r\n',
+                        b'HTTP/1.1\r\n\r\n', b'HTTP/1.1 abc OK\r\n\r\n', b''):
+            self.add_answering(garbage)
+        for answer in self.upload():
+            self.assertEqual('UNREACHABLE', answer.result)
+            self.assertIn('the agent at 127.0.1.', answer.error)
+
+    def test_huge_body(self):
+        self.add_answering(b'HTTP/1.1 500 BAD\r\nContent-Length: 99999999\r\n'
+                           b'\r\n', *[b'x' * 65536] * 100)
+        answer, = self.upload()
+        self.assertEqual('REJECTED', answer.result)
+        self.assertLess(len(answer.error), 1000)
+
+    def test_huge_header(self):
+        """Its status was read, and no more than there was room for."""
+        self.add_answering(b'HTTP/1.1 500 BAD\r\n', b'X: ' + b'y' * 10 ** 6)
+        self.assertAnswer('REJECTED', 'answered 500')
+
+    def test_endless_answer(self):
+        self.add_answering(*[b'HTTP/1.1 100 Continue\r\n\r\n'] * 5000)
+        self.assertAnswer('UNREACHABLE', 'the agent at')
+
+    def test_byte_by_byte(self):
+        self.add_answering(*[ANSWERS_202[n:n + 1]
+                             for n in range(len(ANSWERS_202))], pause=0.01)
+        self.assertAnswer('APPLIED')
+
+    def test_connection_that_stays_open(self):
+        """The answer is whole; nobody need wait for its end."""
+        self.add_answering(ANSWERS_202, keep_open=True)
+        self.assertAnswer('APPLIED', client=self.make_client(timeout=2))
+
+    def test_details_fit_every_database(self):
+        """MySQL's utf8 refuses the whole statement for one such character."""
+        self.add_answering('HTTP/1.1 500 BAD\r\n\r\n\U0001f4a5 \x1b[31m'
+                           .encode() + b'\xff\x00')
+        answer, = self.upload()
+        self.assertEqual('REJECTED', answer.result)
+        self.assertTrue(answer.error.isascii() and answer.error.isprintable(),
+                        ascii(answer.error))
+
+    def test_redirect_is_not_followed(self):
+        self.add_answering(b'HTTP/1.1 302 FOUND\r\nLocation: https://a/\r\n'
+                           b'Content-Length: 0\r\n\r\n')
+        self.assertAnswer('REJECTED', 'answered 302')
+
+
+class TestAddresses(AgentClientTestCase):
+
+    def test_ipv6(self):
+        class IPv6Amphora(ailing.AilingAmphora):
+            def _setUp(self):
+                listener = socket.create_server(
+                    ('::1', self.port), family=socket.AF_INET6)
+                self._start(listener)
+
+            def _start(self, listener):
+                self.addCleanup(listener.close)
+                thread = threading.Thread(
+                    target=self._accept, args=(listener,), daemon=True)
+                thread.start()
+                self.addCleanup(thread.join)
+                self.addCleanup(self._end, listener)
+
+        with IPv6Amphora('amphora-1', '::1', self.certificates,
+                         ailing.HEALTHY, port=self.port) as amphora:
+            self.amphorae.append(amphora)
+            self.assertAnswer('APPLIED')
+
+    def test_no_address(self):
+        amphora = self.add(ailing.HEALTHY)
+        for address in ('hm1.example.org', '', '192.0.2.256'):
+            amphora.lb_network_ip = address
+            self.assertAnswer('REJECTED', f'lb_network_ip "{address}"')
+        self.assertEqual(0, amphora.connections)
+
+    def test_certificates_that_cannot_be_used(self):
+        self.assertRaises(OSError, self.make_client, server_ca='/none.pem')
+        broken = os.path.join(self.directory, 'broken.pem')
+        with open(broken, 'w') as pem:
+            pem.write('broken')
+        self.assertRaises(ssl.SSLError, self.make_client, client_cert=broken)
+
+
+class TestDriverAgentClient(base.TestCase):
+
+    def upload(self, driver):
+        client = agent_client.create_client(self.make_conf(
+            controller_worker={'amphora_driver': driver}))
+        self.assertIsInstance(client, agent_client.DriverAgentClient)
+        uploads = [agent_client.Upload(f'amphora-{n}', f'192.0.2.{n}', BODY)
+                   for n in range(20)]
+        return {upload.amphora_id: answer
+                for chunk in client.upload_all(uploads)
+                for upload, answer in chunk}
+
+    def test_noop_driver_of_octavia(self):
+        answers = self.upload('amphora_noop_driver')
+        self.assertEqual(20, len(answers))
+        self.assertEqual({agent_client.Answer('APPLIED')},
+                         set(answers.values()))
+
+    def answers_of(self, error):
+        class Driver:
+            def update_amphora_agent_config(self, amphora, agent_config):
+                if amphora.id != 'amphora-3':
+                    raise error
+
+        self.patch(compat, 'load_amphora_driver', lambda name: Driver())
+        return self.upload('third_party')
+
+    def test_driver_that_cannot(self):
+        for error in (NotImplementedError(),
+                      compat.UNSUPPORTED_ERRORS[0](
+                          user_fault_string='', operator_fault_string='')):
+            answers = self.answers_of(error)
+            self.assertEqual('APPLIED', answers.pop('amphora-3').result)
+            self.assertEqual({'UNSUPPORTED'},
+                             {a.result for a in answers.values()})
+
+    def test_driver_that_fails(self):
+        """What it says may hold the configuration."""
+        answers = self.answers_of(RuntimeError(f'cannot write {BODY}'))
+        self.assertEqual('APPLIED', answers.pop('amphora-3').result)
+        for answer in answers.values():
+            self.assertEqual('UNREACHABLE', answer.result)
+            self.assertIn('RuntimeError', answer.error)
+            self.assertNotIn('S3cret', answer.error)

@@ -1,0 +1,47 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the unit tests share."""
+
+import hypothesis
+from oslo_config import cfg
+from oslotest import base
+
+# The same examples in each run: what fails once fails again.
+hypothesis.settings.register_profile(
+    'unit', max_examples=100, deadline=None, derandomize=True,
+    suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.load_profile('unit')
+
+
+class TestCase(base.BaseTestCase):
+    """A test, with a configuration object of its own."""
+
+    def make_conf(self, **groups):
+        """Make a parsed configuration with Octavia's and our options.
+
+        :param groups: options to set, a dict for each group.
+        :returns: an oslo.config object that nothing else uses.
+        """
+        # These take seconds to import; a test of pure rules needs none.
+        from octavia_hmsync import conf as hmsync_conf
+        from tests.unit import octavia_opts
+
+        conf = cfg.ConfigOpts()
+        octavia_opts.register(conf)
+        hmsync_conf.register_opts(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        for group, options in groups.items():
+            for name, value in options.items():
+                conf.set_override(
+                    name, value, group=None if group == 'DEFAULT' else group)
+        return conf

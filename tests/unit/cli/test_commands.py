@@ -1,0 +1,237 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import csv
+import io
+
+import yaml
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db import schema
+from tests.unit.cli import base
+
+COLUMNS = {
+    ('health', 'manager', 'list'): [
+        'host', 'ip_address', 'port', 'status', 'keepalive_at'],
+    ('amphora', 'list'): [
+        'id', 'lb_network_ip', 'generation', 'result', 'applied_at',
+        'attempts', 'error'],
+    ('sync', 'status'): [
+        'generation', 'controller_ip_port_list', 'amphorae', 'due',
+        'applied', 'unreachable', 'rejected', 'unsupported'],
+}
+LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
+
+
+class TestCommands(base.CommandTestCase):
+
+    def populate(self):
+        hm_repo.register(self.engine, 'hm1', '192.0.2.101', 5555, 'a', 20)
+        hm_repo.register(self.engine, 'hm2', '2001:db8::1', 5555, 'b', 20)
+        self.make_older(models.HealthManager, 'keepalive_at', 21, host='hm2')
+        generation_repo.publish(self.engine, 1, dict(zip(LIST, (0, 1))),
+                                'because', 'controller1')
+        self.ids = sorted(self.add_amphorae(4))
+        amphora_repo.add_missing(self.engine)
+        amphora_repo.claim_due(self.engine, 1, 'batch', 10, 60)
+        amphora_repo.record(self.engine, 1, 'batch', [
+            amphora_repo.Outcome(self.ids[0], 'APPLIED', LIST),
+            *(amphora_repo.Outcome(amphora_id, result, LIST, 'a, "b"', 10)
+              for amphora_id, result in zip(self.ids[1:], (
+                  'UNREACHABLE', 'REJECTED', 'UNSUPPORTED')))])
+
+    def test_columns_in_each_format(self):
+        self.populate()
+        for command, columns in COLUMNS.items():
+            is_list = command[-1] == 'list'
+            found = self.run_json(*command)
+            self.assertEqual(columns, list(found[0] if is_list else found))
+            self.assertEqual(found, yaml.safe_load(
+                self.run_ok(*command, '-f', 'yaml')))
+            table = self.run_ok(*command, '-f', 'table')
+            value = self.run_ok(*command, '-f', 'value')
+            for column in columns:
+                self.assertIn(column, table)
+                self.assertNotIn(column, value.split())
+            self.assertEqual(table, self.run_ok(*command))
+            if is_list:
+                rows = list(csv.DictReader(io.StringIO(
+                    self.run_ok(*command, '-f', 'csv'))))
+                self.assertEqual(columns, list(rows[0]))
+                self.assertEqual(len(found), len(rows))
+
+    def test_health_managers(self):
+        self.populate()
+        rows = self.run_json('health', 'manager', 'list')
+        self.assertEqual(
+            [('hm1', '192.0.2.101', 5555, 'ONLINE'),
+             ('hm2', '2001:db8::1', 5555, 'OFFLINE')],
+            [(r['host'], r['ip_address'], r['port'], r['status'])
+             for r in rows])
+        self.assertRegex(rows[0]['keepalive_at'],
+                         r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$')
+
+    def test_amphorae(self):
+        self.populate()
+        new = self.records.add_amphora('192.0.2.9')
+        rows = {r['id']: r for r in self.run_json('amphora', 'list')}
+        self.assertEqual({*self.ids, new}, set(rows))
+        applied, failed = rows[self.ids[0]], rows[self.ids[1]]
+        self.assertEqual((1, 'APPLIED', 1, None), (
+            applied['generation'], applied['result'], applied['attempts'],
+            applied['error']))
+        self.assertRegex(applied['applied_at'], r'^\d{4}-\d\d-\d\dT')
+        self.assertEqual((None, 'UNREACHABLE', None, 'a, "b"'), (
+            failed['generation'], failed['result'], failed['applied_at'],
+            failed['error']))
+        self.assertEqual((None, None, 0), (
+            rows[new]['generation'], rows[new]['result'],
+            rows[new]['attempts']))
+
+    def test_status(self):
+        self.populate()
+        self.assertEqual({
+            'generation': 1, 'controller_ip_port_list': ', '.join(LIST),
+            'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
+            'rejected': 1, 'unsupported': 1,
+        }, self.run_json('sync', 'status'))
+
+    def test_empty(self):
+        self.assertEqual([], self.run_json('health', 'manager', 'list'))
+        self.assertEqual([], self.run_json('amphora', 'list'))
+        status = self.run_json('sync', 'status')
+        self.assertIsNone(status['generation'])
+        self.assertEqual((0, 0), (status['amphorae'], status['due']))
+
+    def test_columns_chosen(self):
+        self.populate()
+        self.assertEqual('192.0.2.101\n2001:db8::1\n', self.run_ok(
+            'health', 'manager', 'list', '-f', 'value', '-c', 'ip_address'))
+
+
+class TestDatabaseCommands(base.CommandTestCase):
+
+    def test_upgrade(self):
+        self.drop_tables()
+        head = schema.head()
+        self.assertEqual({'revision': None, 'newest': head},
+                         self.run_json('db', 'current'))
+        self.assertIn(f'now at revision {head}',
+                      self.run_ok('db', 'upgrade'))
+        self.assertIn('already', self.run_ok('db', 'upgrade'))
+        self.assertEqual({'revision': head, 'newest': head},
+                         self.run_json('db', 'current'))
+
+    def test_history(self):
+        rows = self.run_json('db', 'history')
+        self.assertEqual([r for r, _ in schema.history()],
+                         [row['revision'] for row in rows])
+
+
+class TestTrouble(base.CommandTestCase):
+
+    def test_missing_tables(self):
+        self.drop_tables()
+        for command in COLUMNS:
+            self.assertFails('octavia-hmsync db upgrade', *command)
+
+    def set_revision(self, revision):
+        with self.engine.begin() as connection:
+            connection.execute(schema.sa.text(
+                f"UPDATE {schema.VERSION_TABLE} "
+                f"SET version_num = '{revision}'"))
+
+    def test_newer_tables(self):
+        self.set_revision('ffff')
+        self.addCleanup(self.set_revision, schema.head())
+        code, out, err = self.run_command('sync', 'status', '-f', 'json')
+        self.assertEqual(0, code)
+        self.assertIn('"due"', out)
+        self.assertIn('newer release', err)
+        self.assertFails('newer release', 'db', 'upgrade')
+
+    def test_unreachable_database(self):
+        for url in ('mysql+pymysql://octavia:S3cret@127.0.0.1:1/octavia',
+                    'sqlite:////nonexistent/octavia.db?mode=memory'):
+            self.write_conf(database={'connection': url})
+            for command in (*COLUMNS, ('db', 'upgrade'), ('db', 'current')):
+                self.assertFails('database', *command)
+
+    def test_database_url_that_cannot_be_used(self):
+        for url in ('S3cret', 'nosuchdb://octavia:S3cret@127.0.0.1/octavia',
+                    'mysql+nosuchdriver://octavia:S3cret@127.0.0.1/octavia'):
+            self.write_conf(database={'connection': url})
+            code, out, err = self.run_command('sync', 'status')
+            self.assertEqual((1, '', 1), (code, out, err.count('\n')), err)
+            self.assertIn('[database] connection', err)
+            self.assertNotIn('S3cret', err)
+
+    def test_no_database_url(self):
+        self.write_conf(database={'connection': None})
+        self.assertFails('[database] connection', 'sync', 'status')
+
+    def test_bad_options(self):
+        for name, value in (('poll_interval', 'soon'), ('offline_after', 3),
+                            ('claim_expiry', 5)):
+            self.write_conf(hmsync={name: value})
+            self.assertFails(name, 'sync', 'status')
+
+    def test_bad_configuration_file(self):
+        for text in ('no section', '[hmsync\n', '[hmsync]\nnothing\n'):
+            with open(self.conf_path, 'w') as octavia_conf:
+                octavia_conf.write(text)
+            code, out, err = self.run_command('sync', 'status')
+            self.assertEqual((1, ''), (code, out))
+            self.assertIn('octavia.conf', err)
+            self.assertNotIn('Traceback', err)
+
+    def test_no_such_configuration_file(self):
+        self.assertFails('/nonexistent.conf', 'sync', 'status',
+                         '--config-file', '/nonexistent.conf', conf=False)
+
+    def test_config_file_without_a_name(self):
+        code, _out, err = self.run_command('sync', 'status', '--config-file',
+                                           conf=False)
+        self.assertIn(code, (1, 2))
+        self.assertNotIn('Traceback', err)
+
+    def test_unknown_command(self):
+        code, _out, err = self.run_command('amphora', 'fly')
+        self.assertEqual(2, code)
+        self.assertNotIn('Traceback', err)
+
+
+class TestConfigFile(base.CommandTestCase):
+
+    def test_anywhere(self):
+        for argv in (
+                ['--config-file', self.conf_path, 'sync', 'status'],
+                ['sync', '--config-file', self.conf_path, 'status'],
+                ['sync', 'status', '--config-file', self.conf_path],
+                ['sync', 'status', f'--config-file={self.conf_path}'],
+                ['sync', 'status', '-f', 'value', '--config-dir',
+                 self.directory]):
+            self.assertNotEqual('', self.run_ok(*argv, conf=False))
+
+    def test_the_last_one_wins(self):
+        other = self.conf_path + '.d'
+        with open(other, 'w') as octavia_conf:
+            octavia_conf.write('[hmsync]\noffline_after = 1\n')
+        self.assertFails('offline_after', 'sync', 'status', '--config-file',
+                         self.conf_path, '--config-file', other, conf=False)
+
+    def test_help_and_version_need_no_configuration(self):
+        for argv in (['--help'], ['--version'], ['help', 'sync', 'status']):
+            self.assertNotEqual('', self.run_ok(*argv, conf=False))

@@ -1,0 +1,49 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from tests.db_cases import amphora
+from tests.db_cases import health_manager
+from tests.db_cases import published
+from tests.unit.db import sqlite
+
+
+class TestHealthManager(sqlite.SqliteMixin,
+                        health_manager.HealthManagerCases):
+    pass
+
+
+class TestMissingAmphorae(sqlite.SqliteMixin, amphora.MissingCases):
+    pass
+
+
+class TestClaims(sqlite.SqliteMixin, amphora.ClaimCases):
+    pass
+
+
+class TestRecords(sqlite.SqliteMixin, amphora.RecordCases):
+    pass
+
+
+class TestCounts(sqlite.SqliteMixin, amphora.CountCases):
+    pass
+
+
+class TestGeneration(sqlite.SqliteMixin, published.GenerationCases):
+    pass
+
+
+class TestHouseKeeper(sqlite.SqliteMixin, published.HouseKeeperCases):
+    pass
+
+
+class TestTransactions(sqlite.SqliteMixin, published.TransactionCases):
+    pass

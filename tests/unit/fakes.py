@@ -1,0 +1,62 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Fakes with behaviour."""
+
+import threading
+
+from octavia_hmsync import compat
+
+DRIVER = 'fake_driver'
+
+
+class AmphoraDriver:
+    """An amphora driver under which amphorae can be ailing.
+
+    .files holds what each amphora was sent; .broken the ids of those that
+    fail, .old of those that cannot be reconfigured; .gate, when set, has to
+    be opened before any upload ends.
+    """
+
+    def __init__(self):
+        self.files = {}
+        self.uploads = []
+        self.broken = set()
+        self.old = set()
+        self.gate = None
+
+    def update_amphora_agent_config(self, amphora, agent_config):
+        self.uploads.append(amphora.id)
+        if self.gate is not None:
+            self.gate.wait(10)
+        if amphora.id in self.broken:
+            raise RuntimeError('broken')
+        if amphora.id in self.old:
+            raise NotImplementedError()
+        self.files[amphora.id] = agent_config
+
+    def close_gate(self):
+        self.gate = threading.Event()
+
+    def lists(self):
+        """The controller_ip_port_list that each amphora has."""
+        return {amphora_id: next(
+            line.partition(' = ')[2] for line in text.splitlines()
+            if line.startswith('controller_ip_port_list'))
+            for amphora_id, text in self.files.items()}
+
+
+def install_driver(test):
+    """Have the plugin load one AmphoraDriver for all."""
+    driver = AmphoraDriver()
+    test.patch(compat, 'load_amphora_driver', lambda name: driver)
+    return driver

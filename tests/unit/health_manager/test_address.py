@@ -1,0 +1,95 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import socket
+
+import psutil
+from psutil import _common
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.health_manager import address
+from tests.unit import base
+
+
+def snicaddr(family, ip):
+    types = getattr(_common, 'snicaddr', None) or psutil._ntp.snicaddr
+    return types(family, ip, None, None, None)
+
+
+class TestDrivers(base.TestCase):
+
+    def get(self, driver, **groups):
+        return address.load_driver(self.make_conf(
+            **{**groups, 'hmsync': {'address_driver': driver,
+                                    **groups.get('hmsync', {})}})).get()
+
+    def assertRefused(self, words, *args, **kwargs):
+        e = self.assertRaises(exceptions.HMSyncException, self.get, *args,
+                              **kwargs)
+        self.assertIn(words, str(e))
+
+    def test_bind_ip(self):
+        for ip in ('192.0.2.1', '2001:db8::1'):
+            self.assertEqual(ip, self.get('bind_ip',
+                                          health_manager={'bind_ip': ip}))
+
+    def test_static(self):
+        self.assertEqual('192.0.2.7', self.get(
+            'static', hmsync={'static_address': '192.0.2.7'}))
+
+    def test_static_without_address(self):
+        self.assertRefused('static_address', 'static')
+
+    def test_unknown_driver(self):
+        self.assertRefused('bind_ip, interface, static', 'magic')
+
+    def test_interface_of_this_machine(self):
+        self.assertEqual('127.0.0.1', self.get(
+            'interface', hmsync={'address_interface': 'lo'}))
+
+    def test_no_such_interface(self):
+        self.assertRefused('no network interface o-hm0', 'interface')
+
+    def interface(self, *addresses):
+        """Have o-hm0 these addresses."""
+        families = {4: socket.AF_INET, 6: socket.AF_INET6}
+        found = [snicaddr(families[6 if ':' in a else 4], a)
+                 for a in addresses]
+        found.append(snicaddr(psutil.AF_LINK, '52:54:00:00:00:01'))
+        self.patch(psutil, 'net_if_addrs', lambda: {'o-hm0': found})
+
+    def test_interface_ipv4_before_ipv6(self):
+        self.interface('2001:db8::1', 'fe80::1%o-hm0', '192.0.2.1')
+        self.assertEqual('192.0.2.1', self.get('interface'))
+
+    def test_interface_with_ipv6_only(self):
+        self.interface('fe80::1%o-hm0', '2001:db8::1')
+        self.assertEqual('2001:db8::1', self.get('interface'))
+
+    def test_interface_with_two_addresses(self):
+        """The same one each time, as long as it is there."""
+        self.interface('192.0.2.10', '192.0.2.9')
+        first = self.get('interface')
+        self.interface('192.0.2.9', '192.0.2.10')
+        self.assertEqual(first, self.get('interface'))
+
+    def test_interface_without_address(self):
+        for addresses in ((), ('fe80::1%o-hm0', '169.254.1.1')):
+            self.interface(*addresses)
+            self.assertRefused('has no address yet', 'interface')
+
+    def test_interface_that_comes_up_late(self):
+        driver = address.load_driver(self.make_conf(
+            hmsync={'address_driver': 'interface'}))
+        self.assertRaises(exceptions.InvalidAddress, driver.get)
+        self.interface('192.0.2.1')
+        self.assertEqual('192.0.2.1', driver.get())

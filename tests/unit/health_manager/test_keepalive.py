@@ -1,0 +1,182 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.health_manager import keepalive
+from octavia_hmsync.membership import member
+from tests.db_cases import base
+from tests.unit.db import sqlite
+
+
+class Listener:
+    """Listens, until it is told not to."""
+
+    def __init__(self):
+        self.listening, self.stopped = True, False
+
+    def is_listening(self):
+        return self.listening
+
+    def has_stopped(self):
+        return self.stopped
+
+
+class AddressDriver:
+    """Tells an address that may change."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def get(self):
+        if isinstance(self.address, Exception):
+            raise self.address
+        return self.address
+
+
+class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.listener, self.driver, self.keepalive = self.make()
+
+    def make(self, address='192.0.2.1', host='hm1', **hmsync):
+        conf = self.make_conf(DEFAULT={'host': host}, hmsync=hmsync)
+        listener, driver = Listener(), AddressDriver(address)
+        return listener, driver, keepalive.Keepalive(
+            conf, self.engine, driver, listener)
+
+    @property
+    def rows_by_host(self):
+        return {m.host: m for m in hm_repo.get_all(self.engine)}
+
+    def assertStatus(self, status, address='192.0.2.1:5555', host='hm1'):
+        row = self.rows_by_host[host]
+        self.assertEqual((status, address), (row.status, row.address))
+
+    def assertRefused(self, error, words, subject=None):
+        e = self.assertRaises(error, (subject or self.keepalive).beat)
+        self.assertIn(words, str(e))
+
+    def test_registers_then_touches(self):
+        self.keepalive.beat()
+        self.assertStatus(member.ONLINE)
+        self.make_older(models.HealthManager, 'keepalive_at', 100)
+        self.make_older(models.HealthManager, 'online_since', 100)
+        self.keepalive.beat()
+        row = self.rows_by_host['hm1']
+        self.assertLess(row.keepalive_age, 50)
+        self.assertGreater(row.online_for, 50)
+
+    def test_registers_again_when_its_row_is_gone(self):
+        self.keepalive.beat()
+        hm_repo.delete_expired(self.engine, -1)
+        self.keepalive.beat()
+        self.assertStatus(member.ONLINE)
+
+    def test_new_address_replaces_the_old_one(self):
+        self.keepalive.beat()
+        self.driver.address = '192.0.2.9'
+        self.keepalive.beat()
+        self.assertStatus(member.ONLINE, '192.0.2.9:5555')
+        self.assertEqual(1, len(self.rows_by_host))
+
+    def test_goodbye(self):
+        self.keepalive.beat()
+        self.keepalive.say_goodbye()
+        self.assertStatus(member.OFFLINE)
+        self.keepalive.say_goodbye()
+
+    def test_goodbye_without_having_registered(self):
+        self.keepalive.say_goodbye()
+        self.assertEqual({}, self.rows_by_host)
+
+    def test_not_online_while_nobody_listens(self):
+        self.listener.listening = False
+        self.assertRefused(exceptions.HMSyncException, 'Nobody listens')
+        self.assertEqual({}, self.rows_by_host)
+
+    def test_listener_dies_while_the_parent_lives_on(self):
+        self.keepalive.beat()
+        self.listener.listening = False
+        for _ in range(2):
+            self.assertRefused(exceptions.HMSyncException, 'Nobody listens')
+            self.assertStatus(member.OFFLINE)
+        self.listener.listening = True
+        self.keepalive.beat()
+        self.assertStatus(member.ONLINE)
+
+    def test_listener_has_stopped_in_good_order(self):
+        self.keepalive.beat()
+        self.listener.listening, self.listener.stopped = False, True
+        self.keepalive.beat()
+        self.assertStatus(member.OFFLINE)
+
+    def test_addresses_that_are_refused(self):
+        self.keepalive.beat()
+        for address, words in (('0.0.0.0', 'wildcard'),  # nosec B104
+                               ('127.0.0.1', 'allow_loopback')):
+            self.driver.address = address
+            self.assertRefused(exceptions.InvalidAddress, words)
+            self.assertStatus(member.OFFLINE)
+
+    def test_outside_the_allowed_networks(self):
+        _, _, subject = self.make(allowed_networks=['198.51.100.0/24'])
+        self.assertRefused(exceptions.InvalidAddress, 'allowed_networks',
+                           subject)
+
+    def test_interface_that_is_gone_for_a_while(self):
+        self.keepalive.beat()
+        address, self.driver.address = self.driver.address, (
+            exceptions.InvalidAddress('no interface'))
+        self.assertRefused(exceptions.InvalidAddress, 'no interface')
+        self.assertStatus(member.OFFLINE)
+        self.driver.address = address
+        self.keepalive.beat()
+        self.assertStatus(member.ONLINE)
+
+    def test_loopback_and_ipv6(self):
+        _, _, subject = self.make('::1', allow_loopback=True)
+        subject.beat()
+        self.assertStatus(member.ONLINE, '[::1]:5555')
+
+    def test_two_claim_one_address(self):
+        self.keepalive.beat()
+        _, _, other = self.make(host='hm2')
+        self.assertRefused(exceptions.AddressConflict, 'hm1', other)
+        self.keepalive.beat()
+        self.assertEqual(['hm1'], list(self.rows_by_host))
+        # The first one goes; the second one takes its place by itself.
+        self.keepalive.say_goodbye()
+        other.beat()
+        self.assertEqual(['hm2'], list(self.rows_by_host))
+
+    def test_two_with_the_same_host_name(self):
+        """They must not take the row from each other for ever."""
+        _, _, other = self.make('192.0.2.2')
+        self.keepalive.beat()
+        other.beat()
+        self.assertRefused(exceptions.HostConflict, '192.0.2.2:5555')
+        other.beat()
+        self.assertStatus(member.ONLINE, '192.0.2.2:5555')
+        for _ in range(3):
+            self.assertRaises(exceptions.HostConflict, self.keepalive.beat)
+            other.beat()
+            self.assertStatus(member.ONLINE, '192.0.2.2:5555')
+
+    def test_restart_while_the_old_process_goes(self):
+        _, _, new = self.make()
+        self.keepalive.beat()
+        new.beat()
+        self.keepalive.say_goodbye()
+        self.assertStatus(member.ONLINE)

@@ -1,0 +1,209 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.house_keeping import synchronizer
+from octavia_hmsync.membership import subset
+from tests.db_cases import base
+from tests.unit.db import sqlite
+from tests.unit import fakes
+
+
+class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.driver = fakes.install_driver(self)
+        self.woken = threading.Event()
+        self.number = 0
+        self.subject = self.make()
+
+    def make(self, **hmsync):
+        conf = self.make_conf(
+            controller_worker={'amphora_driver': fakes.DRIVER},
+            hmsync=hmsync)
+        subject = synchronizer.Synchronizer(conf, self.engine,
+                                            self.woken.set)
+        self.addCleanup(subject.stop)
+        return subject
+
+    def publish(self, *numbers):
+        self.number += 1
+        generation_repo.publish(
+            self.engine, self.number, subset.assign_slots(
+                {}, [f'192.0.2.{n}:5555' for n in numbers]), 'because',
+            'controller1')
+
+    def run_until_idle(self, subject=None):
+        """Run as the periodic thread does, until a pass finds nothing."""
+        subject, results = subject or self.subject, {}
+        for _ in range(200):
+            self.woken.clear()
+            for result, number in subject.run_once().items():
+                results[result] = results.get(result, 0) + number
+            if not self.woken.wait(0.5):
+                return results
+        self.fail('it never comes to an end')
+
+    def due(self):
+        return amphora_repo.count(self.engine, self.number).due
+
+    def test_nothing_published(self):
+        self.add_amphorae(2)
+        self.assertEqual({}, self.subject.run_once())
+        self.assertEqual([], self.rows(models.Amphora))
+
+    def test_no_amphorae(self):
+        self.publish(1)
+        self.assertEqual({}, self.run_until_idle())
+        self.assertIsNotNone(
+            generation_repo.get_newest(self.engine).completed_at)
+
+    def test_each_gets_the_list(self):
+        ids = self.add_amphorae(5)
+        self.publish(1, 2)
+        self.assertEqual({'APPLIED': 5}, self.run_until_idle())
+        self.assertEqual(
+            dict.fromkeys(ids, '192.0.2.1:5555, 192.0.2.2:5555'),
+            self.driver.lists())
+        self.assertEqual(0, self.due())
+        self.subject.run_once()
+        self.assertIsNotNone(
+            generation_repo.get_newest(self.engine).completed_at)
+
+    def test_once_only(self):
+        self.add_amphorae(5)
+        self.publish(1, 2)
+        self.run_until_idle()
+        self.assertEqual({}, self.run_until_idle())
+        self.assertEqual(5, len(self.driver.uploads))
+
+    def test_topologies(self):
+        lb = self.records.add_load_balancer('ACTIVE_STANDBY')
+        master = self.records.add_amphora('192.0.2.1', lb, 'MASTER')
+        single = self.records.add_amphora('192.0.2.2')
+        self.publish(1)
+        self.run_until_idle()
+        self.assertIn('loadbalancer_topology = ACTIVE_STANDBY',
+                      self.driver.files[master])
+        self.assertIn('loadbalancer_topology = SINGLE',
+                      self.driver.files[single])
+
+    def test_one_that_is_born_with_an_old_list(self):
+        self.add_amphorae(1)
+        self.publish(1)
+        self.run_until_idle()
+        new = self.records.add_amphora('192.0.2.9')
+        self.assertEqual(1, self.due())
+        self.run_until_idle()
+        self.assertIn(new, self.driver.files)
+
+    def test_several_batches(self):
+        self.add_amphorae(30)
+        self.publish(1)
+        subject = self.make(batch_size=4)
+        self.assertEqual({'APPLIED': 30}, self.run_until_idle(subject))
+        self.assertEqual(30, len(self.driver.uploads))
+
+    def test_two_housekeepers_share_the_work(self):
+        self.add_amphorae(40)
+        self.publish(1)
+        subjects = [self.make(batch_size=5) for _ in range(2)]
+        self.run_at_once([lambda s=s: self.run_until_idle(s)
+                          for s in subjects])
+        self.run_until_idle(subjects[0])
+        self.assertEqual(40, len(self.driver.uploads))
+        self.assertEqual(0, self.due())
+
+    def test_results(self):
+        ok, broken, old = self.add_amphorae(3)
+        self.driver.broken.add(broken)
+        self.driver.old.add(old)
+        self.publish(1)
+        self.assertEqual(
+            {'APPLIED': 1, 'UNREACHABLE': 1, 'UNSUPPORTED': 1},
+            self.run_until_idle())
+        self.assertEqual(2, self.due())
+        rows = {r.amphora_id: r for r in self.rows(models.Amphora)}
+        self.assertIsNone(rows[ok].error)
+        self.assertIn('RuntimeError', rows[broken].error)
+        self.assertEqual({'ALLOCATED'}, {
+            row['status'] for row in self.records.rows('amphora')})
+
+    def test_back_off(self):
+        amphora_id, = self.add_amphorae(1)
+        self.driver.broken.add(amphora_id)
+        self.publish(1)
+        for attempts in range(1, 5):
+            self.run_until_idle()
+            self.assertEqual(attempts, len(self.driver.uploads))
+            self.make_older(models.Amphora, 'next_attempt_at', 1)
+        self.driver.broken.clear()
+        self.assertEqual({'APPLIED': 1}, self.run_until_idle())
+
+    def test_new_generation_does_not_wait_for_the_back_off(self):
+        amphora_id, = self.add_amphorae(1)
+        self.driver.broken.add(amphora_id)
+        self.publish(1)
+        self.run_until_idle()
+        self.driver.broken.clear()
+        self.publish(1, 2)
+        self.assertEqual({'APPLIED': 1}, self.run_until_idle())
+
+    def test_not_concerned_is_not_uploaded_to(self):
+        self.add_amphorae(3)
+        self.publish(1)
+        self.run_until_idle()
+        self.publish(1)
+        self.assertEqual({'APPLIED': 3}, self.run_until_idle())
+        self.assertEqual(3, len(self.driver.uploads))
+        self.assertEqual(0, self.due())
+
+    def test_list_is_no_longer_than_one_can_serve(self):
+        self.add_amphorae(10)
+        self.publish(*range(1, 21))
+        self.run_until_idle()
+        lists = set(self.driver.lists().values())
+        self.assertEqual({5}, {len(text.split(', ')) for text in lists})
+        self.assertGreater(len(lists), 1)
+
+    def test_run_once_does_not_wait_for_those_that_hang(self):
+        self.add_amphorae(2)
+        self.driver.close_gate()
+        self.publish(1)
+        self.subject.run_once()
+        late = self.records.add_amphora('192.0.2.9')
+        self.driver.gate, gate = None, self.driver.gate
+        self.run_until_idle()
+        self.assertIn(late, self.driver.files)
+        gate.set()
+
+    def test_batch_that_fails_gives_its_claims_back(self):
+        self.add_amphorae(2)
+        self.publish(1)
+        record = amphora_repo.record
+
+        def fail(*args):
+            amphora_repo.record = record
+            raise ZeroDivisionError()
+
+        self.patch(amphora_repo, 'record', fail)
+        self.subject.run_once()
+        self.assertTrue(self.woken.wait(10))
+        self.assertRaises(ZeroDivisionError, self.subject.run_once)
+        self.assertEqual([None, None], [
+            row.claim_owner for row in self.rows(models.Amphora)])
+        self.assertEqual({'APPLIED': 2}, self.run_until_idle())

@@ -1,0 +1,323 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member
+from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import subset
+from tests.unit import base
+from tests.unit.membership import cases
+
+
+worlds = given(cases.worlds())
+
+
+class TestEveryDecision(base.TestCase):
+    """What holds of whatever is published, in any world."""
+
+    @worlds
+    def test_well_formed_and_in_order(self, world):
+        result = world.plan().addresses
+        if result is not None:
+            self.assertNotEqual((), result)
+            self.assertEqual(addr.canonical(result), result)
+            self.assertNotEqual(world.last, result)
+
+    @given(cases.worlds(), st.randoms(use_true_random=False))
+    def test_order_of_members_does_not_matter(self, world, rng):
+        members = rng.sample(world.members, len(world.members))
+        self.assertEqual(world.plan(), world.plan(
+            members=members, pinned=world.pinned[::-1]))
+
+    @worlds
+    def test_planning_again_changes_nothing(self, world):
+        result = world.plan().addresses
+        if result is not None:
+            self.assertIsNone(world.plan(last=result).addresses)
+
+    def assertSettled(self, members, last):
+        result = plan.plan(members, (), last, cases.SETTINGS).addresses
+        self.assertIsNotNone(result)
+        again = plan.plan(members, (), result, cases.SETTINGS)
+        self.assertIsNone(again.addresses)
+
+    def test_addition_that_brings_the_gap_near_is_one_change(self):
+        """With six, some amphora has the three dead ones in a row."""
+        members = [*map(cases.make_dead, (1, 3, 5)), *cases.alive(2, 4, 6)]
+        self.assertSettled(members, cases.addresses(1, 2, 3, 4, 5))
+
+    def test_drain_that_brings_the_gap_near_is_one_change(self):
+        """Between the dead ones stood the draining one."""
+        members = [*map(cases.make_dead, (1, 3, 5)), *cases.alive(4),
+                   cases.make_member(2, member.DRAINING)]
+        self.assertSettled(members, cases.addresses(1, 2, 3, 4, 5))
+
+    @worlds
+    def test_pinned_are_always_in(self, world):
+        result = world.plan().addresses
+        if result is not None:
+            self.assertLessEqual(set(world.pinned), set(result))
+
+    @worlds
+    def test_only_members_pins_and_what_was_there(self, world):
+        result = world.plan().addresses
+        known = {m.address for m in world.members} | set(world.pinned)
+        self.assertLessEqual(set(result or ()), known | world.published)
+
+    @worlds
+    def test_alive_are_in_or_settling(self, world):
+        decision = world.plan()
+        if not decision.held:
+            self.assertLessEqual(
+                {m.address for m in world.members if m.address in world.alive
+                 and m.online_for >= world.settings.settle_time},
+                set(decision.addresses or world.published))
+
+    @worlds
+    def test_alive_never_leave(self, world):
+        result = world.plan().addresses
+        if result is not None:
+            kept = world.alive | world.addresses(member.State.UNKNOWN)
+            self.assertLessEqual(kept & world.published, set(result))
+
+    @worlds
+    def test_no_amphora_has_more_than_one_can_serve(self, world):
+        result = world.plan().addresses
+        length = world.settings.max_list_length
+        for key in ('a', 'b', 'c') if result else ():
+            chosen = subset.subset(
+                key, subset.assign_slots({}, result), length)
+            self.assertEqual(min(length, len(result)), len(chosen))
+            self.assertLess(
+                plan.heartbeat_gap(chosen, set(chosen[1:]), world.settings),
+                world.settings.heartbeat_timeout)
+
+    @worlds
+    def test_all_online_in_each_list_up_to_the_length(self, world):
+        """Longer lists are not: a dead one that lingers has its place, too.
+
+        Else each restart of one of six would be two changes for everybody.
+        """
+        result = world.plan().addresses
+        length = world.settings.max_list_length
+        online = world.alive & set(result or ())
+        if result and len(result) <= length:
+            slots = subset.assign_slots({}, result)
+            for key in ('a', 'b', 'c'):
+                self.assertLessEqual(
+                    online, set(subset.subset(key, slots, length)))
+
+
+class TestAddition(base.TestCase):
+
+    @worlds
+    def test_only_after_settle_time(self, world):
+        result = world.plan().addresses
+        settle = world.settings.settle_time
+        added = set(result or ()) - world.published - set(world.pinned)
+        waited = [m.online_for for m in world.members if m.address in added]
+        if waited and not world.is_urgent():
+            self.assertTrue(min(waited) >= settle or
+                            max(waited) >= 10 * settle)
+
+    @worlds
+    def test_never_put_off_for_ever(self, world):
+        waited = [m.online_for for m in world.members
+                  if m.address in world.alive - world.published]
+        if max(waited, default=-1) >= 10 * world.settings.settle_time:
+            self.assertNotIn('settle', world.plan().held or '')
+
+    def test_several_that_start_together_are_one_change(self):
+        starting = [cases.make_member(n, online_for=n) for n in (4, 5, 6)]
+        old = cases.alive(1, 2, 3)
+        last = cases.addresses(1, 2, 3)
+        self.assertIsNone(plan.plan(
+            [*old, dataclasses.replace(starting[0], online_for=1.9),
+             *starting[1:]], (), last, cases.SETTINGS).addresses)
+        self.assertEqual(
+            cases.addresses(1, 2, 3, 4, 5, 6),
+            plan.plan([*old, *starting], (), last, cases.SETTINGS).addresses)
+
+    def test_first_list(self):
+        decision = plan.plan(cases.alive(1, 2), (), None, cases.SETTINGS)
+        self.assertEqual(cases.addresses(1, 2), decision.addresses)
+        self.assertEqual('added 192.0.2.1:5555, 192.0.2.2:5555',
+                         decision.reason)
+
+    def test_nobody_there_yet(self):
+        self.assertEqual(plan.Decision(),
+                         plan.plan([], (), None, cases.SETTINGS))
+
+    def test_not_waited_for_when_nobody_else_is_alive(self):
+        new = cases.make_member(4, online_for=0.1)
+        decision = plan.plan([cases.make_dead(1), new], (),
+                             cases.addresses(1), cases.SETTINGS)
+        self.assertEqual(cases.addresses(4), decision.addresses)
+
+    def test_waited_for_when_intervals_are_wide(self):
+        """Nothing is urgent where nobody is dead."""
+        settings = dataclasses.replace(cases.SETTINGS, heartbeat_timeout=15)
+        decision = plan.plan([*cases.alive(1),
+                              cases.make_member(2, online_for=0.1)], (),
+                             cases.addresses(1), settings)
+        self.assertIsNone(decision.addresses)
+
+
+class TestRemoval(base.TestCase):
+
+    @worlds
+    def test_lost_leaves_after_the_delay(self, world):
+        """Or at once: for the gap, or where a new one takes its place."""
+        decision = world.plan()
+        result = set(decision.addresses or world.published)
+        dead = world.addresses(member.State.DEAD)
+        early = [m.address for m in world.members
+                 if m.address in dead & world.published - result and
+                 m.keepalive_age < world.settings.removal_delay]
+        if '(too few' not in decision.reason:
+            added = result - world.published
+            self.assertLessEqual(len(early), len(added))
+            if len(world.published) <= world.settings.max_list_length:
+                self.assertEqual([], early)
+
+    @worlds
+    def test_none_stays_when_the_gap_is_near_the_timeout(self, world):
+        decision = world.plan()
+        if decision.addresses is not None and not decision.held:
+            after = dataclasses.replace(world, last=decision.addresses)
+            if after.is_urgent():
+                self.assertLessEqual(world.unheard(decision.addresses),
+                                     set(world.pinned))
+
+    @worlds
+    def test_nobody_is_lost_until_the_reader_saw_one_full_period(self, world):
+        result = world.plan(steady=world.settings.offline_after).addresses
+        if result is not None:
+            online = {m.address for m in world.members
+                      if m.status == member.ONLINE}
+            self.assertLessEqual(online & world.published, set(result))
+
+    @worlds
+    def test_implausible_shrinkage(self, world):
+        result = world.plan().addresses
+        removed = world.published - set(result or world.published)
+        if (len(world.published) >= 3 and
+                2 * len(removed) > len(world.published)):
+            self.assertNotEqual(set(), world.proven_alive & set(result))
+
+    @worlds
+    def test_draining_leaves_at_once(self, world):
+        """Whatever else goes on, as long as somebody else may hear."""
+        result = world.plan().addresses or world.published
+        draining = world.addresses(member.State.DRAINING) - set(world.pinned)
+        if world.proven_alive & world.published:
+            self.assertEqual(set(), draining & set(result))
+
+    def test_draining_stays_where_nobody_would_be_left(self):
+        draining = cases.make_member(1, member.DRAINING)
+        for others in ([], [cases.make_dead(2)]):
+            decision = plan.plan([draining, *others], (),
+                                 cases.addresses(1, 2), cases.SETTINGS)
+            self.assertNotIn(decision.addresses, (cases.addresses(2), ()))
+
+    def test_all_dead_keep_the_list(self):
+        members = [cases.make_dead(n, age=500) for n in (1, 2, 3)]
+        decision = plan.plan(members, (), cases.addresses(1, 2, 3),
+                             cases.SETTINGS)
+        self.assertIsNone(decision.addresses)
+        self.assertIn('no health manager is alive', decision.held)
+
+    def test_shrinkage_held_for_want_of_a_fresh_sign_of_life(self):
+        members = [cases.make_member(1, age=15),
+                   *(cases.make_dead(n, 500) for n in (2, 3, 4))]
+        last = cases.addresses(1, 2, 3, 4)
+        decision = plan.plan(members, (), last, cases.SETTINGS)
+        self.assertIsNone(decision.addresses)
+        self.assertIn('3 of 4', decision.held)
+        members[0] = cases.make_member(1, age=5)
+        self.assertEqual(cases.addresses(1), plan.plan(
+            members, (), last, cases.SETTINGS).addresses)
+
+    def test_shrinkage_that_is_held_does_not_hold_an_addition(self):
+        """All are dead, and the operator pins one without the plugin."""
+        members = [cases.make_dead(n, 500) for n in (1, 2, 3)]
+        decision = plan.plan(members, cases.addresses(10),
+                             cases.addresses(1, 2, 3), cases.SETTINGS)
+        self.assertIn(cases.address(10), decision.addresses or ())
+
+
+class TestReplacement(base.TestCase):
+
+    def test_new_address_of_the_same_host(self):
+        moved = cases.make_member(4, online_for=2, host='hm1')
+        decision = plan.plan([moved, *cases.alive(2, 3)], (),
+                             cases.addresses(1, 2, 3), cases.SETTINGS)
+        self.assertEqual(cases.addresses(2, 3, 4), decision.addresses)
+        self.assertEqual('added 192.0.2.4:5555; removed 192.0.2.1:5555',
+                         decision.reason)
+
+    def test_all_hosts_at_new_addresses_do_not_wait(self):
+        moved = [cases.make_member(n + 3, online_for=0.1, host=f'hm{n}')
+                 for n in (1, 2, 3)]
+        decision = plan.plan(moved, (), cases.addresses(1, 2, 3),
+                             cases.SETTINGS)
+        self.assertEqual(cases.addresses(4, 5, 6), decision.addresses)
+
+    def test_pinned_stays_though_its_member_is_dead(self):
+        members = [cases.make_dead(1, 500), *cases.alive(2, 3)]
+        self.assertEqual(plan.Decision(), plan.plan(
+            members, cases.addresses(1), cases.addresses(1, 2, 3),
+            cases.SETTINGS))
+
+
+class TestHeartbeatGap(base.TestCase):
+
+    def gap(self, dead, published=(1, 2, 3, 4, 5)):
+        return plan.heartbeat_gap(cases.addresses(*published),
+                                  set(cases.addresses(*dead)),
+                                  cases.SETTINGS)
+
+    def test_whole_list(self):
+        for expected, dead in ((10, ()), (20, (1,)), (30, (1, 2)),
+                               (20, (1, 3)), (30, (5, 1)), (40, (4, 5, 1)),
+                               (50, (1, 2, 3, 4)),
+                               (math.inf, (1, 2, 3, 4, 5))):
+            self.assertEqual(expected, self.gap(dead), dead)
+
+    def test_subsets_count_the_worst(self):
+        published = range(1, 21)
+        self.assertEqual(20, self.gap((3,), published))
+        self.assertEqual(40, self.gap((3, 9, 17), published))
+        self.assertEqual(math.inf, self.gap((1, 3, 9, 11, 17), published))
+
+    def test_nobody_to_send_to(self):
+        self.assertEqual(math.inf, self.gap((), ()))
+
+    @given(cases.address_sets.filter(bool), st.sets(st.integers(1, 14)),
+           st.text(max_size=5))
+    def test_never_less_than_an_amphora_measures(self, published, dead, key):
+        dead = set(cases.addresses(*dead))
+        chosen = subset.subset(key, subset.assign_slots({}, published),
+                               cases.SETTINGS.max_list_length)
+        heard = [n for n in range(40)
+                 if chosen[n % len(chosen)] not in dead]
+        longest = max((b - a for a, b in zip(heard, heard[1:])),
+                      default=math.inf)
+        self.assertGreaterEqual(
+            plan.heartbeat_gap(published, dead, cases.SETTINGS),
+            longest * cases.SETTINGS.heartbeat_interval)

@@ -1,0 +1,41 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Octavia's own option definitions, for a configuration object of one's own.
+
+Octavia registers them with the global one.
+"""
+
+from octavia.common import config
+from oslo_db import options as db_options
+from oslo_log import log as logging
+
+_OPTS = {
+    None: config.core_opts,
+    'amphora_agent': config.amphora_agent_opts,
+    'controller_worker': config.controller_worker_opts,
+    'haproxy_amphora': config.haproxy_amphora_opts,
+    'health_manager': config.health_manager_opts,
+    'house_keeping': config.house_keeping_opts,
+    'task_flow': config.task_flow_opts,
+}
+
+
+def register(conf):
+    """Register them.
+
+    :param conf: an oslo.config object that has parsed nothing yet.
+    """
+    for group, opts in _OPTS.items():
+        conf.register_opts(opts, group=group)
+    db_options.set_defaults(conf)
+    logging.register_options(conf)

@@ -1,0 +1,93 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import fixtures
+from oslo_config import cfg
+
+from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync import exceptions
+from octavia_hmsync import opts
+from tests.unit import base
+from tests.unit import octavia_opts
+
+FIXED_DEFAULTS = {
+    'keepalive_interval': 5, 'offline_after': 20, 'poll_interval': 2,
+    'settle_time': 2, 'removal_delay': 60, 'allowed_networks': [],
+    'allow_loopback': False, 'address_driver': 'bind_ip'}
+
+
+class TestOptions(base.TestCase):
+
+    def test_names_and_defaults(self):
+        conf = self.make_conf()
+        for name, default in FIXED_DEFAULTS.items():
+            self.assertEqual(default, conf.hmsync[name], name)
+
+    def test_each_has_a_help_text(self):
+        for opt in hmsync_conf.OPTS:
+            self.assertGreater(len(opt.help or ''), 40, opt.name)
+
+    def test_registered_twice(self):
+        hmsync_conf.register_opts(self.make_conf())
+
+    def test_listed_for_the_sample_file(self):
+        (group, listed), = opts.list_opts()
+        self.assertEqual(hmsync_conf.GROUP, group)
+        self.assertEqual({o.name for o in hmsync_conf.OPTS},
+                         {o.name for o in listed})
+
+
+class TestCheck(base.TestCase):
+
+    def assertRefused(self, words, **groups):
+        e = self.assertRaises(exceptions.InvalidConfiguration,
+                              hmsync_conf.check, self.make_conf(**groups))
+        self.assertIn(words, str(e))
+        self.assertNotIn('\n', str(e))
+
+    def test_defaults(self):
+        hmsync_conf.check(self.make_conf())
+
+    def test_offline_after(self):
+        self.assertRefused('Raise offline_after', hmsync={
+            'offline_after': 9, 'keepalive_interval': 5})
+        hmsync_conf.check(self.make_conf(hmsync={
+            'offline_after': 10, 'keepalive_interval': 5}))
+
+    def test_claim_expiry(self):
+        values = {'batch_size': 200, 'upload_concurrency': 64,
+                  'upload_timeout': 10}
+        self.assertRefused('claim_expiry = 40',
+                           hmsync={'claim_expiry': 40, **values})
+        hmsync_conf.check(self.make_conf(
+            hmsync={'claim_expiry': 41, **values}))
+
+    def test_heartbeat_timeout(self):
+        for timeout, interval in ((10, 10), (9, 10), (10, 0)):
+            self.assertRefused('heartbeat_timeout', health_manager={
+                'heartbeat_timeout': timeout,
+                'heartbeat_interval': interval})
+
+    def test_values_that_a_file_has_wrong(self):
+        path = self.useFixture(fixtures.TempDir()).join('octavia.conf')
+        for line in ('poll_interval = soon', 'poll_interval = 0',
+                     'static_address = hm1', 'allow_loopback = perhaps',
+                     'settle_time = -1', 'batch_size = 100000'):
+            with open(path, 'w') as octavia_conf:
+                octavia_conf.write(f'[hmsync]\n{line}\n')
+            conf = cfg.ConfigOpts()
+            octavia_opts.register(conf)
+            hmsync_conf.register_opts(conf)
+            conf([], default_config_files=[path], default_config_dirs=[])
+            e = self.assertRaises(exceptions.InvalidConfiguration,
+                                  hmsync_conf.check, conf)
+            self.assertIn(line.partition(' ')[0], str(e))

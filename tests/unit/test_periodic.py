@@ -1,0 +1,139 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+
+import fixtures
+from oslo_db import exception as db_exc
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import schema
+from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
+from tests.unit import base
+from tests.unit.db import sqlite
+
+
+class TestPeriodicThread(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger(
+            'octavia_hmsync', format='%(levelname)s %(message)s'))
+        self.database = self.useFixture(sqlite.SqliteMixin.make_database())
+        self.engine = api.create_engine(self.make_conf(
+            database={'connection': self.database.connection}))
+        self.errors = []
+        self.calls = 0
+        self.called = threading.Condition()
+
+    def function(self):
+        with self.called:
+            self.calls += 1
+            self.called.notify_all()
+        error = self.errors.pop(0) if self.errors else None
+        if error:
+            raise error
+
+    def start(self, interval=0.01, upgrade=True):
+        if upgrade:
+            schema.upgrade(self.engine)
+        self.thread = periodic.PeriodicThread('test', self.function,
+                                              interval, self.engine)
+        self.addCleanup(self.thread.stop, 5)
+        self.thread.start()
+
+    def wait_for_calls(self, number):
+        with self.called:
+            self.assertTrue(self.called.wait_for(
+                lambda: self.calls >= number, timeout=10))
+
+    def lines(self, level):
+        return [line for line in self.log.output.splitlines()
+                if line.startswith(level)]
+
+    def test_called_again_and_again(self):
+        self.start()
+        self.wait_for_calls(5)
+        self.assertEqual([], self.lines('WARNING'))
+
+    def test_wake(self):
+        self.start(interval=600)
+        self.wait_for_calls(1)
+        self.thread.wake()
+        self.wait_for_calls(2)
+
+    def test_stop_does_not_wait_for_the_interval(self):
+        self.start(interval=600)
+        self.wait_for_calls(1)
+        self.thread.stop(5)
+        self.assertTrue(self.thread.stopping.is_set())
+        self.assertNotIn('hmsync-test',
+                         [t.name for t in threading.enumerate()])
+        self.assertEqual(1, self.calls)
+
+    def test_database_that_is_down_is_said_once(self):
+        self.errors = [db_exc.DBConnectionError('gone')] * 4
+        self.start()
+        self.wait_for_calls(6)
+        warning, = self.lines('WARNING')
+        self.assertIn('The database cannot be used: gone', warning)
+        self.assertEqual(1, len(self.lines('INFO octavia-hmsync: test works '
+                                           'again')))
+
+    def test_what_we_raise_is_one_line(self):
+        self.errors = [exceptions.InvalidAddress('wrong address')] * 3
+        self.start()
+        self.wait_for_calls(5)
+        self.assertEqual(['WARNING octavia-hmsync (test): wrong address'],
+                         self.lines('WARNING'))
+        self.assertNotIn('Traceback', self.log.output)
+
+    def test_another_problem_is_another_line(self):
+        self.errors = [exceptions.InvalidAddress('one'),
+                       exceptions.InvalidAddress('two'), None,
+                       exceptions.InvalidAddress('two')]
+        self.start()
+        self.wait_for_calls(6)
+        self.assertEqual(['one', 'two', 'two'], [
+            line.split(': ')[1] for line in self.lines('WARNING')])
+
+    def test_unexpected_has_its_traceback_and_kills_nothing(self):
+        self.errors = [KeyError('surprise')]
+        self.start()
+        self.wait_for_calls(3)
+        self.assertIn('Traceback', self.log.output)
+        self.assertIn('surprise', self.log.output)
+
+    def test_no_call_before_the_tables_are_there(self):
+        self.start(upgrade=False)
+        self.wait_until_logged('octavia-hmsync db upgrade')
+        self.assertEqual(0, self.calls)
+        schema.upgrade(self.engine)
+        self.wait_for_calls(1)
+        self.assertEqual(1, len([line for line in self.lines('WARNING')
+                                 if 'db upgrade' in line]))
+
+    def wait_until_logged(self, text):
+        done = threading.Event()
+        for _ in range(500):
+            if text in self.log.output:
+                return
+            done.wait(0.01)
+        self.fail(f'"{text}" is not in the log: {self.log.output}')
+
+    def test_newer_tables_are_worked_with(self):
+        schema.upgrade(self.engine)
+        self.patch(schema, 'current', lambda connection: 'ffff')
+        self.start(upgrade=False)
+        self.wait_for_calls(3)
+        self.assertEqual(1, len(self.lines('WARNING')))

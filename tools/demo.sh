@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+# Runs demo.py in an environment of its own, which it makes at its first run
+# (below ${XDG_CACHE_HOME:-~/.cache}) and uses again afterwards. Needs root and
+# Python 3.11 or later; on Debian and Ubuntu it installs the venv module where
+# that is missing. Takes the options of demo.py; see --help.
+
+set -euo pipefail
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/octavia-hmsync/demo
+
+say() { printf '%s: %s\n' "tools/demo.sh" "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+find_python() {
+    local name
+    for name in ${PYTHON:-python3.11 python3 python3.12 python3.13 \
+            python3.14}; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+                >/dev/null 2>&1; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+install_venv_module() {
+    local package
+    package=$("$1" -c \
+        'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    command -v apt-get >/dev/null || die "install the venv module of $1 first"
+    say "installing $package"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q >&2 || say "apt-get update failed; using the lists here"
+    apt-get install -q -y --no-install-recommends "$package" </dev/null >&2
+}
+
+make_environment() {
+    local python=$1
+    "$python" -c 'import ensurepip, venv' 2>/dev/null \
+        || install_venv_module "$python"
+    rm -rf "$venv"
+    mkdir -p "$(dirname "$venv")"
+    "$python" -m venv "$venv"
+    # pyroute2: the amphora agent needs it, and octavia does not say so.
+    # The lower part is what the harness in tests/cloud imports.
+    "$venv/bin/pip" install -q --disable-pip-version-check \
+        --constraint <(echo 'octavia==19.0.0') \
+        -r "$top/requirements.txt" 'pbr>=6.1.1' 'setuptools>=70.1' \
+        pyroute2 gunicorn \
+        cryptography fixtures psutil PyMySQL
+}
+
+[ "$(id -u)" -eq 0 ] || die "needs root, to read packets on the loopback \
+interface and because amphora agents write below /var/log"
+python=$(find_python) || die "needs Python 3.11 or later"
+
+wanted=$({ "$python" -VV; cat "$top/requirements.txt" \
+    "${BASH_SOURCE[0]}"; } | sha256sum)
+if [ "$(cat "$venv/made-for" 2>/dev/null)" != "$wanted" ]; then
+    say "making an environment in $venv; this takes some minutes"
+    make_environment "$python"
+    echo "$wanted" >"$venv/made-for"
+fi
+
+# Each time: its entry points may have changed. Editable, because pbr would
+# leave out of a wheel what git does not know yet.
+if ! git -C "$top" rev-parse --verify -q HEAD >/dev/null 2>&1; then
+    export PBR_VERSION=${PBR_VERSION:-0.0.1}
+fi
+"$venv/bin/pip" install -q --disable-pip-version-check --no-deps \
+    --no-build-isolation --editable "$top"
+
+exec "$venv/bin/python" "$top/tools/demo.py" "$@"
