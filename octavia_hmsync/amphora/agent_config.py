@@ -27,9 +27,9 @@ def _load_template():
     with open(compat.AGENT_TEMPLATE_PATH, encoding='utf-8') as template:
         source = template.read()
     # autoescape is for HTML; this is an oslo.config file.
-    return jinja2.Environment(autoescape=False,  # nosec B701
-                              undefined=jinja2.StrictUndefined
-                              ).from_string(source)
+    return jinja2.Environment(  # nosec B701
+        autoescape=False, undefined=jinja2.StrictUndefined
+    ).from_string(source)
 
 
 def _escape(value):

@@ -199,7 +199,7 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
         if published:
             held = ('no health manager is alive: the last list stays as it '
                     'is')
-    elif (len(unpinned) >= _SHRINKAGE_MIN and
+    elif (len(published) >= _SHRINKAGE_MIN and
             2 * len(removed) > len(unpinned) and
             not any(view.is_proven_alive(a) for a in target)):
         held = (f'{len(removed)} of {len(unpinned)} health managers would '

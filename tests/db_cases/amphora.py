@@ -305,7 +305,7 @@ class RecordCases(AmphoraCases):
         amphora_id, = self.add(1)
         self.claim()
         self.record(amphora_id, 'REJECTED', error='\U0001f4a5' * 100000)
-        self.assertEqual('\U0001f4a5', self.row(amphora_id).error[0])
+        self.assertEqual('?', self.row(amphora_id).error[0])
 
 
 class CountCases(AmphoraCases):

@@ -98,8 +98,11 @@ class TestHealthManager(base.FunctionalTestCase):
         """Each is refused with one line that names it and what to do."""
         self.make_cloud()
         cases = {
-            'wildcard': ({'health_manager': {'bind_ip': '0.0.0.0'}},
-                         '0.0.0.0 is a wildcard'),
+            # A port of its own, which it takes at every address.
+            'wildcard': ({'health_manager': {
+                'bind_ip': '0.0.0.0',
+                'bind_port': 6000 + os.getpid() % 1000}},
+                '0.0.0.0 is a wildcard'),
             'loopback': ({'hmsync': {'allow_loopback': False}},
                          'is a loopback address'),
             'outside': ({'hmsync': {'allowed_networks': '192.0.2.0/24'}},
