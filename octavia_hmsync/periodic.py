@@ -102,9 +102,11 @@ class PeriodicThread:
             return (f'The database cannot be used: {api.describe(error)}. '
                     f'octavia-hmsync tries again every {self._interval} s; '
                     f'Octavia runs on.')
-        LOG.exception('octavia-hmsync: %s failed; it is tried again in '
-                      '%s s.', self._name, self._interval)
-        return f'{type(error).__name__}: {error}'
+        problem = f'{type(error).__name__}: {error}'
+        if problem != self._problem:
+            LOG.exception('octavia-hmsync: %s failed; it is tried again '
+                          'every %s s.', self._name, self._interval)
+        return problem
 
     def _check_schema(self):
         with self._engine.connect() as connection:

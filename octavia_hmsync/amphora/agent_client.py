@@ -32,6 +32,7 @@ import time
 
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync import exceptions
 
 _ANSWER_LIMIT = 16384
 _GATHER_TIME = 0.05
@@ -69,19 +70,37 @@ def create_client(conf):
 
     :param conf: a parsed oslo.config object.
     :returns: an object with ``upload_all(uploads)``.
-    :raises OSError, ssl.SSLError: if the certificates that octavia.conf
-                                   names cannot be used.
+    :raises InvalidConfiguration: if the certificates that octavia.conf names
+                                  cannot be used.
     """
     if conf.controller_worker.amphora_driver == compat.REST_DRIVER:
         return RestAgentClient(conf)
     return DriverAgentClient(conf)
 
 
+def _create_context(conf):
+    haproxy = conf.haproxy_amphora
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = getattr(
+        ssl.TLSVersion,
+        conf.amphora_agent.agent_tls_protocol.replace('.', '_'))
+    for option, load in (('server_ca', context.load_verify_locations),
+                         ('client_cert', context.load_cert_chain)):
+        try:
+            load(haproxy[option])
+        except OSError as e:
+            raise exceptions.InvalidConfiguration(
+                f'No amphora is configured: [haproxy_amphora] {option} = '
+                f'{haproxy[option]} cannot be used ({e}). This service needs '
+                f'the same certificates as octavia-worker.') from e
+    return context
+
+
 class RestAgentClient:
     """Speaks the amphora agent's REST API, version 1.0, itself.
 
     :param conf: a parsed oslo.config object.
-    :raises OSError, ssl.SSLError: as create_client().
+    :raises InvalidConfiguration: as create_client().
     """
 
     def __init__(self, conf):
@@ -91,12 +110,7 @@ class RestAgentClient:
         self._timeout = conf.hmsync.upload_timeout
         self._concurrency = conf.hmsync.upload_concurrency
         # The one context for all: making one costs as much as an upload.
-        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._tls.minimum_version = getattr(
-            ssl.TLSVersion,
-            conf.amphora_agent.agent_tls_protocol.replace('.', '_'))
-        self._tls.load_verify_locations(haproxy.server_ca)
-        self._tls.load_cert_chain(haproxy.client_cert)
+        self._tls = _create_context(conf)
 
     def upload_all(self, uploads):
         """Upload configurations concurrently.

@@ -44,6 +44,8 @@ class HealthManager(Base):
     status = sa.Column(sa.String(36), nullable=False)
     # Tells one process from the next one of the same host.
     instance = sa.Column(sa.String(36), nullable=False)
+    # Tells whether its heartbeat key is another controller's, too.
+    key_digest = sa.Column(sa.String(64), nullable=True)
     online_since = sa.Column(types.Timestamp, nullable=False)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
 

@@ -17,6 +17,7 @@ import time
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
@@ -42,6 +43,7 @@ class Keepalive:
         self._instance = uuidutils.generate_uuid()
         self._registered = None
         self._has_been_registered = False
+        self._registered_digest = None
         self._written_at = None
 
     def beat(self):
@@ -55,7 +57,8 @@ class Keepalive:
             return
         try:
             ip_address, port = self._find_address()
-            if self._was_silent() or not self._touch(ip_address, port):
+            if (self._was_silent() or self._has_other_key() or
+                    not self._touch(ip_address, port)):
                 self._register(ip_address, port)
             self._written_at = time.monotonic()
         except exceptions.HMSyncException:
@@ -87,6 +90,14 @@ class Keepalive:
             opts.allow_loopback)
         return ip_address, bind.bind_port
 
+    def _key_digest(self):
+        return heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
+
+    def _has_other_key(self):
+        """Tell whether the key was changed, which SIGHUP can do."""
+        return (self._registered is not None and
+                self._registered_digest != self._key_digest())
+
     def _was_silent(self):
         """Tell whether the others take us for dead by now.
 
@@ -114,8 +125,11 @@ class Keepalive:
                     f'host {self._conf.host} too: each needs a [DEFAULT] '
                     f'host of its own. This one, at {address}, is not '
                     f'advertised to amphorae.')
+        key_digest = self._key_digest()
         hm_repo.register(self._engine, self._conf.host, ip_address, port,
-                         self._instance, self._conf.hmsync.offline_after)
+                         self._instance, self._conf.hmsync.offline_after,
+                         key_digest)
+        self._registered_digest = key_digest
         self._registered = address
         self._has_been_registered = True
         LOG.info('Health manager %s is ONLINE at %s.', self._conf.host,

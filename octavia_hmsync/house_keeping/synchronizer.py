@@ -19,8 +19,10 @@ import time
 from oslo_log import log as logging
 from taskflow import engines
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.worker import flows
 
 LOG = logging.getLogger(__name__)
@@ -54,6 +56,7 @@ class Synchronizer:
 
         :returns: how many amphorae had each result since the last call, a
                   Counter.
+        :raises InvalidConfiguration: if an upload from here would harm.
         """
         results = self._reap()
         newest = generation_repo.get_newest(self._engine)
@@ -61,6 +64,8 @@ class Synchronizer:
             return results
         self._purge()
         amphora_repo.add_missing(self._engine)
+        heartbeat_key.check(self._conf.health_manager.heartbeat_key,
+                            hm_repo.get_key_digests(self._engine))
         # One batch tells whether more is due; then all slots help.
         wanted = self._slots if results else 1
         for _ in range(min(wanted, self._slots - len(self._running))):

@@ -39,7 +39,8 @@ def _is_held(row, offline_after):
 
 
 @api.retry
-def register(engine, host, ip_address, port, instance, offline_after):
+def register(engine, host, ip_address, port, instance, offline_after,
+             key_digest=None):
     """Make a host ONLINE at an address, in place of what it had before.
 
     :param engine: an SQLAlchemy engine.
@@ -48,6 +49,7 @@ def register(engine, host, ip_address, port, instance, offline_after):
     :param port: the UDP port.
     :param instance: id of this process.
     :param offline_after: seconds after which a silent row is nobody's.
+    :param key_digest: digest of its heartbeat key.
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
@@ -70,6 +72,7 @@ def register(engine, host, ip_address, port, instance, offline_after):
                 sa.delete(_TABLE).where(_TABLE.c.host == other.host))
         values = {'ip_address': ip_address, 'port': port,
                   'instance': instance, 'status': mem.ONLINE,
+                  'key_digest': key_digest,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
         try:
@@ -149,6 +152,14 @@ def _to_member(row):
         host=row.host, address=addr.format_address(row.ip_address, row.port),
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'))
+
+
+def get_key_digests(engine):
+    """Return digests of heartbeat keys by host, of those not OFFLINE."""
+    with engine.connect() as connection:
+        return dict(connection.execute(
+            sa.select(_TABLE.c.host, _TABLE.c.key_digest)
+            .where(_TABLE.c.status != mem.OFFLINE)).tuples().all())
 
 
 def get_rows(engine):

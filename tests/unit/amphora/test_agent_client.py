@@ -12,7 +12,6 @@
 
 import os
 import socket
-import ssl
 import threading
 import time
 
@@ -20,6 +19,7 @@ import fixtures
 
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import compat
+from octavia_hmsync import exceptions
 from tests.cloud import ailing
 from tests.cloud import certificates
 from tests.unit import base
@@ -294,11 +294,15 @@ class TestAddresses(AgentClientTestCase):
         self.assertEqual(0, amphora.connections)
 
     def test_certificates_that_cannot_be_used(self):
-        self.assertRaises(OSError, self.make_client, server_ca='/none.pem')
+        error = self.assertRaises(exceptions.InvalidConfiguration,
+                                  self.make_client, server_ca='/none.pem')
+        self.assertIn('server_ca = /none.pem', str(error))
         broken = os.path.join(self.directory, 'broken.pem')
         with open(broken, 'w') as pem:
             pem.write('broken')
-        self.assertRaises(ssl.SSLError, self.make_client, client_cert=broken)
+        error = self.assertRaises(exceptions.InvalidConfiguration,
+                                  self.make_client, client_cert=broken)
+        self.assertIn('broken.pem', str(error))
 
 
 class TestDriverAgentClient(base.TestCase):

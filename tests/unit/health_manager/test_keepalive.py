@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
@@ -160,6 +161,18 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.keepalive.say_goodbye()
         other.beat()
         self.assertEqual(['hm2'], list(self.rows_by_host))
+
+    def test_key_that_changes(self):
+        """SIGHUP can change it; housekeepers compare it with their own."""
+        digests = []
+        for key in (None, 'first', 'second', 'second'):
+            self.keepalive._conf.set_override('heartbeat_key', key,
+                                              group='health_manager')
+            self.keepalive.beat()
+            digests.append(hm_repo.get_key_digests(self.engine)['hm1'])
+        self.assertEqual([heartbeat_key.digest(key) for key in
+                          (None, 'first', 'second', 'second')], digests)
+        self.assertEqual(3, len(set(digests)))
 
     def test_two_with_the_same_host_name(self):
         """They must not take the row from each other for ever."""

@@ -12,14 +12,19 @@
 
 import threading
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync.membership import subset
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
+
+KEY = 'the key of all controllers'
 
 
 class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
@@ -34,7 +39,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def make(self, **hmsync):
         conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
-            hmsync=hmsync)
+            health_manager={'heartbeat_key': KEY}, hmsync=hmsync)
         subject = synchronizer.Synchronizer(conf, self.engine,
                                             self.woken.set)
         self.addCleanup(subject.stop)
@@ -90,6 +95,33 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_until_idle()
         self.assertEqual({}, self.run_until_idle())
         self.assertEqual(5, len(self.driver.uploads))
+
+    def register(self, host, key):
+        number = len(hm_repo.get_rows(self.engine)) + 1
+        hm_repo.register(self.engine, host, f'192.0.2.{number}', 5555, host,
+                         20, heartbeat_key.digest(key))
+
+    def test_key_of_the_health_managers(self):
+        """Another one would silence every amphora."""
+        self.add_amphorae(2)
+        self.publish(1)
+        self.register('hm1', KEY)
+        self.register('hm2', 'another key')
+        error = self.assertRaises(exceptions.InvalidConfiguration,
+                                  self.subject.run_once)
+        self.assertIn('health managers hm2,', str(error))
+        self.assertNotIn(KEY, str(error))
+        self.assertEqual({}, self.driver.files)
+        hm_repo.set_offline(self.engine, 'hm2', 'hm2')
+        self.assertEqual({'APPLIED': 2}, self.run_until_idle())
+
+    def test_no_key(self):
+        self.add_amphorae(1)
+        self.publish(1)
+        self.subject._conf.clear_override('heartbeat_key', 'health_manager')
+        error = self.assertRaises(exceptions.InvalidConfiguration,
+                                  self.subject.run_once)
+        self.assertIn('heartbeat_key is not set', str(error))
 
     def test_topologies(self):
         lb = self.records.add_load_balancer('ACTIVE_STANDBY')

@@ -30,6 +30,7 @@ def upgrade():
         sa.Column('port', sa.Integer, nullable=False),
         sa.Column('status', sa.String(36), nullable=False),
         sa.Column('instance', sa.String(36), nullable=False),
+        sa.Column('key_digest', sa.String(64), nullable=True),
         sa.Column('online_since', types.Timestamp, nullable=False),
         sa.Column('keepalive_at', types.Timestamp, nullable=False),
         sa.UniqueConstraint('ip_address', 'port',
