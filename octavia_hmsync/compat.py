@@ -39,6 +39,9 @@ AMPHORA = sa.table(
     sa.column('load_balancer_id', sa.String(36)),
     sa.column('lb_network_ip', sa.String(64)),
     sa.column('role', sa.String(36)), sa.column('status', sa.String(36)))
+AMPHORA_HEALTH = sa.table(
+    'amphora_health', sa.column('amphora_id', sa.String(36)),
+    sa.column('last_update', sa.DateTime()), sa.column('busy', sa.Boolean()))
 LOAD_BALANCER = sa.table(
     'load_balancer', sa.column('id', sa.String(36)),
     sa.column('topology', sa.String(36)))
@@ -47,6 +50,9 @@ AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
                                    constants.AGENT_CONF_TEMPLATE)
 
 DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
+# Those of which Octavia fails over stale amphorae.
+FAILOVER_STATUSES = (constants.AMPHORA_ALLOCATED,
+                     constants.AMPHORA_FAILOVER_STOPPED)
 TOPOLOGY_OF_ROLE = {
     constants.ROLE_MASTER: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_BACKUP: constants.TOPOLOGY_ACTIVE_STANDBY,

@@ -122,7 +122,18 @@ _upload_opts = [
                     'once.'),
 ]
 
-OPTS = _keepalive_opts + _membership_opts + _upload_opts
+_guard_opts = [
+    cfg.IntOpt('failover_hold_max', default=300, min=0,
+               help='Longest time in seconds for which an amphora that no '
+                    'health manager could hear is kept from being failed '
+                    'over. A larger value gives a large fleet, or a '
+                    'housekeeper that is down, more time; an amphora that '
+                    'dies while all its health managers are replaced is '
+                    'failed over later by as much. 0 switches the guard '
+                    'off.'),
+]
+
+OPTS = _keepalive_opts + _membership_opts + _upload_opts + _guard_opts
 
 
 def register_opts(conf):

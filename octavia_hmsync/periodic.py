@@ -69,7 +69,8 @@ class PeriodicThread:
         """
         self._stopping.set()
         self._wake.set()
-        self._thread.join(timeout)
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
 
     def _run(self):
         while not self._stopping.is_set():

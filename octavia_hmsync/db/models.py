@@ -101,6 +101,10 @@ class Amphora(Base):
     result = sa.Column(sa.String(36), nullable=True)
     error = sa.Column(sa.Text, nullable=True)
     next_attempt_at = sa.Column(types.Timestamp, nullable=True)
+    # Held back from failover: since when, and when for the last time, by the
+    # controller's clock.
+    held_since = sa.Column(types.Timestamp, nullable=True)
+    held_at = sa.Column(types.Timestamp, nullable=True)
     # The batch that works on it now.
     claim_owner = sa.Column(sa.String(36), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)

@@ -19,6 +19,7 @@ from oslo_log import log as logging
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
+from octavia_hmsync.health_manager import guard
 from octavia_hmsync.health_manager import keepalive
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync import periodic
@@ -27,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 
 class HealthManagerExtension:
-    """Writes keepalives for as long as the listener listens.
+    """Writes keepalives while the listener listens, and guards amphorae.
 
     :param conf: a parsed oslo.config object.
     :param get_pinned: not used here; every extension gets it.
@@ -40,6 +41,7 @@ class HealthManagerExtension:
             raise exceptions.HMSyncException(
                 'The listener of this health manager ended as it started: '
                 'see above in this log for the reason.')
+        self._conf = conf
         bind = conf.health_manager
         self._listener = listener.Listener(process, bind.bind_ip,
                                            bind.bind_port)
@@ -49,6 +51,10 @@ class HealthManagerExtension:
         self._beats = periodic.PeriodicThread(
             'keepalive', self._keepalive.beat,
             conf.hmsync.keepalive_interval, self._engine)
+        self._guard = periodic.PeriodicThread(
+            'failover guard',
+            guard.FailoverGuard(conf, self._engine).run_once,
+            conf.hmsync.poll_interval, self._engine)
         self._watch = threading.Thread(
             target=self._watch_listener, name='hmsync-listener-watch',
             daemon=True)
@@ -57,9 +63,12 @@ class HealthManagerExtension:
         """Start the threads."""
         self._beats.start()
         self._watch.start()
+        if self._conf.hmsync.failover_hold_max:
+            self._guard.start()
 
     def stop(self):
         """Say goodbye."""
+        self._guard.stop(timeout=5)
         self._beats.stop(timeout=5)
         try:
             self._keepalive.say_goodbye()

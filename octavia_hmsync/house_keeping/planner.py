@@ -64,7 +64,7 @@ class Planner:
         newest = generation_repo.get_newest(self._engine)
         decision = plan.plan(
             members, pinned, newest.addresses if newest else None,
-            self._settings(opts), self._steady_for(opts))
+            plan.Settings.from_conf(self._conf), self._steady_for(opts))
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -81,13 +81,6 @@ class Planner:
                  'now %s.', number, decision.reason,
                  addr.join_list(decision.addresses))
         return True
-
-    def _settings(self, opts):
-        return plan.Settings(
-            heartbeat_interval=self._conf.health_manager.heartbeat_interval,
-            heartbeat_timeout=self._conf.health_manager.heartbeat_timeout,
-            offline_after=opts.offline_after, settle_time=opts.settle_time,
-            removal_delay=opts.removal_delay)
 
     def _steady_for(self, opts):
         """Return for how long the members have been read without a gap."""

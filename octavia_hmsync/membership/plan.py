@@ -36,6 +36,16 @@ class Settings:
     settle_time: float
     removal_delay: float
 
+    @classmethod
+    def from_conf(cls, conf):
+        """Take them from a parsed oslo.config object."""
+        health_manager, hmsync = conf.health_manager, conf.hmsync
+        return cls(heartbeat_interval=health_manager.heartbeat_interval,
+                   heartbeat_timeout=health_manager.heartbeat_timeout,
+                   offline_after=hmsync.offline_after,
+                   settle_time=hmsync.settle_time,
+                   removal_delay=hmsync.removal_delay)
+
     @property
     def max_list_length(self):
         return subset.max_list_length(self.heartbeat_timeout,

@@ -64,6 +64,8 @@ def upgrade():
         sa.Column('result', sa.String(36), nullable=True),
         sa.Column('error', sa.Text, nullable=True),
         sa.Column('next_attempt_at', types.Timestamp, nullable=True),
+        sa.Column('held_since', types.Timestamp, nullable=True),
+        sa.Column('held_at', types.Timestamp, nullable=True),
         sa.Column('claim_owner', sa.String(36), nullable=True),
         sa.Column('claim_expires_at', types.Timestamp, nullable=True),
         mysql_engine='InnoDB', if_not_exists=True)

@@ -1,0 +1,91 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Amphorae held back from failover.
+
+Refreshing ``amphora_health.last_update``, as a heartbeat does, is the one
+thing that keeps every health manager of Octavia from a failover.
+"""
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.Amphora.__table__
+_OCTAVIA = compat.AMPHORA
+_HEALTH = compat.AMPHORA_HEALTH
+
+
+def find_silent(engine, before):
+    """Find amphorae that nobody has heard for a while.
+
+    Only those that Octavia would fail over.
+
+    :param engine: an SQLAlchemy engine.
+    :param before: by the controller's clock, as Octavia's own times, UTC.
+    :returns: rows with the columns of hmsync_amphora, and the database's
+              time as ``now``.
+    """
+    columns = [c for c in _TABLE.c if c is not _TABLE.c.amphora_id]
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id, types.utcnow().label('now'), *columns)
+            .join(_HEALTH, _HEALTH.c.amphora_id == _OCTAVIA.c.id)
+            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+            .where(_HEALTH.c.busy.is_(sa.false()),
+                   _HEALTH.c.last_update < before,
+                   _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES))).all()
+
+
+@api.retry
+def hold(engine, amphora_ids, at):
+    """Hold amphorae back for another heartbeat_timeout.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_ids: ids of amphorae that have a row of ours.
+    :param at: now, by the controller's clock, UTC, in whole seconds.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_HEALTH)
+            .where(_HEALTH.c.amphora_id.in_(amphora_ids),
+                   _HEALTH.c.busy.is_(sa.false()), _HEALTH.c.last_update < at)
+            .values(last_update=at))
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.amphora_id.in_(amphora_ids))
+            .values(held_at=at, held_since=sa.func.coalesce(
+                _TABLE.c.held_since, types.utcnow())))
+
+
+@api.retry
+def release_heard(engine):
+    """End the holds of amphorae that were heard since.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: the ids of these amphorae.
+    """
+    with engine.connect() as connection:
+        heard = connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+            .where(_TABLE.c.held_since.is_not(None),
+                   _HEALTH.c.last_update > _TABLE.c.held_at)).scalars().all()
+    if heard:
+        with engine.begin() as connection:
+            connection.execute(
+                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(heard))
+                .values(held_since=None, held_at=None))
+    return heard

@@ -1,0 +1,99 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Keeps Octavia from failing over amphorae that could not be heard."""
+
+import datetime
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import hold as hold_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import guard
+from octavia_hmsync.membership import plan
+
+LOG = logging.getLogger(__name__)
+
+
+class FailoverGuard:
+    """One look at the silent amphorae per call of run_once().
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        self._conf = conf
+        self._engine = engine
+        self._held = frozenset()
+
+    def run_once(self):
+        """Hold back whom nobody could hear, release whom somebody heard.
+
+        :returns: the ids of the amphorae that are held back, a set.
+        """
+        hold_repo.release_heard(self._engine)
+        # By this controller's clock, in whole seconds, as MySQL keeps what
+        # the failover loop of this controller compares with its clock.
+        now = timeutils.utcnow().replace(microsecond=0)
+        timeout = self._conf.health_manager.heartbeat_timeout
+        silent = hold_repo.find_silent(
+            self._engine, now - datetime.timedelta(seconds=timeout / 2))
+        held = self._choose(silent) if silent else []
+        if held:
+            amphora_repo.add_missing(self._engine)
+            hold_repo.hold(self._engine, held, now)
+        self._report(frozenset(held), {row.id for row in silent})
+        return set(held)
+
+    def _choose(self, silent):
+        opts = self._conf.hmsync
+        settings = plan.Settings.from_conf(self._conf)
+        members = hm_repo.get_all(self._engine)
+        pinned = keeper_repo.get_pinned(
+            self._engine, opts.offline_after + opts.removal_delay)
+        newest = generation_repo.get_newest(self._engine)
+        number = newest.number if newest else None
+        return [row.id for row in silent if guard.must_hold(
+            _to_silent(row, number), members, pinned, settings,
+            opts.failover_hold_max)]
+
+    def _report(self, held, silent):
+        if held - self._held:
+            LOG.warning('Holding back the failover of %d amphorae for %d s '
+                        'at most: no health manager could hear them.',
+                        len(held), self._conf.hmsync.failover_hold_max)
+        released = (self._held - held) & silent
+        if released:
+            LOG.warning('No longer holding back the failover of amphorae '
+                        'that were not heard: %s.',
+                        ', '.join(sorted(released)))
+        self._held = held
+
+
+def _to_silent(row, number):
+    def age(value):
+        return None if value is None else (row.now - value).total_seconds()
+
+    unreachable = (row.result == amphora_repo.UNREACHABLE and
+                   row.attempted_generation == number)
+    return guard.SilentAmphora(
+        addresses=None if row.controller_ip_port_list is None
+        else addr.split_list(row.controller_ip_port_list),
+        applied_age=age(row.applied_at),
+        unreachable_attempts=row.attempts if unreachable else 0,
+        held_for=age(row.held_since))

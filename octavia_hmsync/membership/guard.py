@@ -1,0 +1,83 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whether an amphora's silence may be the control plane's doing: pure rules.
+
+Octavia declares an amphora dead when no heartbeat of it was recorded for
+heartbeat_timeout. That says something of the amphora only if somebody
+listened at its addresses all that time.
+"""
+
+import dataclasses
+
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import plan
+
+# One lost connection is no proof of a death.
+_ATTEMPTS_IN_VAIN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class SilentAmphora:
+    """An amphora that nobody has heard for a while; ages in seconds.
+
+    :param addresses: the list that its agent last acknowledged, None if it
+                      never did.
+    :param applied_age: since it did, None if it never did.
+    :param unreachable_attempts: uploads of the newest list to it that
+                                 reached no agent; 0 if the last one did.
+    :param held_for: since it was first held back, None if it is not.
+    """
+
+    addresses: tuple | None
+    applied_age: float | None
+    unreachable_attempts: int
+    held_for: float | None
+
+
+def has_listened(member, settings):
+    """Tell whether a health manager listened for a whole heartbeat_timeout.
+
+    :param member: a Member.
+    :param settings: plan.Settings.
+    """
+    state = mem.state_of(member, settings.offline_after, float('inf'))
+    return (state in (mem.State.ALIVE, mem.State.DRAINING) and
+            member.online_for >= settings.heartbeat_timeout)
+
+
+def must_hold(amphora, members, pinned, settings, hold_max):
+    """Tell whether an amphora must not be failed over yet.
+
+    :param amphora: a SilentAmphora.
+    :param members: all registered health managers, a list of Member.
+    :param pinned: addresses that configuration files list; whether they
+                   listen is not known, so they count as if they did.
+    :param settings: plan.Settings.
+    :param hold_max: ``[hmsync] failover_hold_max``, seconds.
+    :returns: True to hold it back.
+    """
+    if amphora.held_for is not None and amphora.held_for > hold_max:
+        return False
+    if amphora.addresses is not None:
+        adoption = (settings.heartbeat_timeout +
+                    2 * settings.heartbeat_interval)
+        if amphora.applied_age <= adoption:
+            # Its agent answered: it is alive, and has a whole timeout to be
+            # heard at its new addresses.
+            return True
+        heard_at = {m.address for m in members if has_listened(m, settings)}
+        unheard = set(amphora.addresses) - heard_at - set(pinned)
+        if (plan.heartbeat_gap(amphora.addresses, unheard, settings) <
+                settings.heartbeat_timeout):
+            return False
+    return amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN
