@@ -15,6 +15,7 @@ from sqlalchemy import exc as sa_exc
 from octavia_hmsync.db import api
 from tests.db_cases import amphora
 from tests.db_cases import health_manager
+from tests.db_cases import hold
 from tests.db_cases import published
 from tests.functional.db import mariadb
 
@@ -47,6 +48,10 @@ class TestRecords(mariadb.MariaDBMixin, amphora.RecordCases):
 
 
 class TestCounts(mariadb.MariaDBMixin, amphora.CountCases):
+    pass
+
+
+class TestHold(mariadb.MariaDBMixin, hold.HoldCases):
     pass
 
 

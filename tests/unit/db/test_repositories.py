@@ -12,6 +12,7 @@
 
 from tests.db_cases import amphora
 from tests.db_cases import health_manager
+from tests.db_cases import hold
 from tests.db_cases import published
 from tests.unit.db import sqlite
 
@@ -34,6 +35,10 @@ class TestRecords(sqlite.SqliteMixin, amphora.RecordCases):
 
 
 class TestCounts(sqlite.SqliteMixin, amphora.CountCases):
+    pass
+
+
+class TestHold(sqlite.SqliteMixin, hold.HoldCases):
     pass
 
 

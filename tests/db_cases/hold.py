@@ -1,0 +1,137 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The failover guard, and what it writes into Octavia's tables and ours."""
+
+import datetime
+
+from oslo_utils import timeutils
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.health_manager import guard
+from tests.db_cases import amphora
+
+TIMEOUT = 60
+
+
+class HoldCases(amphora.AmphoraCases):
+
+    def setUp(self):
+        super().setUp()
+        self.guard = guard.FailoverGuard(self.conf, self.engine)
+        generation_repo.publish(self.engine, 1, dict(
+            zip(amphora.LIST, range(2))), 'because', 'controller1')
+
+    def add_silent(self, number=1, age=TIMEOUT + 1, busy=False, **values):
+        ids = self.add_amphorae(number, **values)
+        for amphora_id in ids:
+            self.records.set_health(amphora_id, age=age, busy=busy)
+        return ids
+
+    def age(self, amphora_id):
+        return self.records.health_ages()[amphora_id]
+
+    def apply(self, *amphora_ids, age=10000):
+        """Have acknowledged LIST some time ago."""
+        self.claim()
+        for amphora_id in amphora_ids:
+            self.record(amphora_id)
+        self.make_older(models.Amphora, 'applied_at', age)
+
+    def listen(self, number, seconds=10000):
+        """Have a health manager at an address of LIST for some time."""
+        host = f'hm{number}'
+        hm_repo.register(self.engine, host, f'192.0.2.10{number}', 5555,
+                         host, 20)
+        self.make_older(models.HealthManager, 'online_since', seconds,
+                        host=host)
+
+    def test_nobody_listens(self):
+        silent, = self.add_silent()
+        self.add_silent(1, age=1)
+        self.assertEqual({silent}, self.guard.run_once())
+        self.assertLess(self.age(silent), TIMEOUT / 2)
+        row = self.row(silent)
+        self.assertIsNotNone(row.held_since)
+        self.assertEqual(0, row.held_at.microsecond)
+        # Held already; nobody else is silent.
+        self.assertEqual(set(), self.guard.run_once())
+
+    def test_really_dead(self):
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        self.apply(silent)
+        self.listen(1)
+        self.assertEqual(set(), self.guard.run_once())
+        self.assertGreater(self.age(silent), TIMEOUT)
+        self.assertIsNone(self.row(silent).held_since)
+
+    def test_unreachable_twice(self):
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        for attempts in (1, 2):
+            self.claim(f'batch{attempts}')
+            self.record(silent, 'UNREACHABLE', f'batch{attempts}')
+            held = self.guard.run_once()
+            self.assertEqual({silent} if attempts == 1 else set(), held)
+            self.records.set_health(silent, age=TIMEOUT + 1)
+            self.retry_now()
+
+    def test_those_that_octavia_would_not_fail_over(self):
+        for values in ({'busy': True}, {'status': 'ERROR'},
+                       {'status': 'DELETED'}, {'status': 'PENDING_DELETE'}):
+            self.add_silent(**values)
+        self.assertEqual(set(), self.guard.run_once())
+        stopped, = self.add_silent(status='FAILOVER_STOPPED')
+        self.assertEqual({stopped}, self.guard.run_once())
+
+    def test_heard_again(self):
+        silent, = self.add_silent()
+        self.guard.run_once()
+        since = self.row(silent).held_since
+        # Held on: still the same hold.
+        self.records.set_health(silent, age=TIMEOUT - 1)
+        self.make_older(models.Amphora, 'held_at', TIMEOUT - 1)
+        self.assertEqual({silent}, self.guard.run_once())
+        self.assertEqual(since, self.row(silent).held_since)
+        # A heartbeat: later than the guard's own refreshing.
+        self.records.set_health(silent, age=-2)
+        self.guard.run_once()
+        self.assertIsNone(self.row(silent).held_since)
+
+    def test_expiry(self):
+        silent, = self.add_silent()
+        self.guard.run_once()
+        self.make_older(models.Amphora, 'held_since', 301)
+        self.records.set_health(silent, age=TIMEOUT + 1)
+        self.assertEqual(set(), self.guard.run_once())
+        self.assertGreater(self.age(silent), TIMEOUT)
+
+    def test_a_heartbeat_that_comes_first_stays(self):
+        """last_update never goes back."""
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        self.records.set_health(silent, age=0)
+        before = timeutils.utcnow() - datetime.timedelta(seconds=TIMEOUT)
+        guard.hold_repo.hold(self.engine, [silent], before)
+        self.assertLess(self.age(silent), 5)
+
+    def test_two_guards_at_once(self):
+        ids = self.add_silent(20)
+        held = self.run_at_once([
+            guard.FailoverGuard(self.conf, self.engine).run_once
+            for _ in range(3)])
+        self.assertEqual(set(ids), set().union(*held))
+        self.assertEqual(20, len([r for r in self.rows(models.Amphora)
+                                  if r.held_since]))

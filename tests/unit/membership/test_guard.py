@@ -1,0 +1,95 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whose failover is held back."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.membership import guard
+from octavia_hmsync.membership import member
+from tests.unit import base
+from tests.unit.membership import cases
+
+HOLD_MAX = 300
+LISTENED = cases.SETTINGS.heartbeat_timeout
+LONG_AGO = 10000.0
+
+
+class TestMustHold(base.TestCase):
+
+    def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
+                  attempts=0, held_for=None, pinned=()):
+        return guard.must_hold(
+            guard.SilentAmphora(
+                None if addresses is None else cases.addresses(*addresses),
+                applied_age, attempts, held_for),
+            members, cases.addresses(*pinned), cases.SETTINGS, HOLD_MAX)
+
+    def alive(self, number, online_for=LISTENED):
+        return cases.make_member(number, online_for=online_for)
+
+    def test_really_dead(self):
+        """Somebody listened at its addresses all the time."""
+        self.assertFalse(self.must_hold([self.alive(1), self.alive(2)]))
+
+    def test_one_that_listens_is_enough_for_a_short_list(self):
+        self.assertFalse(self.must_hold([self.alive(1)]))
+
+    def test_nobody_listens(self):
+        self.assertTrue(self.must_hold([]))
+        self.assertTrue(self.must_hold([self.alive(7)]))
+        self.assertTrue(self.must_hold([cases.make_dead(1),
+                                        cases.make_dead(2)]))
+
+    def test_too_few_listen(self):
+        """One of seven hears an amphora every 70 s."""
+        self.assertTrue(self.must_hold([self.alive(1)], range(1, 8)))
+        self.assertFalse(self.must_hold([self.alive(1)], range(1, 5)))
+
+    def test_listens_for_too_short_a_time(self):
+        """As after a restart of all of them at their addresses."""
+        members = [self.alive(n, LISTENED - 1) for n in (1, 2)]
+        self.assertTrue(self.must_hold(members))
+
+    def test_draining_listens(self):
+        self.assertFalse(self.must_hold([cases.make_member(
+            1, member.DRAINING, online_for=LISTENED)]))
+
+    def test_acknowledged_lately(self):
+        """It lives, and has a whole timeout to be heard where it sends."""
+        members = [self.alive(1), self.alive(2)]
+        self.assertTrue(self.must_hold(members, applied_age=1))
+        self.assertTrue(self.must_hold(members, applied_age=LISTENED))
+        self.assertFalse(self.must_hold(members, applied_age=LISTENED + 21))
+
+    def test_tried_in_vain(self):
+        """One failed upload may be bad luck."""
+        self.assertTrue(self.must_hold([], attempts=1))
+        self.assertFalse(self.must_hold([], attempts=2))
+        self.assertFalse(self.must_hold([], None, None, attempts=2))
+
+    def test_never_acknowledged(self):
+        self.assertTrue(self.must_hold([self.alive(1)], None, None))
+
+    def test_pinned_listen_for_all_we_know(self):
+        self.assertFalse(self.must_hold([], pinned=(1,)))
+
+    @given(st.lists(st.integers(1, 9), unique=True),
+           st.one_of(st.none(), st.lists(st.integers(1, 9), min_size=1,
+                                         unique=True)),
+           st.floats(0, LONG_AGO), st.integers(0, 3))
+    def test_never_longer_than_stated(self, alive, addresses, age, attempts):
+        self.assertFalse(self.must_hold(
+            [self.alive(n) for n in alive], addresses,
+            None if addresses is None else age, attempts,
+            held_for=HOLD_MAX + 0.1))
