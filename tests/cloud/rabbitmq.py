@@ -15,15 +15,13 @@
 import os
 import secrets
 import socket
-import subprocess
 
 from oslo_config import cfg
 import oslo_messaging
 
+from tests.cloud import network
 from tests.cloud import process
 from tests.cloud import waiting
-
-PROGRAM = '/usr/sbin/rabbitmq-server'
 
 
 def _free_port():
@@ -46,6 +44,7 @@ class RabbitMQServer(process.ChildProcess):
         os.makedirs(self._directory)
         self.port = _free_port()
         self._node = f'hmsync{secrets.token_hex(4)}@localhost'
+        self._epmd_port = _free_port()
         path = self._directory
         env = process.environment(
             path, RABBITMQ_NODENAME=self._node,
@@ -60,10 +59,20 @@ class RabbitMQServer(process.ChildProcess):
             RABBITMQ_ENABLED_PLUGINS_FILE=f'{path}/enabled_plugins',
             RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=(
                 '-kernel inet_dist_use_interface {127,0,0,1}'),
-            # A port mapper of its own, which ends with its process group.
-            ERL_EPMD_ADDRESS='127.0.0.1', ERL_EPMD_PORT=str(_free_port()))
+            ERL_EPMD_ADDRESS='127.0.0.1', ERL_EPMD_PORT=str(self._epmd_port))
         super().__init__('rabbitmq', [self._script()], log_directory=path,
                          env=env, cwd=path)
+
+    def _setUp(self):
+        # The server would start a port mapper as a daemon that outlives it.
+        mapper = self.useFixture(process.ChildProcess(
+            'epmd', ['epmd', '-address', '127.0.0.1', '-port',
+                     str(self._epmd_port)], log_directory=self._directory,
+            env=self.env, cwd=self._directory))
+        waiting.wait_for(
+            lambda: network.tcp_port_is_open('127.0.0.1', self._epmd_port),
+            'port mapper', 10, processes=[mapper])
+        super()._setUp()
 
     @staticmethod
     def _script():
@@ -82,14 +91,7 @@ class RabbitMQServer(process.ChildProcess):
     def is_ready(self):
         if 'Server startup complete' not in self.log():
             return False
-        with socket.socket() as sock:
-            return sock.connect_ex(('127.0.0.1', self.port)) == 0
-
-    def request_stop(self):
-        # Its port mapper is no child of it that would end with it.
-        super().request_stop()
-        subprocess.run(['epmd', '-kill'], env=self.env, check=False,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return network.tcp_port_is_open('127.0.0.1', self.port)
 
 
 class RpcClient:
