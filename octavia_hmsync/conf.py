@@ -38,13 +38,18 @@ _keepalive_opts = [
                     '[health_manager] bind_ip, interface the first usable '
                     'address of address_interface, static takes '
                     'static_address. The port is [health_manager] '
-                    'bind_port.'),
+                    'bind_port. With bind_ip nothing can be advertised that '
+                    'the health manager does not listen at; the others '
+                    'leave that to you.'),
     cfg.StrOpt('address_interface', default='o-hm0',
                help='Network interface whose address the driver interface '
-                    'advertises.'),
+                    'advertises. It is looked at before each keepalive: '
+                    'another address of it is published to every amphora.'),
     cfg.IPOpt('static_address',
               help='Address that the driver static advertises, for a '
-                   'health manager behind address translation.'),
+                   'health manager behind address translation. Whether '
+                   'heartbeats to it arrive here is not checked: with a '
+                   'wrong one amphorae waste their heartbeats.'),
     cfg.ListOpt('allowed_networks', default=[],
                 item_type=types.String(),
                 help='Networks (CIDR) in which an advertised address must '
@@ -62,15 +67,17 @@ _membership_opts = [
                help='Seconds between two looks at the membership, at the '
                     'published list and at the amphorae that are due. A '
                     'smaller value detects a change sooner; each look costs '
-                    'a few SELECTs in each housekeeper, and one in each '
-                    'worker and health manager.'),
+                    'a few SELECTs in each housekeeper and health manager '
+                    '(its failover guard looks as often), and one in each '
+                    'worker.'),
     cfg.IntOpt('settle_time', default=2, min=0,
                help='Seconds that a new health manager must have been '
                     'ONLINE before its address is published, so that '
                     'several that start together are one change. A larger '
                     'value means fewer uploads in a slow rolling restart '
                     'and a later first heartbeat at a new health manager. '
-                    'Not waited for when no published address is alive.'),
+                    'Not waited for when so few published addresses are '
+                    'alive that amphorae come near heartbeat_timeout.'),
     cfg.IntOpt('removal_delay', default=60, min=0,
                help='Seconds after its last keepalive for which the address '
                     'of a lost health manager stays published, so that a '
@@ -104,22 +111,28 @@ _upload_opts = [
     cfg.IntOpt('parallel_batches', default=4, min=1, max=32,
                help='Batches that one housekeeper works on at once. More '
                     'than one keeps a batch with unresponsive amphorae '
-                    'from holding up the next.'),
+                    'from holding up the next. Each costs a thread and a '
+                    'connection to the database, and upload_concurrency '
+                    'sockets.'),
     cfg.IntOpt('claim_expiry', default=120, min=5,
                help='Seconds after which the amphorae claimed by a '
                     'housekeeper that died are taken over by another. Must '
                     'be longer than a whole batch of unresponsive amphorae '
                     'takes: upload_timeout times batch_size divided by '
-                    'upload_concurrency, rounded up.'),
+                    'upload_concurrency, rounded up. A larger value lets '
+                    'the amphorae of a dead housekeeper wait for longer.'),
     cfg.IntOpt('retry_interval', default=10, min=1,
                help='Seconds before an amphora whose upload failed is tried '
                     'again; doubled for each further attempt, with up to a '
                     'quarter of jitter. A smaller value catches up sooner '
-                    'an amphora that comes back.'),
+                    'an amphora that comes back, and tries dead ones more '
+                    'often, each of which takes upload_timeout.'),
     cfg.IntOpt('retry_interval_max', default=600, min=1,
                help='Longest time in seconds between two attempts at the '
-                    'same amphora. A new generation is always tried at '
-                    'once.'),
+                    'same amphora. A larger value tries those that are gone '
+                    'for good more rarely, and catches up later one that '
+                    'comes back after long. A new generation is always '
+                    'tried at once.'),
 ]
 
 _guard_opts = [

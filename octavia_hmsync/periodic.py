@@ -23,6 +23,39 @@ from octavia_hmsync import exceptions
 LOG = logging.getLogger(__name__)
 
 
+class _Problems:
+    """What is wrong now, each thing said once however many threads meet it."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._by_thread = {}
+
+    def change(self, thread, problem):
+        """Note what is wrong for a thread now, and log what that changes.
+
+        :param thread: any hashable that stands for it.
+        :param problem: a line of text, or None.
+        """
+        with self._lock:
+            before = self._by_thread.pop(thread, None)
+            known = problem in self._by_thread.values()
+            if problem:
+                self._by_thread[thread] = problem
+            solved = before and not self._by_thread
+        if problem and problem != before and not known:
+            LOG.warning('octavia-hmsync: %s', problem)
+        elif solved:
+            LOG.info('octavia-hmsync works again.')
+
+    def forget(self, thread):
+        """Note that a thread has ended, whatever was wrong."""
+        with self._lock:
+            self._by_thread.pop(thread, None)
+
+
+_PROBLEMS = _Problems()
+
+
 class PeriodicThread:
     """Calls a function at an interval, whatever it raises.
 
@@ -77,6 +110,7 @@ class PeriodicThread:
             self._wake.clear()
             self._call()
             self._wake.wait(self._interval)
+        _PROBLEMS.forget(self)
 
     def _call(self):
         try:
@@ -87,10 +121,7 @@ class PeriodicThread:
         except Exception as e:
             problem = self._describe(e)
         # Not in the except block, where oslo.log would say it twice.
-        if problem and problem != self._problem:
-            LOG.warning('octavia-hmsync (%s): %s', self._name, problem)
-        elif self._problem and not problem:
-            LOG.info('octavia-hmsync: %s works again.', self._name)
+        _PROBLEMS.change(self, problem)
         self._problem = problem
 
     def _describe(self, error):
@@ -100,9 +131,8 @@ class PeriodicThread:
         if api.is_database_error(error):
             # The tables may be others when it comes back.
             self._schema_checked = False
-            return (f'The database cannot be used: {api.describe(error)}. '
-                    f'octavia-hmsync tries again every {self._interval} s; '
-                    f'Octavia runs on.')
+            return (f'The database cannot be used: {api.describe(error)}. It '
+                    f'is tried again; Octavia runs on.')
         problem = f'{type(error).__name__}: {error}'
         if problem != self._problem:
             LOG.exception('octavia-hmsync: %s failed; it is tried again '

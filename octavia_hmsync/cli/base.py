@@ -14,6 +14,7 @@
 
 import logging
 
+from cliff import show
 from oslo_config import cfg
 from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
@@ -50,6 +51,14 @@ def quiet_libraries(debug):
     if not debug:
         for name in ('alembic', 'oslo_config', 'oslo_db', 'stevedore'):
             logging.getLogger(name).setLevel(logging.ERROR)
+
+
+class ShowOne(show.ShowOne):
+    """cliff's, with CSV among the formats."""
+
+    @property
+    def formatter_namespace(self):
+        return 'octavia_hmsync.formatter.show'
 
 
 class DatabaseMixin:

@@ -14,7 +14,6 @@
 
 from cliff import command
 from cliff import lister
-from cliff import show
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.db import schema
@@ -38,7 +37,7 @@ class Upgrade(base.DatabaseMixin, command.Command):
         self.app.stdout.write(f'{text}\n')
 
 
-class Current(base.DatabaseMixin, show.ShowOne):
+class Current(base.DatabaseMixin, base.ShowOne):
     """Show the revision of the plugin's tables."""
 
     def take_action(self, parsed_args):

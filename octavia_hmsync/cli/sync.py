@@ -12,7 +12,6 @@
 
 """octavia-hmsync sync status."""
 
-from cliff import show
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.db.repositories import amphora as amphora_repo
@@ -20,7 +19,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.membership import addresses as addr
 
 
-class ShowStatus(base.DatabaseMixin, show.ShowOne):
+class ShowStatus(base.DatabaseMixin, base.ShowOne):
     """Show the newest published list and how far the amphorae are with it.
 
     due counts the amphorae that are not at the newest generation, whatever

@@ -64,8 +64,9 @@ class Synchronizer:
             return results
         self._purge()
         amphora_repo.add_missing(self._engine)
-        heartbeat_key.check(self._conf.health_manager.heartbeat_key,
-                            hm_repo.get_key_digests(self._engine))
+        heartbeat_key.check(
+            self._conf.health_manager.heartbeat_key, hm_repo.get_key_digests(
+                self._engine, self._conf.hmsync.offline_after))
         # One batch tells whether more is due; then all slots help.
         wanted = self._slots if results else 1
         for _ in range(min(wanted, self._slots - len(self._running))):

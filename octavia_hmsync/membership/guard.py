@@ -66,7 +66,10 @@ def must_hold(amphora, members, pinned, settings, hold_max):
     :param hold_max: ``[hmsync] failover_hold_max``, seconds.
     :returns: True to hold it back.
     """
-    if amphora.held_for is not None and amphora.held_for > hold_max:
+    # It is held from half a timeout of silence on, and a hold lasts a whole
+    # one: with this it is failed over hold_max later than without.
+    longest = hold_max - settings.heartbeat_timeout / 2
+    if amphora.held_for is not None and amphora.held_for > longest:
         return False
     if amphora.addresses is not None:
         adoption = (settings.heartbeat_timeout +

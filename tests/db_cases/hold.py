@@ -113,7 +113,7 @@ class HoldCases(amphora.AmphoraCases):
     def test_expiry(self):
         silent, = self.add_silent()
         self.guard.run_once()
-        self.make_older(models.Amphora, 'held_since', 301)
+        self.make_older(models.Amphora, 'held_since', 300 - TIMEOUT / 2 + 1)
         self.records.set_health(silent, age=TIMEOUT + 1)
         self.assertEqual(set(), self.guard.run_once())
         self.assertGreater(self.age(silent), TIMEOUT)
@@ -126,6 +126,17 @@ class HoldCases(amphora.AmphoraCases):
         before = timeutils.utcnow() - datetime.timedelta(seconds=TIMEOUT)
         guard.hold_repo.hold(self.engine, [silent], before)
         self.assertLess(self.age(silent), 5)
+
+    def test_clocks_apart(self):
+        """What a controller ahead of us wrote is no heartbeat."""
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        now = timeutils.utcnow().replace(microsecond=0)
+        for ahead in (3, 0):
+            guard.hold_repo.hold(self.engine, [silent], now +
+                                 datetime.timedelta(seconds=ahead))
+        self.assertEqual([], guard.hold_repo.release_heard(self.engine))
+        self.assertIsNotNone(self.row(silent).held_since)
 
     def test_two_guards_at_once(self):
         ids = self.add_silent(20)

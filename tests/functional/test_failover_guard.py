@@ -67,16 +67,13 @@ class TestFailoverGuard(base.FunctionalTestCase):
                       timeout=HEARTBEAT_TIMEOUT + 10)
 
     def test_held_for_no_longer_than_stated(self):
-        hold_max = 15
+        hold_max = 20
         self.replace_health_manager(hold_max)
-        started = time.monotonic()
-        self.watch(hold_max)
+        # It ends in time for the failover to be late by hold_max at most.
+        self.watch(hold_max - HEARTBEAT_TIMEOUT / 2)
         self.wait_for(
             lambda: self.cloud.failovers_begun() == self.cloud.amphora_ids,
-            'end of the holds', timeout=base.SYNC_TIMEOUT)
-        # Held from half a timeout of silence on, then for hold_max, then
-        # silent for a whole timeout.
-        self.assertGreater(time.monotonic() - started, hold_max)
+            'end of the holds', timeout=hold_max + HEARTBEAT_TIMEOUT)
 
 
 class TestWithoutGuard(TestFailoverGuard):

@@ -87,14 +87,14 @@ class TestPeriodicThread(base.TestCase):
         self.wait_for_calls(6)
         warning, = self.lines('WARNING')
         self.assertIn('The database cannot be used: gone', warning)
-        self.assertEqual(1, len(self.lines('INFO octavia-hmsync: test works '
+        self.assertEqual(1, len(self.lines('INFO octavia-hmsync works '
                                            'again')))
 
     def test_what_we_raise_is_one_line(self):
         self.errors = [exceptions.InvalidAddress('wrong address')] * 3
         self.start()
         self.wait_for_calls(5)
-        self.assertEqual(['WARNING octavia-hmsync (test): wrong address'],
+        self.assertEqual(['WARNING octavia-hmsync: wrong address'],
                          self.lines('WARNING'))
         self.assertNotIn('Traceback', self.log.output)
 
@@ -106,6 +106,15 @@ class TestPeriodicThread(base.TestCase):
         self.wait_for_calls(6)
         self.assertEqual(['one', 'two', 'two'], [
             line.split(': ')[1] for line in self.lines('WARNING')])
+
+    def test_two_threads_with_one_problem_say_it_once(self):
+        self.errors = [exceptions.InvalidAddress('wrong address')] * 10
+        self.start()
+        self.start(upgrade=False)
+        self.wait_for_calls(14)
+        self.assertEqual(['WARNING octavia-hmsync: wrong address'],
+                         self.lines('WARNING'))
+        self.assertEqual(1, len(self.lines('INFO octavia-hmsync works')))
 
     def test_unexpected_has_its_traceback_and_kills_nothing(self):
         self.errors = [KeyError('surprise')]

@@ -154,12 +154,14 @@ def _to_member(row):
         online_for=_age(row, 'online_since'))
 
 
-def get_key_digests(engine):
-    """Return digests of heartbeat keys by host, of those not OFFLINE."""
-    with engine.connect() as connection:
-        return dict(connection.execute(
-            sa.select(_TABLE.c.host, _TABLE.c.key_digest)
-            .where(_TABLE.c.status != mem.OFFLINE)).tuples().all())
+def get_key_digests(engine, offline_after):
+    """Return digests of heartbeat keys by host, of those that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds after which a silent one is not.
+    """
+    return {row.host: row.key_digest for row in get_rows(engine)
+            if _is_held(row, offline_after)}
 
 
 def get_rows(engine):

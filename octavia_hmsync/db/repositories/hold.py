@@ -66,8 +66,13 @@ def hold(engine, amphora_ids, at):
         connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(amphora_ids))
-            .values(held_at=at, held_since=sa.func.coalesce(
-                _TABLE.c.held_since, types.utcnow())))
+            .values(
+                # Never back: another controller's clock may be ahead, and
+                # what it wrote is no heartbeat.
+                held_at=sa.case((_TABLE.c.held_at > at, _TABLE.c.held_at),
+                                else_=at),
+                held_since=sa.func.coalesce(_TABLE.c.held_since,
+                                            types.utcnow())))
 
 
 @api.retry

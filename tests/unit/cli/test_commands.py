@@ -66,11 +66,10 @@ class TestCommands(base.CommandTestCase):
                 self.assertIn(column, table)
                 self.assertNotIn(column, value.split())
             self.assertEqual(table, self.run_ok(*command))
-            if is_list:
-                rows = list(csv.DictReader(io.StringIO(
-                    self.run_ok(*command, '-f', 'csv'))))
-                self.assertEqual(columns, list(rows[0]))
-                self.assertEqual(len(found), len(rows))
+            rows = list(csv.DictReader(io.StringIO(
+                self.run_ok(*command, '-f', 'csv'))))
+            self.assertEqual(columns, list(rows[0]))
+            self.assertEqual(len(found) if is_list else 1, len(rows))
 
     def test_health_managers(self):
         self.populate()

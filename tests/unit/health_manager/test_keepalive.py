@@ -169,7 +169,7 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.keepalive._conf.set_override('heartbeat_key', key,
                                               group='health_manager')
             self.keepalive.beat()
-            digests.append(hm_repo.get_key_digests(self.engine)['hm1'])
+            digests.append(hm_repo.get_key_digests(self.engine, 20)['hm1'])
         self.assertEqual([heartbeat_key.digest(key) for key in
                           (None, 'first', 'second', 'second')], digests)
         self.assertEqual(3, len(set(digests)))

@@ -1,0 +1,68 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the README shows."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import testtools
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+
+
+class TestDemo(testtools.TestCase):
+
+    def start(self, *arguments):
+        demo = subprocess.Popen(
+            [sys.executable, '-W', 'ignore',
+             os.path.join(TOP, 'tools', 'demo.py'), *arguments], cwd=TOP,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(demo.wait)
+        self.addCleanup(demo.kill)
+        return demo
+
+    def descendants(self, demo):
+        return psutil.Process(demo.pid).children(recursive=True)
+
+    def test_main_job(self):
+        demo = self.start('--amphorae', '2')
+        output, _ = demo.communicate(timeout=280)
+        self.assertEqual(0, demo.returncode, output)
+        steps = [line.split() for line in output.splitlines()
+                 if line[:2] in ('1 ', '2 ', '3 ', '4 ')]
+        self.assertEqual(4, len(steps), output)
+        # Failovers begun.
+        self.assertEqual(['0'] * 4, [step[-1] for step in steps])
+
+    def test_interrupted(self):
+        """Leaves no process behind."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            demo = self.start('--amphorae', '2')
+            deadline = time.monotonic() + 60
+            while (len(self.descendants(demo)) < 4 and
+                    time.monotonic() < deadline):
+                time.sleep(0.2)
+            children = self.descendants(demo)
+            self.assertGreaterEqual(len(children), 4)
+            demo.send_signal(number)
+            demo.communicate(timeout=60)
+            self.assertNotEqual(0, demo.returncode)
+            _gone, alive = psutil.wait_procs(children, timeout=10)
+            self.assertEqual([], [p for p in alive if p.status() !=
+                                  psutil.STATUS_ZOMBIE])
