@@ -33,8 +33,9 @@ def digest(key):
     """
     if not key:
         return None
-    return hashlib.scrypt(str(key).encode(), salt=b'octavia-hmsync', n=2**14,
-                          r=8, p=1, dklen=32).hex()
+    # PBKDF2, because scrypt is not to be had on a FIPS system.
+    return hashlib.pbkdf2_hmac('sha256', str(key).encode(), b'octavia-hmsync',
+                               iterations=200_000).hex()
 
 
 def check(key, digests):
