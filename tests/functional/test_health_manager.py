@@ -141,3 +141,20 @@ class TestHealthManager(base.FunctionalTestCase):
             base.START_TIMEOUT)
         self.assertEqual(namesake.address,
                          self.members()[first.host].address)
+
+    def test_same_address_twice(self):
+        """Two that advertise one address: the first is in, one says why."""
+        self.make_cloud(options={'hmsync': {
+            'address_driver': 'static',
+            'static_address': '127.0.0.99'}})
+        first = self.start(1, housekeeping=False)[0]
+        self.wait_until_status(first.host, member.ONLINE)
+        second = self.cloud.add_health_manager(self.cloud.address(2))
+        self.wait_until_logged(
+            second, f'is already registered by {first.host}, which is alive',
+            base.START_TIMEOUT)
+        self.assertEqual([first.host], list(self.members()))
+        # It takes over once the first is gone.
+        first.stop()
+        self.wait_until_status(second.host, member.ONLINE)
+        self.assertEqual([second.host], list(self.members()))
