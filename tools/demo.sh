@@ -21,37 +21,11 @@ set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/octavia-hmsync/demo
 
-say() { printf '%s: %s\n' "tools/demo.sh" "$*" >&2; }
-die() { say "$*"; exit 1; }
-
-find_python() {
-    local name
-    for name in ${PYTHON:-python3.11 python3 python3.12 python3.13 \
-            python3.14}; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-                >/dev/null 2>&1; then
-            command -v "$name"
-            return
-        fi
-    done
-    return 1
-}
-
-install_venv_module() {
-    local package
-    package=$("$1" -c \
-        'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
-    command -v apt-get >/dev/null || die "install the venv module of $1 first"
-    say "installing $package"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q >&2 || say "apt-get update failed; using the lists here"
-    apt-get install -q -y --no-install-recommends "$package" </dev/null >&2
-}
+# shellcheck source=tools/common.sh
+. "$top/tools/common.sh"
 
 make_environment() {
     local python=$1
-    "$python" -c 'import ensurepip, venv' 2>/dev/null \
-        || install_venv_module "$python"
     rm -rf "$venv"
     mkdir -p "$(dirname "$venv")"
     "$python" -m venv "$venv"
@@ -66,7 +40,7 @@ make_environment() {
 
 [ "$(id -u)" -eq 0 ] || die "needs root, to read packets on the loopback \
 interface and because amphora agents write below /var/log"
-python=$(find_python) || die "needs Python 3.11 or later"
+prepare_python
 
 wanted=$({ "$python" -VV; cat "$top/requirements.txt" \
     "${BASH_SOURCE[0]}"; } | sha256sum)

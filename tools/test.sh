@@ -33,47 +33,10 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$top"
 venv=$top/.tox/test-sh
 
-say() { printf '%s: %s\n' "tools/test.sh" "$*"; }
-die() { say "$*" >&2; exit 1; }
+# shellcheck source=tools/common.sh
+. tools/common.sh
 
-policy=/usr/sbin/policy-rc.d
-# shellcheck disable=SC2317  # the trap calls it
-clean_up() { [ -z "${policy_is_ours:-}" ] || rm -f "$policy"; }
-trap clean_up EXIT
-
-# Installs system packages, starting none of the services in them: the tests
-# bring up their own.
-apt_install() {
-    command -v apt-get >/dev/null || die "install these packages first: $*"
-    [ "$(id -u)" -eq 0 ] || die "install these packages first, as root: $*"
-    say "installing $*"
-    if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' >"$policy"
-        chmod 755 "$policy"
-        policy_is_ours=yes
-    fi
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q || say "apt-get update failed; using the lists at hand"
-    apt-get install -q -y --no-install-recommends "$@" </dev/null
-}
-
-find_python() {
-    local name
-    for name in ${PYTHON:-python3.11 python3 python3.12 python3.13 \
-            python3.14}; do
-        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-                >/dev/null 2>&1; then
-            command -v "$name"
-            return
-        fi
-    done
-    return 1
-}
-
-python=$(find_python) || die "needs Python 3.11 or later"
-"$python" -c 'import ensurepip, venv' 2>/dev/null \
-    || apt_install "$("$python" -c \
-        'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+prepare_python
 
 if ! "$venv/bin/tox" --version >/dev/null 2>&1 \
         || ! "$venv/bin/bindep" --version >/dev/null 2>&1; then

@@ -1,0 +1,62 @@
+# shellcheck shell=bash
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+# What demo.sh and test.sh share: finding Python, installing system packages.
+
+say() { printf 'tools/%s: %s\n' "$(basename "$0")" "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+policy=/usr/sbin/policy-rc.d
+remove_policy() {
+    [ -z "${policy_is_ours:-}" ] || rm -f "$policy"
+    policy_is_ours=
+}
+trap remove_policy EXIT
+
+# Installs system packages, starting none of the services in them: the tests
+# bring up their own.
+apt_install() {
+    command -v apt-get >/dev/null || die "install these packages first: $*"
+    [ "$(id -u)" -eq 0 ] || die "install these packages first, as root: $*"
+    say "installing $*"
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        policy_is_ours=yes
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q >&2 || say "apt-get update failed; using the lists at hand"
+    apt-get install -q -y --no-install-recommends "$@" </dev/null >&2
+    remove_policy
+}
+
+find_python() {
+    local name
+    for name in ${PYTHON:-python3.11 python3 python3.12 python3.13 \
+            python3.14}; do
+        if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+                >/dev/null 2>&1; then
+            command -v "$name"
+            return
+        fi
+    done
+    return 1
+}
+
+# Sets $python to the interpreter to use, once it can make virtual environments.
+prepare_python() {
+    python=$(find_python) || die "needs Python 3.11 or later"
+    "$python" -c 'import ensurepip, venv' 2>/dev/null \
+        || apt_install "$("$python" -c \
+            'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+}
