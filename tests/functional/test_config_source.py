@@ -99,7 +99,9 @@ class TestHealthCheck(base.FunctionalTestCase):
         hm_repo.register(self.engine, 'other', cloud.address(2), 5555,
                          'instance', 300)
         cloud.add_housekeeping(options={
-            'hmsync': {'offline_after': 300, 'removal_delay': 300}})
+            'hmsync': {'offline_after': 300, 'removal_delay': 300,
+                       # Two attempts in vain end its hold.
+                       'retry_interval': 1}})
         cloud.wait_until_ready(base.START_TIMEOUT)
         self.wait_until_published([manager.address, other])
         # Really dead, and failed over once the health manager has started.

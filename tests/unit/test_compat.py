@@ -1,0 +1,50 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What we take from Octavia is there, and is what we take it for."""
+
+import importlib.util
+import os
+
+from octavia.db import models
+
+from octavia_hmsync import compat
+from tests.unit import base
+
+
+class TestCompat(base.TestCase):
+
+    def test_tables(self):
+        for table, model in ((compat.AMPHORA, models.Amphora),
+                             (compat.AMPHORA_HEALTH, models.AmphoraHealth),
+                             (compat.LOAD_BALANCER, models.LoadBalancer)):
+            self.assertEqual(model.__tablename__, table.name)
+            for column in table.c:
+                theirs = model.__table__.c[column.name]
+                self.assertIsInstance(theirs.type, type(column.type))
+
+    def test_listener_process(self):
+        # Not imported: it would make this process a health manager to us.
+        path = importlib.util.find_spec('octavia.cmd.health_manager').origin
+        with open(path) as source:
+            self.assertIn(f"name='{compat.LISTENER_PROCESS}'", source.read())
+
+    def test_agent_template(self):
+        self.assertTrue(os.path.exists(compat.AGENT_TEMPLATE_PATH))
+
+    def test_no_service(self):
+        self.assertIsNone(compat.service_name())
+
+    def test_driver_and_its_amphora(self):
+        driver = compat.load_amphora_driver('amphora_noop_driver')
+        amphora = compat.make_driver_amphora('amphora', '192.0.2.1')
+        driver.update_amphora_agent_config(amphora, 'configuration')
