@@ -13,6 +13,7 @@
 """Keeps Octavia from failing over amphorae that could not be heard."""
 
 import datetime
+import time
 
 from oslo_log import log as logging
 from oslo_utils import timeutils
@@ -39,7 +40,8 @@ class FailoverGuard:
     def __init__(self, conf, engine):
         self._conf = conf
         self._engine = engine
-        self._held = frozenset()
+        # When each amphora was held back for the last time.
+        self._held = {}
 
     def run_once(self):
         """Hold back whom nobody could hear, release whom somebody heard.
@@ -57,7 +59,7 @@ class FailoverGuard:
         if held:
             amphora_repo.add_missing(self._engine)
             hold_repo.hold(self._engine, held, now)
-        self._report(frozenset(held), {row.id for row in silent})
+        self._report(held, {row.id for row in silent})
         return set(held)
 
     def _choose(self, silent):
@@ -73,16 +75,24 @@ class FailoverGuard:
             opts.failover_hold_max)]
 
     def _report(self, held, silent):
-        if held - self._held:
+        """Log whose hold begins, and whose ends without a heartbeat."""
+        now = time.monotonic()
+        # Whoever was not held again for so long has been heard.
+        timeout = self._conf.health_manager.heartbeat_timeout
+        before = {amphora_id for amphora_id, at in self._held.items()
+                  if now - at <= timeout}
+        begun = set(held) - before
+        if begun:
             LOG.warning('Holding back the failover of %d amphorae for %d s '
                         'at most: no health manager could hear them.',
-                        len(held), self._conf.hmsync.failover_hold_max)
-        released = (self._held - held) & silent
-        if released:
+                        len(begun), self._conf.hmsync.failover_hold_max)
+        ended = (before & silent) - set(held)
+        if ended:
             LOG.warning('No longer holding back the failover of amphorae '
-                        'that were not heard: %s.',
-                        ', '.join(sorted(released)))
-        self._held = held
+                        'that were not heard: %s.', ', '.join(sorted(ended)))
+        self._held = {amphora_id: self._held[amphora_id]
+                      for amphora_id in before - ended}
+        self._held.update(dict.fromkeys(held, now))
 
 
 def _to_silent(row, number):

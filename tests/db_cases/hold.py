@@ -110,6 +110,21 @@ class HoldCases(amphora.AmphoraCases):
         self.guard.run_once()
         self.assertIsNone(self.row(silent).held_since)
 
+    def test_said_once(self):
+        """Not each time that it is held for another while."""
+        silent, = self.add_silent()
+        with self.assertLogs(guard.LOG.logger) as logs:
+            for _ in range(3):
+                self.guard.run_once()
+                self.records.set_health(silent, age=TIMEOUT - 1)
+                self.make_older(models.Amphora, 'held_at', TIMEOUT - 1)
+            self.make_older(models.Amphora, 'held_since', 300)
+            for _ in range(3):
+                self.guard.run_once()
+        begun, ended = logs.output
+        self.assertIn('Holding back the failover of 1 amphorae', begun)
+        self.assertIn(f'not heard: {silent}', ended)
+
     def test_expiry(self):
         silent, = self.add_silent()
         self.guard.run_once()
