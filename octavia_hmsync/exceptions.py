@@ -47,7 +47,3 @@ class SchemaNewer(HMSyncException):
 
 class DatabaseUnavailable(HMSyncException):
     """Octavia's database cannot be used."""
-
-
-class NotFound(HMSyncException):
-    """The thing that was asked for does not exist."""
