@@ -25,6 +25,7 @@ from octavia.amphorae.driver_exceptions import exceptions as driver_except
 from octavia.common import config as octavia_config
 from octavia.common import constants
 from octavia.common import data_models
+from octavia.statistics import stats_base
 from oslo_config import cfg
 import sqlalchemy as sa
 from stevedore import driver as stevedore_driver
@@ -46,6 +47,8 @@ LOAD_BALANCER = sa.table(
     'load_balancer', sa.column('id', sa.String(36)),
     sa.column('topology', sa.String(36)))
 
+StatsDriverMixin = stats_base.StatsDriverMixin
+
 AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
                                    constants.AGENT_CONF_TEMPLATE)
 
@@ -58,6 +61,11 @@ TOPOLOGY_OF_ROLE = {
     constants.ROLE_BACKUP: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_STANDALONE: constants.TOPOLOGY_SINGLE,
 }
+
+# By what a failover that need not have been would do: a BACKUP carries no
+# traffic, a MASTER has a backup.
+ROLES_BY_HARM = (constants.ROLE_BACKUP, constants.ROLE_MASTER,
+                 constants.ROLE_STANDALONE)
 
 REST_DRIVER = 'amphora_haproxy_rest_driver'
 

@@ -135,6 +135,30 @@ _upload_opts = [
                     'tried at once.'),
 ]
 
+_rollout_opts = [
+    cfg.IntOpt('canary_size', default=3, min=0,
+               help='Amphorae that get a list with new addresses before all '
+                    'others. When one of them falls silent with it, the '
+                    'last good list is put back and the others never get '
+                    'the bad one. A larger value finds an address that only '
+                    'some amphorae cannot reach; 0 sends every list to all '
+                    'at once. Not waited for when amphorae cannot be heard '
+                    'at their old addresses any more, nor when a list only '
+                    'loses addresses.'),
+    cfg.IntOpt('canary_wait', default=60, min=0,
+               help='Seconds for which these amphorae are watched, and those '
+                    'of each wave; at least half of heartbeat_timeout and '
+                    'three heartbeat intervals. A larger value finds losses '
+                    'that come and go, and brings new addresses to the '
+                    'others later by as much.'),
+    cfg.IntOpt('wave_size', default=0, min=0,
+               help='Amphorae that get the list next, and are watched for '
+                    'canary_wait, before the next as many. A smaller value '
+                    'limits what a bad list can do, and makes the rollout '
+                    'take longer: canary_wait for each wave. 0 sends it to '
+                    'all others at once.'),
+]
+
 _guard_opts = [
     cfg.IntOpt('failover_hold_max', default=300, min=0,
                help='Longest time in seconds for which an amphora that no '
@@ -146,7 +170,8 @@ _guard_opts = [
                     'off.'),
 ]
 
-OPTS = _keepalive_opts + _membership_opts + _upload_opts + _guard_opts
+OPTS = (_keepalive_opts + _membership_opts + _upload_opts + _rollout_opts +
+        _guard_opts)
 
 
 def register_opts(conf):

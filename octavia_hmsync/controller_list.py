@@ -69,7 +69,7 @@ class PinnedAddresses:
 
 
 class LiveControllerList:
-    """Keeps the option at the newest generation, as an override.
+    """Keeps the option at the newest good generation, as an override.
 
     An override takes effect at once, where oslo.config keeps for good what a
     configuration source has returned.
@@ -92,7 +92,7 @@ class LiveControllerList:
             self._engine)
 
     def start(self):
-        """Begin to follow the newest generation."""
+        """Begin to follow the newest good generation."""
         # Drops what was cached before the fork, so that a reader that comes
         # before the first look asks get().
         self._conf.clear_override(OPTION, group=GROUP)
@@ -113,23 +113,25 @@ class LiveControllerList:
 
     def _look(self):
         try:
-            newest = generation_repo.get_newest(self._engine)
-            if newest is not None:
-                self._apply(newest)
+            # A new amphora is no canary, unless there is nothing better.
+            generation = (generation_repo.get_last_good(self._engine) or
+                          generation_repo.get_newest(self._engine))
+            if generation is not None:
+                self._apply(generation)
         finally:
             self._looked.set()
 
-    def _apply(self, newest):
+    def _apply(self, generation):
         health_manager = self._conf.health_manager
         addresses = list(subset.subset(
-            self._conf.host, newest.slots, subset.max_list_length(
+            self._conf.host, generation.slots, subset.max_list_length(
                 health_manager.heartbeat_timeout,
                 health_manager.heartbeat_interval)))
         # Each time: a reader that was under way while the override was set
         # can have put the old value back into oslo.config's cache.
         self._conf.set_override(OPTION, addresses, group=GROUP)
         self._addresses = addresses
-        if newest.number != self._number:
+        if generation.number != self._number:
             LOG.info('[%s] %s is now %s (generation %d).', GROUP, OPTION,
-                     addr.join_list(addresses), newest.number)
-        self._number = newest.number
+                     addr.join_list(addresses), generation.number)
+        self._number = generation.number

@@ -76,6 +76,12 @@ class Generation(Base):
     # The slot of each of these addresses, in the same order.
     slots = sa.Column(_LIST, nullable=False)
     reason = sa.Column(sa.Text, nullable=False)
+    # How far it may go, see membership.rollout; how many waves were admitted.
+    status = sa.Column(sa.String(36), nullable=False)
+    wave = sa.Column(sa.Integer, nullable=False, default=0)
+    # What a roll back found fault with, and when.
+    suspect_ip_port_list = sa.Column(_LIST, nullable=True)
+    rolled_back_at = sa.Column(types.Timestamp, nullable=True)
     published_by = sa.Column(sa.String(255), nullable=False)
     published_at = sa.Column(types.Timestamp, nullable=False)
     completed_at = sa.Column(types.Timestamp, nullable=True)
@@ -95,6 +101,14 @@ class Amphora(Base):
     generation = sa.Column(sa.Integer, nullable=True)
     controller_ip_port_list = sa.Column(_LIST, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
+    # The other lists that it may be using until it is seen to use this one,
+    # one per line; NULL if that cannot be told.
+    previous_ip_port_lists = sa.Column(_LIST, nullable=True)
+    # When it was seen to use its list, and at which address.
+    adopted_at = sa.Column(types.Timestamp, nullable=True)
+    adopted_via = sa.Column(sa.String(80), nullable=True)
+    # The newest generation whose canaries or waves it is one of.
+    admitted_generation = sa.Column(sa.Integer, nullable=True)
     # The last attempt: at which generation, how it ended, how many so far.
     attempted_generation = sa.Column(sa.Integer, nullable=True)
     attempts = sa.Column(sa.Integer, nullable=False, default=0)
@@ -108,3 +122,14 @@ class Amphora(Base):
     # The batch that works on it now.
     claim_owner = sa.Column(sa.String(36), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class Heartbeat(Base):
+    """Where an amphora was heard, as long as that tells which list it uses."""
+
+    __tablename__ = 'hmsync_heartbeat'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    amphora_id = sa.Column(sa.String(36), primary_key=True)
+    address = sa.Column(sa.String(80), primary_key=True)
+    heard_at = sa.Column(types.Timestamp, nullable=False)

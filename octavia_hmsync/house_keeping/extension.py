@@ -15,14 +15,16 @@
 import functools
 
 from octavia_hmsync.db import api
+from octavia_hmsync.house_keeping import adoption
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync import periodic
 
 
 class HouseKeepingExtension:
-    """Plans lists, and brings the amphorae to them, in a thread each.
+    """Plans lists, brings the amphorae to them, and sees that they use them.
 
+    In a thread each.
     A sync of a large fleet must not keep the next change from being seen.
 
     :param conf: a parsed oslo.config object.
@@ -40,6 +42,10 @@ class HouseKeepingExtension:
             'planner', self._plan, interval, self._engine)
         self._sync_thread = periodic.PeriodicThread(
             'synchronizer', self._sync, interval, self._engine)
+        self._adoption_thread = periodic.PeriodicThread(
+            'adoption watch',
+            adoption.AdoptionWatch(conf, self._engine).run_once, interval,
+            self._engine)
 
     @functools.cached_property
     def _synchronizer(self):
@@ -50,11 +56,13 @@ class HouseKeepingExtension:
         """Start the threads."""
         self._plan_thread.start()
         self._sync_thread.start()
+        self._adoption_thread.start()
 
     def stop(self):
         """Let the batches under way end, and begin nothing more."""
         self._plan_thread.stop(timeout=5)
         self._sync_thread.stop(timeout=5)
+        self._adoption_thread.stop(timeout=5)
         self._synchronizer.stop()
 
     def _plan(self):

@@ -20,7 +20,9 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import subset
 
 LOG = logging.getLogger(__name__)
@@ -64,7 +66,8 @@ class Planner:
         newest = generation_repo.get_newest(self._engine)
         decision = plan.plan(
             members, pinned, newest.addresses if newest else None,
-            plan.Settings.from_conf(self._conf), self._steady_for(opts))
+            plan.Settings.from_conf(self._conf), self._steady_for(opts),
+            self._suspects(members))
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -74,13 +77,31 @@ class Planner:
                                     decision.addresses)
         if not generation_repo.publish(
                 self._engine, number, slots, decision.reason,
-                self._conf.host):
+                self._conf.host, self._status(decision, members, pinned)):
             LOG.debug('Another housekeeper published generation %d.', number)
             return False
         LOG.info('Published generation %d: %s. controller_ip_port_list is '
                  'now %s.', number, decision.reason,
                  addr.join_list(decision.addresses))
         return True
+
+    def _suspects(self, members):
+        """Return whom a roll back found fault with, until it comes anew."""
+        return {address for address, age in generation_repo.get_suspects(
+            self._engine).items() if not any(
+                m.address == address and m.online_for < age for m in members)}
+
+    def _status(self, decision, members, pinned):
+        """Tell how the new list begins its way."""
+        good = generation_repo.get_last_good(self._engine)
+        settings = plan.Settings.from_conf(self._conf)
+        old = good.addresses if good else ()
+        unheard = set(old) - set(pinned) - {
+            m.address for m in members
+            if mem.is_listening(m, settings.offline_after)}
+        return rollout.first_status(
+            old, decision.addresses, unheard, self._conf.hmsync.canary_size,
+            self._conf.hmsync.wave_size, settings)
 
     def _steady_for(self, opts):
         """Return for how long the members have been read without a gap."""

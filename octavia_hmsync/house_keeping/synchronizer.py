@@ -23,6 +23,8 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.house_keeping import rollout
+from octavia_hmsync.membership import rollout as rules
 from octavia_hmsync.worker import flows
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +52,7 @@ class Synchronizer:
             self._slots, thread_name_prefix='hmsync-batch')
         self._running = set()
         self._purged_at = None
+        self._rollout = rollout.Rollout(conf, engine)
 
     def run_once(self):
         """Begin batches for the amphorae that are due now.
@@ -67,11 +70,13 @@ class Synchronizer:
         heartbeat_key.check(
             self._conf.health_manager.heartbeat_key, hm_repo.get_key_digests(
                 self._engine, self._conf.hmsync.offline_after))
+        self._rollout.run_once(newest)
         # One batch tells whether more is due; then all slots help.
         wanted = self._slots if results else 1
         for _ in range(min(wanted, self._slots - len(self._running))):
             self._begin_batch()
-        if (newest.completed_at is None and not amphora_repo.count(
+        if (newest.status == rules.OPEN and
+                newest.completed_at is None and not amphora_repo.count(
                 self._engine, newest.number).due and
                 generation_repo.set_completed(self._engine, newest.number)):
             LOG.info('Generation %d is complete: every amphora has it.',
@@ -121,9 +126,12 @@ class Synchronizer:
         :returns: how many amphorae had each result, empty if none was due.
         """
         newest = generation_repo.get_newest(self._engine)
+        if newest.status == rules.ROLLED_BACK:
+            return {}
         engine = engines.load(
             flows.get_sync_amphorae_flow(self._conf, self._engine),
-            store={'generation': newest.number, 'slots': newest.slots})
+            store={'generation': newest.number, 'slots': newest.slots,
+                   'admitted_only': newest.is_on_trial})
         engine.run()
         return engine.storage.fetch('results')
 

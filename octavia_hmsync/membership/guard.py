@@ -50,8 +50,7 @@ def has_listened(member, settings):
     :param member: a Member.
     :param settings: plan.Settings.
     """
-    state = mem.state_of(member, settings.offline_after, float('inf'))
-    return (state in (mem.State.ALIVE, mem.State.DRAINING) and
+    return (mem.is_listening(member, settings.offline_after) and
             member.online_for >= settings.heartbeat_timeout)
 
 

@@ -83,3 +83,13 @@ def state_of(member, offline_after, reader_steady_for):
 def effective_status(status, keepalive_age, offline_after):
     """Return the status to show: what it said, unless it is silent since."""
     return OFFLINE if is_silent(keepalive_age, offline_after) else status
+
+
+def is_listening(member, offline_after):
+    """Tell whether heartbeats to a member arrive, for all that is known.
+
+    :param member: a Member.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    """
+    return state_of(member, offline_after, float('inf')) in (
+        State.ALIVE, State.DRAINING)

@@ -130,6 +130,11 @@ class _View:
             return address in self.pinned
         return state is not mem.State.DEAD
 
+    def can_stay(self, address):
+        """Tell whether somebody may listen there from now on."""
+        return (self.may_hear(address) and
+                self.state(address) is not mem.State.DRAINING)
+
     def is_gone(self, address):
         """Tell whether no member holds an address any more.
 
@@ -166,7 +171,8 @@ def _describe(added, removed):
     return '; '.join(parts)
 
 
-def plan(members, pinned, last, settings, reader_steady_for=math.inf):
+def plan(members, pinned, last, settings, reader_steady_for=math.inf,
+         suspects=()):
     """Decide which list to publish.
 
     :param members: all registered health managers, a list of Member.
@@ -176,6 +182,8 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
     :param settings: Settings.
     :param reader_steady_for: seconds for which the members have been read
                               without a gap, see member.state_of().
+    :param suspects: addresses that a roll back found fault with: they are
+                     not added again as long as there are others.
     :returns: a Decision.
     """
     view = _View(members, pinned, last, settings, reader_steady_for)
@@ -185,6 +193,8 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf):
     urgent = _is_urgent(view, view.published)
 
     added = (view.alive() | view.pinned) - published
+    if any(view.can_stay(a) for a in published | added - set(suspects)):
+        added -= set(suspects)
     draining = {a for a in unpinned
                 if view.state(a) is mem.State.DRAINING}
     removed = draining | {

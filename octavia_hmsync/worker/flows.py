@@ -25,10 +25,10 @@ def get_sync_amphorae_flow(conf, engine):
     1. Claim amphorae that are behind it.
     2. Upload the configuration to each, and record each one's result.
 
-    Requires ``generation``, its number, and ``slots``, its addresses with
-    the slot of each; provides ``results``, how many amphorae had each
-    result. It marks no amphora and no load balancer: an upload that fails is
-    no fault of either.
+    Requires ``generation``, its number, ``slots``, its addresses with the
+    slot of each, and ``admitted_only``, whether it is on trial; provides
+    ``results``, how many amphorae had each result. It marks no amphora and no
+    load balancer: an upload that fails is no fault of either.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.

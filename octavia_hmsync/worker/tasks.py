@@ -45,16 +45,17 @@ class ClaimAmphorae(task.Task):
         self._conf = conf
         self._engine = engine
 
-    def execute(self, generation):
+    def execute(self, generation, admitted_only):
         """Claim.
 
         :param generation: number of the newest generation.
+        :param admitted_only: whether it is on trial.
         :returns: (owner of the claims, how many amphorae were claimed).
         """
         owner = uuidutils.generate_uuid()
         claimed = amphora_repo.claim_due(
             self._engine, generation, owner, self._conf.hmsync.batch_size,
-            self._conf.hmsync.claim_expiry)
+            self._conf.hmsync.claim_expiry, admitted_only)
         return owner, claimed
 
     def revert(self, result, *args, **kwargs):

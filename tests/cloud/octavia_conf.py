@@ -110,5 +110,7 @@ HMSYNC = {
         'poll_interval': 1,
         'settle_time': 1,
         'removal_delay': 4,
+        # Where a test is not about it, a list goes to all at once.
+        'canary_size': 0,
     },
 }

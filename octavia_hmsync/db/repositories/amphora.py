@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 
@@ -28,7 +29,7 @@ _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
 _LOAD_BALANCER = compat.LOAD_BALANCER
 
-APPLIED = 'APPLIED'
+APPLIED = adoption_repo.APPLIED
 UNREACHABLE = 'UNREACHABLE'
 REJECTED = 'REJECTED'
 UNSUPPORTED = 'UNSUPPORTED'
@@ -80,7 +81,7 @@ class Outcome:
     uploaded: bool = True
 
 
-def _with_agent():
+def with_agent():
     """Amphorae that have an agent to talk to.
 
     Whatever their status but DELETED: one in ERROR or FAILOVER_STOPPED still
@@ -90,7 +91,8 @@ def _with_agent():
                    _OCTAVIA.c.status.not_in(compat.DELETED_STATUSES))
 
 
-def _behind(number):
+def behind(number):
+    """Amphorae that were not brought to a generation yet."""
     return sa.or_(_TABLE.c.generation.is_(None),
                   _TABLE.c.generation < number)
 
@@ -108,7 +110,7 @@ def add_missing(engine):
         missing = connection.execute(
             sa.select(_OCTAVIA.c.id)
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(_with_agent(), _TABLE.c.amphora_id.is_(None))
+            .where(with_agent(), _TABLE.c.amphora_id.is_(None))
         ).scalars().all()
     if not missing:
         return 0
@@ -129,7 +131,7 @@ def add_missing(engine):
 _CLAIM_TRIES = 10
 
 
-def claim_due(engine, number, owner, limit, expiry):
+def claim_due(engine, number, owner, limit, expiry, admitted_only=False):
     """Claim amphorae that are behind a generation and may be tried now.
 
     :param engine: an SQLAlchemy engine.
@@ -137,10 +139,11 @@ def claim_due(engine, number, owner, limit, expiry):
     :param owner: a new id, of this batch alone, 36 characters at most.
     :param limit: how many at most.
     :param expiry: seconds after which the claim lapses.
+    :param admitted_only: whether the generation is on trial.
     :returns: how many were claimed, 0 if none was due.
     """
     for _ in range(_CLAIM_TRIES):
-        due = _find_due(engine, number, limit)
+        due = _find_due(engine, number, limit, admitted_only)
         claimed = _claim(engine, number, owner, due, expiry) if due else 0
         if claimed or not due:
             return claimed
@@ -152,17 +155,20 @@ def _unclaimed():
                   _TABLE.c.claim_expires_at <= types.utcnow())
 
 
-def _find_due(engine, number, limit):
+def _find_due(engine, number, limit, admitted_only):
     may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
                      _TABLE.c.attempted_generation < number,
                      _TABLE.c.next_attempt_at.is_(None),
                      _TABLE.c.next_attempt_at <= types.utcnow())
+    admitted = (_TABLE.c.admitted_generation == number if admitted_only
+                else sa.true())
     with engine.connect() as connection:
         # Those that failed come last: they are the ones that take long.
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_with_agent(), _behind(number), _unclaimed(), may_try)
+            .where(with_agent(), behind(number), _unclaimed(), may_try,
+                   admitted)
             .order_by(sa.case((_TABLE.c.result == APPLIED, 0),
                               (_TABLE.c.result.is_(None), 0), else_=1))
             .limit(limit)).scalars().all()
@@ -174,7 +180,7 @@ def _claim(engine, number, owner, amphora_ids, expiry):
         return connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed(),
-                   _behind(number))
+                   behind(number))
             .ordered_values(
                 # A claim that lapsed: its batch may have uploaded another
                 # list before it died, so what was recorded is void.
@@ -203,7 +209,7 @@ def get_claimed(engine, number, owner):
             .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .outerjoin(_LOAD_BALANCER,
                        _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
-            .where(_TABLE.c.claim_owner == owner, _with_agent())).all()
+            .where(_TABLE.c.claim_owner == owner, with_agent())).all()
     return [ClaimedAmphora(
         row.id, row.lb_network_ip, row.topology, row.role,
         None if row.controller_ip_port_list is None
@@ -236,8 +242,8 @@ def record(engine, number, owner, outcomes):
                 sa.update(_TABLE)
                 .where(_TABLE.c.amphora_id.in_(amphora_ids),
                        _TABLE.c.claim_owner == owner)
-                # MySQL evaluates SET in order: attempts looks at the old
-                # attempted_generation.
+                # MySQL evaluates SET in order, and some of them look at the
+                # old values of others.
                 .ordered_values(*_values(number, *group))).rowcount
     return recorded
 
@@ -260,21 +266,19 @@ def _values(number, result, addresses, error, retry_after, uploaded):
                 (_TABLE.c.attempted_generation == number,
                  _TABLE.c.attempts + 1), else_=1)),
             (_TABLE.c.attempted_generation, number)]
-    values += [(_TABLE.c.result, result),
-               (_TABLE.c.error, error and _storable(error)),
-               (_TABLE.c.claim_owner, None),
-               (_TABLE.c.claim_expires_at, None)]
     if result == APPLIED:
         values += [(_TABLE.c.generation, number),
                    (_TABLE.c.next_attempt_at, None)]
         if uploaded:
-            values += [
-                (_TABLE.c.controller_ip_port_list, addr.join_list(addresses)),
-                (_TABLE.c.applied_at, types.utcnow())]
+            values += adoption_repo.values_when_acknowledged(addresses)
+            values.append((_TABLE.c.applied_at, types.utcnow()))
     else:
         values.append((_TABLE.c.next_attempt_at,
                        types.utcnow_plus(retry_after)))
-    return values
+    return values + [(_TABLE.c.result, result),
+                     (_TABLE.c.error, error and _storable(error)),
+                     (_TABLE.c.claim_owner, None),
+                     (_TABLE.c.claim_expires_at, None)]
 
 
 @api.retry
@@ -321,7 +325,7 @@ def count(engine, number):
                       sa.func.count().label('amphorae'))
             .select_from(_OCTAVIA.outerjoin(
                 _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(_with_agent()).group_by(_TABLE.c.result, is_due)).all()
+            .where(with_agent()).group_by(_TABLE.c.result, is_due)).all()
     results = collections.Counter()
     for row in rows:
         if row.result:
@@ -339,7 +343,7 @@ def get_rows(engine):
                       *[c for c in _TABLE.c if c is not
                         _TABLE.c.amphora_id])
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(_with_agent()).order_by(_OCTAVIA.c.id)).all()
+            .where(with_agent()).order_by(_OCTAVIA.c.id)).all()
 
 
 @api.retry
@@ -359,5 +363,6 @@ def delete_gone(engine):
     if not gone:
         return 0
     with engine.begin() as connection:
+        adoption_repo.delete_heartbeats(connection, gone)
         return connection.execute(
             sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(gone))).rowcount

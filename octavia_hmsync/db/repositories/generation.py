@@ -22,6 +22,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import rollout
 
 _TABLE = models.Generation.__table__
 
@@ -34,6 +35,8 @@ class Generation:
     :param slots: slot by address, a dict in the order of the list; see
                   membership.subset.
     :param reason: why it was published.
+    :param status: how far it may go, see membership.rollout.
+    :param wave: how many times amphorae were admitted to it.
     :param published_at: when, by the database's clock, UTC.
     :param completed_at: when the last amphora was at it, or None.
     """
@@ -41,6 +44,8 @@ class Generation:
     number: int
     slots: dict
     reason: str
+    status: str
+    wave: int
     published_at: datetime.datetime
     completed_at: datetime.datetime | None
 
@@ -49,24 +54,56 @@ class Generation:
         """The published list, a tuple."""
         return tuple(self.slots)
 
+    @property
+    def is_on_trial(self):
+        """Whether only admitted amphorae get it."""
+        return self.status in rollout.TRIAL_STATUSES
 
-def get_newest(engine):
-    """Return the newest Generation, or None."""
-    with engine.connect() as connection:
-        row = connection.execute(
-            sa.select(_TABLE).order_by(_TABLE.c.number.desc()).limit(1)
-        ).first()
-    if row is None:
-        return None
+
+def _to_generation(row):
     slots = map(int, addr.split_list(row.slots))
     return Generation(
         row.number,
         dict(zip(addr.split_list(row.controller_ip_port_list), slots)),
-        row.reason, row.published_at, row.completed_at)
+        row.reason, row.status, row.wave, row.published_at, row.completed_at)
+
+
+def _find(engine, *conditions):
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(_TABLE).where(*conditions)
+            .order_by(_TABLE.c.number.desc()).limit(1)).first()
+    return None if row is None else _to_generation(row)
+
+
+def get_newest(engine):
+    """Return the newest Generation, or None."""
+    return _find(engine)
+
+
+def get_last_good(engine):
+    """Return the newest Generation that any amphora may have, or None."""
+    return _find(engine, _TABLE.c.status == rollout.OPEN)
+
+
+def get_history(engine):
+    """Return all generations that are kept, oldest first."""
+    with engine.connect() as connection:
+        return [_to_generation(row) for row in connection.execute(
+            sa.select(_TABLE).order_by(_TABLE.c.number)).all()]
+
+
+def _insert(connection, number, slots, reason, status, published_by):
+    connection.execute(sa.insert(_TABLE).values(
+        number=number, reason=reason, published_by=published_by,
+        controller_ip_port_list=addr.join_list(slots),
+        slots=addr.join_list(map(str, slots.values())),
+        status=status, wave=0, published_at=types.utcnow()))
 
 
 @api.retry
-def publish(engine, number, slots, reason, published_by):
+def publish(engine, number, slots, reason, published_by,
+            status=rollout.OPEN):
     """Publish a list, if no other housekeeper was faster.
 
     :param engine: an SQLAlchemy engine.
@@ -74,18 +111,110 @@ def publish(engine, number, slots, reason, published_by):
     :param slots: slot by address, a dict in the order of the list.
     :param reason: why.
     :param published_by: ``[DEFAULT] host``.
+    :param status: how far it may go, see membership.rollout.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
         with engine.begin() as connection:
-            connection.execute(sa.insert(_TABLE).values(
-                number=number, reason=reason, published_by=published_by,
-                controller_ip_port_list=addr.join_list(slots),
-                slots=addr.join_list(map(str, slots.values())),
-                published_at=types.utcnow()))
+            _insert(connection, number, slots, reason, status, published_by)
     except db_exc.DBDuplicateEntry:
         return False
     return True
+
+
+@api.retry
+def begin_wave(engine, number, wave, status):
+    """Begin to admit more amphorae, if no other housekeeper was faster.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :param wave: how many waves it had, as the caller has seen.
+    :param status: its status from now on.
+    :returns: True if this call began it.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number, _TABLE.c.wave == wave,
+                   _TABLE.c.status.in_(rollout.TRIAL_STATUSES))
+            .values(wave=wave + 1, status=status)).rowcount == 1
+
+
+@api.retry
+def set_open(engine, number):
+    """Let every amphora have a generation that is on trial.
+
+    :returns: True if this call was the first to say so.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number,
+                   _TABLE.c.status.in_(rollout.TRIAL_STATUSES))
+            .values(status=rollout.OPEN)).rowcount == 1
+
+
+@api.retry
+def roll_back(engine, number, suspects, good_slots, reason, published_by):
+    """Withdraw a generation on trial, and publish a good list in its place.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    :param suspects: the addresses that are found fault with.
+    :param good_slots: slot by address of the good list, None if there is
+                       none.
+    :param reason: why.
+    :param published_by: ``[DEFAULT] host``.
+    :returns: True if this call did it; False if it is no longer on trial, or
+              no longer the newest.
+    """
+    try:
+        with engine.begin() as connection:
+            if not connection.execute(
+                    sa.update(_TABLE)
+                    .where(_TABLE.c.number == number,
+                           _TABLE.c.status.in_(rollout.TRIAL_STATUSES))
+                    .values(status=rollout.ROLLED_BACK,
+                            suspect_ip_port_list=addr.join_list(suspects),
+                            rolled_back_at=types.utcnow())).rowcount:
+                return False
+            if good_slots:
+                _insert(connection, number + 1, good_slots, reason,
+                        rollout.OPEN, published_by)
+    except db_exc.DBDuplicateEntry:
+        return False
+    return True
+
+
+def get_suspects(engine):
+    """Return the addresses that roll backs found fault with.
+
+    :returns: {address: seconds since}.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.suspect_ip_port_list, _TABLE.c.rolled_back_at,
+                      types.utcnow().label('now'))
+            .where(_TABLE.c.suspect_ip_port_list.is_not(None))
+            .order_by(_TABLE.c.number)).all()
+    return {address: (row.now - row.rolled_back_at).total_seconds()
+            for row in rows
+            for address in addr.split_list(row.suspect_ip_port_list)}
+
+
+@api.retry
+def clear_suspects(engine):
+    """Give every address another chance.
+
+    :returns: the addresses that roll backs had found fault with, a list.
+    """
+    suspects = list(get_suspects(engine))
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.suspect_ip_port_list.is_not(None))
+            .values(suspect_ip_port_list=None))
+    return suspects
 
 
 @api.retry

@@ -24,7 +24,8 @@ from tests.unit.db import sqlite
 from tests.unit import fakes
 
 KEY = 'S3cret'
-STORE = {'generation': 1, 'slots': {'192.0.2.101:5555': 0}}
+STORE = {'generation': 1, 'slots': {'192.0.2.101:5555': 0},
+         'admitted_only': False}
 
 
 class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):

@@ -1,0 +1,50 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Adoption, canaries and roll back."""
+
+from alembic import op
+import sqlalchemy as sa
+
+from octavia_hmsync.db import types
+
+revision = '0002'
+down_revision = '0001'
+
+
+def upgrade():
+    # What an older release published went to every amphora.
+    _add('hmsync_generation',
+         sa.Column('status', sa.String(36), nullable=False,
+                   server_default='OPEN'),
+         sa.Column('wave', sa.Integer, nullable=False, server_default='0'),
+         sa.Column('suspect_ip_port_list', sa.Text, nullable=True),
+         sa.Column('rolled_back_at', types.Timestamp, nullable=True))
+    _add('hmsync_amphora',
+         sa.Column('previous_ip_port_lists', sa.Text, nullable=True),
+         sa.Column('adopted_at', types.Timestamp, nullable=True),
+         sa.Column('adopted_via', sa.String(80), nullable=True),
+         sa.Column('admitted_generation', sa.Integer, nullable=True))
+    op.create_table(
+        'hmsync_heartbeat',
+        sa.Column('amphora_id', sa.String(36), primary_key=True),
+        sa.Column('address', sa.String(80), primary_key=True),
+        sa.Column('heard_at', types.Timestamp, nullable=False),
+        mysql_engine='InnoDB', if_not_exists=True)
+
+
+def _add(table, *columns):
+    # MySQL has no transactional DDL: an upgrade that was killed left some.
+    there = {c['name'] for c in sa.inspect(op.get_bind()).get_columns(table)}
+    for column in columns:
+        if column.name not in there:
+            op.add_column(table, column)

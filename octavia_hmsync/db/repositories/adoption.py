@@ -1,0 +1,197 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which list each amphora is known to use, and where it was heard."""
+
+import dataclasses
+import datetime
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import adoption
+
+_TABLE = models.Amphora.__table__
+_HEARTBEAT = models.Heartbeat.__table__
+_HEALTH = compat.AMPHORA_HEALTH
+
+APPLIED = 'APPLIED'
+
+# Lists that may still be in use, together: longer than that, 'any'.
+_PREVIOUS_LENGTH = 8000
+
+
+@dataclasses.dataclass(frozen=True)
+class Unproven:
+    """An amphora that acknowledged a list and was not seen to use it yet.
+
+    :param amphora_id: the amphora's id.
+    :param doubt: an adoption.Doubt.
+    :param applied_at: when its agent acknowledged, by the database's clock.
+    :param last_update: Octavia's word of when it was heard last, or None;
+                        not taken for more than a value that changes.
+    :param is_held: whether the failover guard wrote it instead.
+    """
+
+    amphora_id: str
+    doubt: adoption.Doubt
+    applied_at: datetime.datetime
+    last_update: datetime.datetime | None
+    is_held: bool
+
+
+def values_when_acknowledged(addresses):
+    """Return what an acknowledged list changes, for an UPDATE in that order.
+
+    :param addresses: the list.
+    :returns: a list of (column of hmsync_amphora, value).
+    """
+    new, old = addr.join_list(addresses), _TABLE.c.controller_ip_port_list
+    previous = _TABLE.c.previous_ip_port_lists
+    # An upload that failed, or whose end nobody knows, may have arrived.
+    is_known = sa.func.coalesce(_TABLE.c.result, '') == APPLIED
+    is_same = sa.and_(old == new, is_known)
+    return [
+        (previous, sa.case(
+            (is_same, previous),
+            (sa.not_(is_known), None),
+            (_TABLE.c.adopted_at.is_not(None), old),
+            (sa.func.length(previous) > _PREVIOUS_LENGTH, None),
+            # NULL, which is 'any', stays NULL.
+            else_=previous + '\n' + old)),
+        (_TABLE.c.adopted_via, sa.case((is_same, _TABLE.c.adopted_via),
+                                       else_=None)),
+        (_TABLE.c.adopted_at, sa.case((is_same, _TABLE.c.adopted_at),
+                                      else_=None)),
+        (old, new)]
+
+
+def split_previous(value):
+    """Return previous_ip_port_lists as a tuple of lists, None if unknown."""
+    if value is None:
+        return None
+    return tuple(addr.split_list(line) for line in value.splitlines())
+
+
+def get_unproven(engine, max_age=None):
+    """Return the amphorae that were not seen to use their list yet.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: leave out those that acknowledged it longer ago, seconds.
+    :returns: a list of Unproven.
+    """
+    select = (
+        sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
+                  _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
+                  _TABLE.c.held_at, _HEALTH.c.last_update,
+                  types.utcnow().label('now'))
+        .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+        .where(_TABLE.c.adopted_at.is_(None),
+               _TABLE.c.applied_at.is_not(None)))
+    if max_age is not None:
+        select = select.where(
+            _TABLE.c.applied_at > types.utcnow_plus(-max_age))
+    with engine.connect() as connection:
+        rows = connection.execute(select).all()
+    return [Unproven(
+        row.amphora_id, adoption.Doubt(
+            addr.split_list(row.controller_ip_port_list),
+            split_previous(row.previous_ip_port_lists),
+            (row.now - row.applied_at).total_seconds()),
+        row.applied_at, row.last_update,
+        row.held_at is not None and row.last_update is not None and
+        row.last_update <= row.held_at) for row in rows]
+
+
+def get_heartbeats(engine):
+    """Return where unproven amphorae were heard since they acknowledged.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: {address: seconds since}}.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_HEARTBEAT, types.utcnow().label('now'))
+            .join(_TABLE, _TABLE.c.amphora_id == _HEARTBEAT.c.amphora_id)
+            .where(_TABLE.c.adopted_at.is_(None),
+                   _HEARTBEAT.c.heard_at > _TABLE.c.applied_at)).all()
+    heard = {}
+    for row in rows:
+        heard.setdefault(row.amphora_id, {})[row.address] = (
+            row.now - row.heard_at).total_seconds()
+    return heard
+
+
+@api.retry
+def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
+    """Note where an amphora was heard.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: the amphora's id.
+    :param address: of the health manager that heard it.
+    :param seconds_ago: when.
+    """
+    values = {'heard_at': types.utcnow_plus(-seconds_ago)}
+    with engine.begin() as connection:
+        if connection.execute(
+                sa.update(_HEARTBEAT)
+                .where(_HEARTBEAT.c.amphora_id == amphora_id,
+                       _HEARTBEAT.c.address == address)
+                .values(**values)).rowcount:
+            return
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_HEARTBEAT).values(
+                amphora_id=amphora_id, address=address, **values))
+    except db_exc.DBDuplicateEntry:
+        # Another process of the same health manager was faster.
+        return
+
+
+@api.retry
+def set_adopted(engine, unproven, address=None):
+    """Record that amphorae were seen to use their lists.
+
+    :param engine: an SQLAlchemy engine.
+    :param unproven: a list of Unproven; one that got another list since, or
+                     was proven by somebody else, is left alone.
+    :param address: of the health manager that saw it, None if it cannot be
+                    told which.
+    :returns: how many were recorded.
+    """
+    recorded = 0
+    with engine.begin() as connection:
+        for amphora in unproven:
+            recorded += connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.amphora_id == amphora.amphora_id,
+                       _TABLE.c.adopted_at.is_(None),
+                       _TABLE.c.applied_at == amphora.applied_at)
+                .values(adopted_at=types.utcnow(), adopted_via=address,
+                        previous_ip_port_lists=None)).rowcount
+            delete_heartbeats(connection, [amphora.amphora_id])
+    return recorded
+
+
+def delete_heartbeats(connection, amphora_ids):
+    """Delete what was noted of amphorae.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param amphora_ids: their ids.
+    """
+    connection.execute(sa.delete(_HEARTBEAT).where(
+        _HEARTBEAT.c.amphora_id.in_(amphora_ids)))

@@ -1,0 +1,128 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which amphorae get a new list before the others, and how they fare."""
+
+import dataclasses
+import datetime
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.membership import addresses as addr
+
+_TABLE = models.Amphora.__table__
+_OCTAVIA = compat.AMPHORA
+_HEALTH = compat.AMPHORA_HEALTH
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """An amphora that could be admitted.
+
+    :param amphora_id: its id.
+    :param addresses: the list that it has, None if that is not known.
+    """
+
+    amphora_id: str
+    addresses: tuple | None
+
+
+@dataclasses.dataclass(frozen=True)
+class AdmittedAmphora:
+    """An amphora that was admitted to a generation.
+
+    :param amphora_id: its id.
+    :param is_tried: whether the upload has ended, one way or another.
+    :param is_applied: whether its agent acknowledged the list.
+    :param applied_at: when.
+    :param last_update: when Octavia says that it was heard last, or None.
+    :param is_held: whether the failover guard wrote that.
+    """
+
+    amphora_id: str
+    is_tried: bool
+    is_applied: bool
+    applied_at: datetime.datetime | None
+    last_update: datetime.datetime | None
+    is_held: bool
+
+
+def get_candidates(engine, number):
+    """Return the amphorae that are behind a generation and not admitted.
+
+    First those whose failover would hurt least, those heard last before
+    others.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :returns: a list of Candidate.
+    """
+    by_harm = sa.case(
+        *[(_OCTAVIA.c.role == role, rank)
+          for rank, role in enumerate(compat.ROLES_BY_HARM)],
+        else_=len(compat.ROLES_BY_HARM))
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
+                      _TABLE.c.result)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+            .where(amphora_repo.with_agent(), amphora_repo.behind(number),
+                   _HEALTH.c.busy.is_(sa.false()),
+                   sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
+                   number)
+            .order_by(by_harm, _HEALTH.c.last_update.desc())).all()
+    return [Candidate(
+        row.amphora_id, addr.split_list(row.controller_ip_port_list)
+        if row.result == amphora_repo.APPLIED else None) for row in rows]
+
+
+@api.retry
+def admit(engine, number, amphora_ids):
+    """Let amphorae have a generation that is on trial.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :param amphora_ids: their ids.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(amphora_ids))
+            .values(admitted_generation=number))
+
+
+def get_admitted(engine, number):
+    """Return the amphorae that were admitted to a generation.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :returns: a list of AdmittedAmphora.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.amphora_id, _TABLE.c.generation,
+                      _TABLE.c.attempted_generation, _TABLE.c.applied_at,
+                      _TABLE.c.held_at, _HEALTH.c.last_update)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+            .where(_TABLE.c.admitted_generation == number,
+                   amphora_repo.with_agent())).all()
+    return [AdmittedAmphora(
+        row.amphora_id, is_tried=row.attempted_generation == number,
+        is_applied=row.generation == number, applied_at=row.applied_at,
+        last_update=row.last_update,
+        is_held=row.held_at is not None and row.last_update is not None and
+        row.last_update <= row.held_at) for row in rows]

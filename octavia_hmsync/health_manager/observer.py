@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Sees from heartbeats which amphorae use the list that they acknowledged."""
+
+import time
+
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import member as mem
+
+# Seconds after which one that is overdue may show again that it has adopted,
+# for example because its agent restarted.
+_RENEWAL = 3600
+
+
+class AdoptionObserver:
+    """Judges each heartbeat that this health manager receives.
+
+    It reads which amphorae are in doubt every half heartbeat_interval, and
+    writes only what is not known yet.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._read_at = None
+        self._unproven = {}
+        self._heard = {}
+        self._address = None
+        self._listening = set()
+
+    def observe(self, amphora_id, delay=0.0):
+        """Take note of a heartbeat.
+
+        :param amphora_id: whose.
+        :param delay: seconds since it arrived.
+        :raises DBError: if the database cannot be used; the next heartbeat
+                         makes up for this one.
+        """
+        self._refresh()
+        unproven = self._unproven.get(amphora_id)
+        if unproven is None or self._address is None:
+            return
+        interval = self._conf.health_manager.heartbeat_interval
+        since_read = self._clock() - self._read_at - delay
+        doubt = adoption.Doubt(
+            unproven.doubt.addresses, unproven.doubt.previous,
+            unproven.doubt.age + since_read)
+        if not adoption.has_had_time(doubt.age, interval):
+            return
+        heard = {
+            address: since_read + age for address, age in
+            self._heard.get(amphora_id, {}).items()
+            if adoption.has_had_time(unproven.doubt.age - age, interval)}
+        period = heard.get(self._address)
+        if adoption.is_proven_by_receivers(
+                doubt, {*heard, self._address}, self._listening, period,
+                interval):
+            adoption_repo.set_adopted(self._engine, [unproven],
+                                      self._address)
+            del self._unproven[amphora_id]
+        elif (adoption.is_worth_noting(doubt, self._address, interval) and
+                self._is_news(doubt, period)):
+            adoption_repo.note_heartbeat(self._engine, amphora_id,
+                                         self._address, delay)
+            self._heard.setdefault(amphora_id, {})[self._address] = (
+                -since_read)
+
+    def _is_news(self, doubt, period):
+        if period is None:
+            return True
+        if self._address not in doubt.addresses or not adoption.is_overdue(
+                doubt.age, self._conf.health_manager.heartbeat_timeout):
+            return True
+        return period > _RENEWAL
+
+    def _refresh(self):
+        now = self._clock()
+        interval = self._conf.health_manager.heartbeat_interval
+        if (self._read_at is not None and
+                now - self._read_at < interval / 2):
+            return
+        # First, so that a database that is down is asked again only then.
+        self._read_at = now
+        self._unproven = {}
+        rows = adoption_repo.get_unproven(self._engine)
+        if not rows:
+            return
+        self._heard = adoption_repo.get_heartbeats(self._engine)
+        offline_after = self._conf.hmsync.offline_after
+        members = hm_repo.get_all(self._engine)
+        self._address = next((m.address for m in members
+                              if m.host == self._conf.host), None)
+        self._listening = {m.address for m in members if mem.is_listening(
+            m, offline_after)}
+        self._unproven = {row.amphora_id: row for row in rows}

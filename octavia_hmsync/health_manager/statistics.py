@@ -1,0 +1,83 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The statistics driver ``hmsync``: where Octavia lets us see heartbeats.
+
+Octavia calls it in processes of their own, beside those that record
+heartbeats, so that it can never be what delays one.
+"""
+
+import os
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.health_manager import observer
+
+LOG = logging.getLogger(__name__)
+
+
+class AdoptionStatisticsDriver(compat.StatsDriverMixin):
+    """Tells the adoption observer of each heartbeat with statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self._observer = None
+        self._pid = None
+        self._problem = None
+
+    def update_stats(self, listener_stats, deltas=False):
+        """Take note of the amphorae that sent these statistics.
+
+        Never raises: Octavia would log it once per heartbeat.
+
+        :param listener_stats: a list of Octavia's ListenerStatistics. Those
+                               of a provider driver have no amphora_id.
+        :param deltas: not looked at.
+        """
+        arrived = {stats.amphora_id: stats.received_time
+                   for stats in listener_stats if stats.amphora_id}
+        if not arrived or not self._is_here():
+            return
+        try:
+            for amphora_id, received_time in arrived.items():
+                delay = time.time() - (received_time or time.time())
+                self._get_observer().observe(amphora_id, max(0.0, delay))
+            self._problem = None
+        except Exception as e:
+            self._report(e)
+
+    def _is_here(self):
+        """Tell whether this is a health manager with the plugin on."""
+        return (compat.service_name() == 'health_manager' and
+                'hmsync' in compat.CONF)
+
+    def _get_observer(self):
+        # Nothing of the database may pass a fork.
+        if self._pid != os.getpid():
+            self._observer = observer.AdoptionObserver(
+                compat.CONF, api.create_engine(compat.CONF))
+            self._pid = os.getpid()
+        return self._observer
+
+    def _report(self, error):
+        problem = f'{type(error).__name__}: {error}'
+        if api.is_database_error(error):
+            # The keepalive of this health manager tells it.
+            LOG.debug('The adoption of lists is not observed: %s',
+                      api.describe(error))
+        elif problem != self._problem:
+            LOG.exception('octavia-hmsync: the adoption of lists is not '
+                          'observed:')
+        self._problem = problem

@@ -1,0 +1,117 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Proves adoption where no health manager can, and names who has not."""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import heartbeats
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import plan
+
+LOG = logging.getLogger(__name__)
+
+
+class AdoptionWatch:
+    """One look at the amphorae in doubt per call of run_once().
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._watch = heartbeats.HeartbeatWatch()
+        self._named = set()
+
+    def run_once(self):
+        """Look once.
+
+        :returns: how many amphorae were found to use their list.
+        """
+        settings = plan.Settings.from_conf(self._conf)
+        unproven = adoption_repo.get_unproven(
+            self._engine, max_age=2 * adoption.time_to_wait(
+                settings.heartbeat_timeout))
+        noted = adoption_repo.get_heartbeats(self._engine) if unproven else {}
+        self._name(unproven, noted, settings)
+        proven = self._prove(
+            [row for row in unproven if row.amphora_id not in noted and
+             not row.is_held and adoption.has_had_time(
+                 row.doubt.age, settings.heartbeat_interval)], settings)
+        if not proven:
+            return 0
+        return adoption_repo.set_adopted(self._engine, proven)
+
+    def _prove(self, unproven, settings):
+        self._watch.sample(
+            self._clock(), {_key(row): row.last_update for row in unproven},
+            self._listening() if unproven else ())
+        heard = [row for row in unproven if self._watch.was_heard(_key(row))]
+        history = (generation_repo.get_history(self._engine)
+                   if any(row.doubt.previous is None for row in heard) else ())
+        return [row for row in heard if adoption.is_proven_by_gaps(
+            row.doubt, self._watch.listened(_key(row)),
+            _known_before(row, history), self._watch.longest_gap(_key(row)),
+            self._watch.watched_for(_key(row)), settings)]
+
+    def _listening(self):
+        opts = self._conf.hmsync
+        members = hm_repo.get_all(self._engine)
+        registered = {m.address for m in members}
+        listening = {m.address for m in members
+                     if mem.is_listening(m, opts.offline_after)}
+        # A pinned health manager need not have the plugin yet.
+        return listening | set(keeper_repo.get_pinned(
+            self._engine, opts.offline_after + opts.removal_delay)
+        ) - registered
+
+    def _name(self, unproven, noted, settings):
+        """Log which amphorae are found not to have adopted their list."""
+        not_adopted = {
+            row.amphora_id for row in unproven if adoption.judge(
+                False, row.amphora_id in noted, row.doubt.age,
+                settings.heartbeat_timeout) is adoption.Adoption.NOT_ADOPTED}
+        new = not_adopted - self._named
+        if new:
+            LOG.warning(
+                '%d amphorae acknowledge a new controller_ip_port_list and '
+                'go on with an old one: their images are from before the fix '
+                'of bug 2121691. Fail them over to a newer image before the '
+                'health managers that they know are gone: %s.', len(new),
+                ', '.join(sorted(new)))
+        self._named = not_adopted
+
+
+def _key(row):
+    return row.amphora_id, row.applied_at
+
+
+def _known_before(row, history):
+    """Return the addresses that an amphora can have had before its list.
+
+    That of the very first generation may be what it booted with.
+    """
+    published = [g for g in history if g.published_at <= row.applied_at]
+    before = published[:-1] or published
+    return {address for generation in before
+            for address in generation.addresses}

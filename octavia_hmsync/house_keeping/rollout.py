@@ -1,0 +1,152 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Takes a new list to few amphorae first, and back if they fall silent."""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import rollout as rollout_repo
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import heartbeats
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import subset
+
+LOG = logging.getLogger(__name__)
+
+
+class Rollout:
+    """One look at the generation on trial per call of run_once().
+
+    Each housekeeper watches for itself; the first to come to a verdict
+    carries it out.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._watch = heartbeats.HeartbeatWatch()
+
+    def run_once(self, newest):
+        """Admit amphorae, judge how they fare, go on or roll back.
+
+        :param newest: the newest Generation.
+        """
+        if not newest.is_on_trial:
+            return
+        settings = plan.Settings.from_conf(self._conf)
+        good = generation_repo.get_last_good(self._engine)
+        if good and self._is_lost(good, settings):
+            self._open(newest, 'amphorae cannot be heard at the old addresses '
+                               'any more')
+            return
+        admitted = rollout_repo.get_admitted(self._engine, newest.number)
+        verdict = self._judge(admitted, settings)
+        if not admitted or verdict is rollout.Verdict.NO_ANSWER:
+            self._admit(newest, settings, newest.status)
+        elif verdict is rollout.Verdict.BAD:
+            self._roll_back(newest, good)
+        elif verdict is rollout.Verdict.GOOD:
+            LOG.info('%d amphorae are heard with generation %d.',
+                     len(admitted), newest.number)
+            if self._conf.hmsync.wave_size:
+                self._admit(newest, settings, rollout.WAVES)
+            else:
+                self._open(newest, 'all others get it now')
+
+    def _is_lost(self, good, settings):
+        listening = {m.address for m in hm_repo.get_all(self._engine)
+                     if mem.is_listening(m, settings.offline_after)}
+        pinned = keeper_repo.get_pinned(
+            self._engine, settings.offline_after + settings.removal_delay)
+        return rollout.is_lost(
+            good.addresses, set(good.addresses) - listening - set(pinned),
+            settings)
+
+    def _judge(self, admitted, settings):
+        self._watch.sample(self._clock(), {
+            _key(a): heartbeats.NO_NEWS if a.is_held else a.last_update
+            for a in admitted if a.is_applied})
+        return rollout.judge([
+            rollout.Admitted(
+                a.is_tried, a.is_applied,
+                self._watch.silence(_key(a)) if a.is_applied else 0.0,
+                self._watch.watched_for(_key(a)) if a.is_applied else 0.0)
+            for a in admitted], self._conf.hmsync.canary_wait, settings)
+
+    def _admit(self, newest, settings, status):
+        concerned = [
+            c.amphora_id for c in rollout_repo.get_candidates(
+                self._engine, newest.number)
+            if c.addresses != subset.subset(
+                c.amphora_id, newest.slots, settings.max_list_length)]
+        if not concerned:
+            self._open(newest, 'no other amphora is concerned')
+            return
+        # The winner may die before it has admitted any: then another round
+        # begins, since nobody is admitted.
+        if not generation_repo.begin_wave(self._engine, newest.number,
+                                          newest.wave, status):
+            return
+        size = (self._conf.hmsync.wave_size if status == rollout.WAVES
+                else self._conf.hmsync.canary_size)
+        chosen = concerned[:max(1, size)]
+        rollout_repo.admit(self._engine, newest.number, chosen)
+        LOG.info('%d of %d amphorae get generation %d first: %s.',
+                 len(chosen), len(concerned), newest.number,
+                 _shorten(chosen))
+
+    def _open(self, newest, reason):
+        if generation_repo.set_open(self._engine, newest.number):
+            LOG.info('Generation %d goes to every amphora: %s.',
+                     newest.number, reason)
+
+    def _roll_back(self, newest, good):
+        suspects = addr.canonical(
+            set(newest.addresses) - set(good.addresses if good else ()))
+        named = addr.join_list(suspects)
+        reason = (f'generation {newest.number} is rolled back: amphorae '
+                  f'fell silent with it')
+        if not generation_repo.roll_back(
+                self._engine, newest.number, suspects,
+                good.slots if good else None, reason, self._conf.host):
+            return
+        LOG.error(
+            'Generation %d is ROLLED_BACK: amphorae that got it fell silent, '
+            'so that nobody else gets it%s. Check that amphorae can reach %s '
+            '(security groups, routes, firewalls). These addresses are left '
+            'out until their health managers start anew or you run '
+            '"octavia-hmsync sync retry".', newest.number,
+            ' and they get the list of generation '
+            f'{good.number} back' if good else '; there is no good list to '
+            'put back', named)
+
+
+def _key(amphora):
+    return amphora.amphora_id, amphora.applied_at
+
+
+def _shorten(amphora_ids, limit=10):
+    shown = ', '.join(amphora_ids[:limit])
+    more = len(amphora_ids) - limit
+    return f'{shown} and {more} more' if more > 0 else shown

@@ -1,0 +1,193 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whether an amphora uses the list that it acknowledged: pure rules.
+
+HTTP 202 is no proof: the agent of an image from before Octavia's change
+69af193d0 (bug LP 2121691) says so and goes on with its old list until it
+restarts. An amphora has adopted its list when its heartbeats rule out every
+other list that it might be using.
+"""
+
+import dataclasses
+import enum
+
+from octavia_hmsync.membership import plan
+
+# Heartbeat intervals after which a sender that reads its list again has done
+# so: one heartbeat still goes to the old list.
+_INTERVALS_TO_ADOPT = 2
+# heartbeat_timeouts after which it is said that an amphora has not adopted.
+# A list takes less than one to go round.
+_TIMEOUTS_TO_WAIT = 3
+# Nearer than this, in intervals, two heartbeats are one that came twice.
+_SAME = 0.5
+
+
+class Adoption(enum.Enum):
+    """What is known of an amphora that acknowledged its list."""
+
+    ADOPTED = 'ADOPTED'
+    # It may still show.
+    PENDING = 'PENDING'
+    # It is heard, and not as its list would have it.
+    NOT_ADOPTED = 'NOT_ADOPTED'
+    # Nothing that was heard of it tells its lists apart.
+    UNPROVEN = 'UNPROVEN'
+
+
+@dataclasses.dataclass(frozen=True)
+class Doubt:
+    """An amphora that may be using another list than its newest.
+
+    :param addresses: the list that its agent acknowledged last.
+    :param previous: the other lists that it may be using, a tuple of tuples;
+                     None if they are not known.
+    :param age: seconds since it acknowledged.
+    """
+
+    addresses: tuple
+    previous: tuple | None
+    age: float
+
+
+def has_had_time(age, heartbeat_interval):
+    """Tell whether a heartbeat now can no longer be meant for the old list.
+
+    :param age: seconds since the agent acknowledged the new one.
+    :param heartbeat_interval: seconds.
+    """
+    return age >= _INTERVALS_TO_ADOPT * heartbeat_interval
+
+
+def time_for_round(addresses, heartbeat_interval):
+    """Return how long after its upload each address of a list was used once.
+
+    :returns: seconds.
+    """
+    return (_INTERVALS_TO_ADOPT + len(addresses) + 1) * heartbeat_interval
+
+
+def time_to_wait(heartbeat_timeout):
+    """Return the seconds within which adoption should show."""
+    return _TIMEOUTS_TO_WAIT * heartbeat_timeout
+
+
+def is_overdue(age, heartbeat_timeout):
+    """Tell whether adoption should have shown by now.
+
+    :param age: seconds since the agent acknowledged the list.
+    :param heartbeat_timeout: seconds.
+    """
+    return age > time_to_wait(heartbeat_timeout)
+
+
+def judge(is_adopted, was_heard, age, heartbeat_timeout):
+    """Tell what is known of an amphora that acknowledged its list.
+
+    :param is_adopted: whether it was seen to use it.
+    :param was_heard: whether a health manager noted where it was heard since.
+    :param age: seconds since the agent acknowledged.
+    :param heartbeat_timeout: seconds.
+    :returns: an Adoption.
+    """
+    if is_adopted:
+        return Adoption.ADOPTED
+    if not is_overdue(age, heartbeat_timeout):
+        return Adoption.PENDING
+    return Adoption.NOT_ADOPTED if was_heard else Adoption.UNPROVEN
+
+
+def _others(doubt):
+    # The order of a list does not show in where its heartbeats go.
+    return [c for c in doubt.previous if set(c) != set(doubt.addresses)]
+
+
+def is_proven_by_receivers(doubt, heard, listening, period, interval):
+    """Tell whether where and how often it is heard rules the others out.
+
+    A list without one of the addresses at which the amphora was heard is not
+    the one it uses. Nor is one so long that its turn would come later: each
+    address has its turn once in as many intervals as the list is long.
+
+    :param doubt: a Doubt.
+    :param heard: addresses at which it was heard since it has had time.
+    :param listening: addresses at which somebody listens.
+    :param period: seconds between its last two heartbeats at one and the
+                   same address, None if there were not two.
+    :param interval: heartbeat_interval, seconds.
+    """
+    if period is not None and period < _SAME * interval:
+        period = None
+    if doubt.previous is None:
+        # Then the list has to be shown itself: all of it, and no more.
+        expected = set(doubt.addresses) & set(listening)
+        return (bool(expected) and expected <= set(heard) and
+                _is_shorter(period, len(doubt.addresses) + 1, interval))
+    return all(any(a not in other for a in heard) or
+               _is_shorter(period, len(other), interval)
+               for other in _others(doubt))
+
+
+def _is_shorter(period, length, interval):
+    return period is not None and period < (length - 0.5) * interval
+
+
+def is_worth_noting(doubt, address, interval):
+    """Tell whether a heartbeat that proves nothing should be noted.
+
+    :param doubt: a Doubt; it has had time.
+    :param address: where the amphora was heard.
+    :param interval: heartbeat_interval, seconds.
+    """
+    if (address not in doubt.addresses or doubt.previous is None or
+            any(set(doubt.addresses) <= set(c) for c in _others(doubt))):
+        return True
+    # A heartbeat at another address is to prove it, and will soon.
+    return doubt.age > time_for_round(doubt.addresses, interval)
+
+
+def is_proven_by_gaps(doubt, listened, known_before, longest_gap, watched,
+                      settings):
+    """Tell whether how regularly it is heard, by anybody, rules them out.
+
+    For an amphora without listeners, of which no health manager knows that
+    it was the one to hear it. A list that holds addresses at which nobody
+    listens would leave a gap when their turn comes.
+
+    :param doubt: a Doubt.
+    :param listened: addresses at which somebody may have listened while it
+                     was watched.
+    :param known_before: addresses that were published before its newest list.
+    :param longest_gap: longest time that there can have been between two of
+                        its heartbeats, seconds; infinite if it was not heard.
+    :param watched: seconds for which it was watched.
+    :param settings: plan.Settings.
+    """
+    if longest_gap == float('inf'):
+        return False
+    if doubt.previous is None:
+        # Whatever was known before is silent: it is not heard there.
+        return not set(known_before) & set(listened)
+    return all(
+        _would_leave_gap(other, listened, longest_gap, watched, settings)
+        for other in _others(doubt))
+
+
+def _would_leave_gap(other, listened, longest_gap, watched, settings):
+    unheard = set(other) - set(listened)
+    gap = plan.heartbeat_gap(other, unheard, settings)
+    if gap == float('inf'):
+        return True
+    interval = settings.heartbeat_interval
+    return (watched >= 2 * len(other) * interval and
+            longest_gap < gap - interval / 2)

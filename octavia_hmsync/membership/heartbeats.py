@@ -1,0 +1,101 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a value that each heartbeat changes tells: no I/O, no clock.
+
+Octavia records no more of a heartbeat than the time of the last one, by the
+clock of the controller that received it, and these clocks may be minutes
+apart. So only the change of the value counts, and the watcher's own clock.
+"""
+
+import dataclasses
+import typing
+
+
+# In place of a value: no heartbeat came, whatever was written.
+NO_NEWS = object()
+
+
+@dataclasses.dataclass
+class _Watched:
+    begun: float
+    value: typing.Any
+    # The last sample before the last heartbeat, and the first one after it.
+    not_before: float
+    seen_at: float
+    sampled_at: float
+    longest_gap: float = 0.0
+    heard: bool = False
+    listened: set = dataclasses.field(default_factory=set)
+
+
+class HeartbeatWatch:
+    """Looks at the same values again and again."""
+
+    def __init__(self):
+        self._watched = {}
+
+    def sample(self, now, values, listening=()):
+        """Look once more.
+
+        :param now: by a monotonic clock, seconds.
+        :param values: {key: value or NO_NEWS} of all that is to be watched;
+                       the watch of any other key ends.
+        :param listening: addresses at which somebody may listen now.
+        """
+        self._watched = {key: self._next(key, now, value)
+                         for key, value in values.items()}
+        for watched in self._watched.values():
+            watched.listened.update(listening)
+
+    def _next(self, key, now, value):
+        watched = self._watched.get(key)
+        if watched is None:
+            return _Watched(begun=now, value=value, not_before=now,
+                            seen_at=now, sampled_at=now)
+        if value is not NO_NEWS and value != watched.value:
+            watched.longest_gap = max(watched.longest_gap,
+                                      now - watched.not_before)
+            watched.value, watched.heard = value, True
+            watched.not_before, watched.seen_at = watched.sampled_at, now
+        watched.sampled_at = now
+        return watched
+
+    def watched_for(self, key):
+        """Return for how long, in seconds."""
+        watched = self._watched[key]
+        return watched.sampled_at - watched.begun
+
+    def was_heard(self, key):
+        """Tell whether a heartbeat came since the watch began."""
+        return self._watched[key].heard
+
+    def silence(self, key):
+        """Return the seconds, at least, since the last heartbeat."""
+        watched = self._watched[key]
+        return watched.sampled_at - watched.seen_at
+
+    def longest_gap(self, key):
+        """Return the seconds, at most, between two heartbeats.
+
+        The beginning and the end of the watch count as heartbeats; infinite
+        if there was none.
+        """
+        watched = self._watched[key]
+        if not watched.heard:
+            return float('inf')
+        return max(watched.longest_gap,
+                   watched.sampled_at - watched.not_before)
+
+    def listened(self, key):
+        """Return the addresses at which somebody may have listened."""
+        return self._watched[key].listened

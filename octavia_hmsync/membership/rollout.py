@@ -1,0 +1,129 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How a new list goes to the fleet: first to few, then to all. Pure rules."""
+
+import dataclasses
+import enum
+
+from octavia_hmsync.membership import plan
+
+# Statuses of a generation.
+CANARY = 'CANARY'
+WAVES = 'WAVES'
+OPEN = 'OPEN'
+ROLLED_BACK = 'ROLLED_BACK'
+# Only amphorae that were admitted get it.
+TRIAL_STATUSES = (CANARY, WAVES)
+
+# Of those that got a list so many may fall silent for reasons of their own.
+_TOLERATED = 10
+
+
+class Verdict(enum.Enum):
+    """What is to be done after a look at those that were admitted."""
+
+    WAIT = 'WAIT'
+    GOOD = 'GOOD'
+    BAD = 'BAD'
+    # None of them took the list: they tell nothing.
+    NO_ANSWER = 'NO_ANSWER'
+
+
+@dataclasses.dataclass(frozen=True)
+class Admitted:
+    """An amphora that may have a list before the others.
+
+    :param is_tried: whether the upload has ended, one way or another.
+    :param is_applied: whether its agent acknowledged the list.
+    :param silence: seconds for which it was not heard.
+    :param watched_for: seconds for which it was watched since.
+    """
+
+    is_tried: bool
+    is_applied: bool
+    silence: float
+    watched_for: float
+
+
+def first_status(old, new, unheard, canary_size, wave_size, settings):
+    """Tell how a list begins its way.
+
+    :param old: the list that amphorae have, empty if that is not known.
+    :param new: the list.
+    :param unheard: those of the old list at which nobody listens.
+    :param canary_size: ``[hmsync] canary_size``.
+    :param wave_size: ``[hmsync] wave_size``.
+    :param settings: plan.Settings.
+    :returns: CANARY, WAVES or OPEN.
+    """
+    if set(new) <= set(old):
+        # Nothing in it that could be out of reach.
+        return OPEN
+    if old and is_lost(old, unheard, settings):
+        return OPEN
+    if canary_size:
+        return CANARY
+    return WAVES if wave_size else OPEN
+
+
+def is_lost(old, unheard, settings):
+    """Tell whether amphorae with a list cannot be heard in time any more.
+
+    Then a new list can do no harm.
+
+    :param old: the list.
+    :param unheard: those of its addresses at which nobody listens.
+    :param settings: plan.Settings.
+    """
+    return (plan.heartbeat_gap(old, unheard, settings) >=
+            settings.heartbeat_timeout)
+
+
+def silence_limit(settings):
+    """Return the seconds of silence from which on a list is to blame."""
+    return settings.heartbeat_timeout / 2
+
+
+def time_to_watch(canary_wait, settings):
+    """Return for how long those that were admitted are watched.
+
+    Long enough for one that never uses the list again to be noticed.
+
+    :param canary_wait: ``[hmsync] canary_wait``, seconds.
+    :param settings: plan.Settings.
+    :returns: seconds.
+    """
+    return max(canary_wait,
+               silence_limit(settings) + 3 * settings.heartbeat_interval)
+
+
+def judge(admitted, canary_wait, settings):
+    """Judge a list by those that were admitted.
+
+    :param admitted: a list of Admitted.
+    :param canary_wait: ``[hmsync] canary_wait``, seconds.
+    :param settings: plan.Settings.
+    :returns: a Verdict.
+    """
+    applied = [a for a in admitted if a.is_applied]
+    silent = [a for a in applied if a.silence > silence_limit(settings)]
+    if len(silent) > len(applied) // _TOLERATED:
+        return Verdict.BAD
+    if not all(a.is_tried for a in admitted):
+        return Verdict.WAIT
+    if not applied:
+        return Verdict.NO_ANSWER
+    watch = time_to_watch(canary_wait, settings)
+    if all(a.watched_for >= watch for a in applied):
+        return Verdict.GOOD
+    return Verdict.WAIT
