@@ -47,3 +47,7 @@ class SchemaNewer(HMSyncException):
 
 class DatabaseUnavailable(HMSyncException):
     """Octavia's database cannot be used."""
+
+
+class NotPossible(HMSyncException):
+    """What an operator asked for cannot be done now."""

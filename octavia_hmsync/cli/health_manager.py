@@ -10,12 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""octavia-hmsync health manager list."""
+"""Commands on health managers."""
 
+import time
+
+from cliff import command
 from cliff import lister
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import drain
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync.membership import member as mem
 
 
@@ -36,3 +41,104 @@ class ListHealthManagers(base.DatabaseMixin, lister.Lister):
             for row in hm_repo.get_rows(engine)]
         return (('host', 'ip_address', 'port', 'status', 'keepalive_at'),
                 rows)
+
+
+class _HostCommand(base.DatabaseMixin, command.Command):
+    """For commands on one health manager."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'host', help='[DEFAULT] host of the health manager, as "health '
+                         'manager list" shows it')
+        return parser
+
+    def say(self, text):
+        self.app.stdout.write(f'{text}\n')
+
+
+class DrainHealthManager(_HostCommand):
+    """Take a health manager out of the list while it still listens.
+
+    It drains until it ends or "health manager resume" is run; when it starts
+    again it is ONLINE. With --wait the command returns when no amphora sends
+    to it any more; it fails, with the amphorae that still do, after
+    --timeout.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--wait', action='store_true',
+                            help='return when no amphora sends to it any '
+                                 'more')
+        parser.add_argument('--timeout', type=_seconds, default=300,
+                            metavar='SECONDS',
+                            help='give up after so long (default: 300)')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        host = parsed_args.host
+        address = drain.begin(engine, host, conf.hmsync.offline_after)
+        self.say(f'Health manager {host} at {address} is DRAINING.')
+        if parsed_args.wait:
+            self._wait(host, drain.DrainWatch(conf, engine, address),
+                       parsed_args.timeout, conf.hmsync.poll_interval)
+
+    def _wait(self, host, watch, timeout, interval):
+        deadline = time.monotonic() + timeout
+        while True:
+            senders = watch.get_senders()
+            if not senders:
+                self.say(f'No amphora sends to {host} any more.')
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(interval, left))
+        for amphora_id, sender in sorted(senders.items()):
+            self.say(f'{amphora_id} {sender.value}')
+        raise exceptions.NotPossible(
+            f'After {timeout} s {len(senders)} amphorae may still send to '
+            f'{host}. It goes on draining: run the command again, or see '
+            f'"octavia-hmsync amphora list" for what keeps them.')
+
+
+def _seconds(text):
+    value = int(text)
+    if value < 0:
+        raise ValueError()
+    return value
+
+
+class ResumeHealthManager(_HostCommand):
+    """End the draining of a health manager: it is ONLINE again."""
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        host = parsed_args.host
+        _row, member = drain.find(engine, host)
+        if not mem.is_listening(member, conf.hmsync.offline_after):
+            raise exceptions.NotPossible(
+                f'Health manager {host} is OFFLINE: start '
+                f'octavia-health-manager there.')
+        hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
+        self.say(f'Health manager {host} at {member.address} is ONLINE.')
+
+
+class DeleteHealthManager(_HostCommand):
+    """Delete a health manager that is OFFLINE.
+
+    Its address leaves the list at once, without removal_delay.
+    """
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        host = parsed_args.host
+        row, member = drain.find(engine, host)
+        if (mem.is_listening(member, conf.hmsync.offline_after) or
+                not hm_repo.delete(engine, host, row.keepalive_at)):
+            raise exceptions.NotPossible(
+                f'Health manager {host} is alive and would register again: '
+                f'stop octavia-health-manager there first, or drain it.')
+        self.say(f'Health manager {host} is deleted.')

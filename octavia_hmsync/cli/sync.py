@@ -10,13 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""octavia-hmsync sync status."""
+"""Commands on the published list."""
 
+import collections
+
+from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import rollout
 
 
 class ShowStatus(base.DatabaseMixin, base.ShowOne):
@@ -24,16 +31,49 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
 
     due counts the amphorae that are not at the newest generation, whatever
     the reason; the results are those of the last attempt at each amphora.
+    adopted, pending, not_adopted and unproven tell of those that have
+    acknowledged a list whether they use it: see "amphora list --help".
+    suspects are addresses with which amphorae fell silent; see "sync retry".
+    """
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        newest = generation_repo.get_newest(engine)
+        counts = amphora_repo.count(engine, newest.number if newest else 0)
+        judged = adoption_repo.judge_all(
+            engine, conf.health_manager.heartbeat_timeout)
+        present = {row.id for row in amphora_repo.get_rows(engine)}
+        adoptions = collections.Counter(
+            state for amphora_id, state in judged.items()
+            if amphora_id in present)
+        suspects = rollout.get_suspects(
+            generation_repo.get_suspects(engine), hm_repo.get_all(engine))
+        return (('generation', 'status', 'controller_ip_port_list',
+                 'suspects', 'amphorae', 'due', 'applied', 'unreachable',
+                 'rejected', 'unsupported',
+                 *(state.value.lower() for state in adoption.Adoption)),
+                (newest.number if newest else None,
+                 newest.status if newest else None,
+                 addr.join_list(newest.addresses) if newest else '',
+                 addr.join_list(addr.canonical(suspects)),
+                 counts.amphorae, counts.due,
+                 *(counts.results.get(result, 0)
+                   for result in amphora_repo.RESULTS),
+                 *(adoptions[state] for state in adoption.Adoption)))
+
+
+class Retry(base.DatabaseMixin, command.Command):
+    """Give addresses that a roll back left out another chance.
+
+    To be run when amphorae can reach them. A few amphorae try them first.
     """
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
-        newest = generation_repo.get_newest(engine)
-        counts = amphora_repo.count(engine, newest.number if newest else 0)
-        return (('generation', 'controller_ip_port_list', 'amphorae', 'due',
-                 'applied', 'unreachable', 'rejected', 'unsupported'),
-                (newest.number if newest else None,
-                 addr.join_list(newest.addresses) if newest else '',
-                 counts.amphorae, counts.due,
-                 *(counts.results.get(result, 0)
-                   for result in amphora_repo.RESULTS)))
+        suspects = generation_repo.clear_suspects(engine)
+        if suspects:
+            text = (f'Another chance for '
+                    f'{addr.join_list(addr.canonical(suspects))}.')
+        else:
+            text = 'No address is left out.'
+        self.app.stdout.write(f'{text}\n')

@@ -18,6 +18,7 @@ import time
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -104,6 +105,8 @@ def _to_silent(row, number):
     return guard.SilentAmphora(
         addresses=None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
+        others=() if row.adopted_at else adoption_repo.split_previous(
+            row.previous_ip_port_lists) or (),
         applied_age=age(row.applied_at),
         unreachable_attempts=row.attempts if unreachable else 0,
         held_for=age(row.held_since))

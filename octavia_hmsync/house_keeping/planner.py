@@ -67,7 +67,8 @@ class Planner:
         decision = plan.plan(
             members, pinned, newest.addresses if newest else None,
             plan.Settings.from_conf(self._conf), self._steady_for(opts),
-            self._suspects(members))
+            rollout.get_suspects(generation_repo.get_suspects(self._engine),
+                                 members))
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -84,12 +85,6 @@ class Planner:
                  'now %s.', number, decision.reason,
                  addr.join_list(decision.addresses))
         return True
-
-    def _suspects(self, members):
-        """Return whom a roll back found fault with, until it comes anew."""
-        return {address for address, age in generation_repo.get_suspects(
-            self._engine).items() if not any(
-                m.address == address and m.online_for < age for m in members)}
 
     def _status(self, decision, members, pinned):
         """Tell how the new list begins its way."""

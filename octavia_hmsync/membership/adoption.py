@@ -69,12 +69,14 @@ def has_had_time(age, heartbeat_interval):
     return age >= _INTERVALS_TO_ADOPT * heartbeat_interval
 
 
-def time_for_round(addresses, heartbeat_interval):
+def time_for_round(length, heartbeat_interval):
     """Return how long after its upload each address of a list was used once.
 
+    :param length: of the list.
+    :param heartbeat_interval: seconds.
     :returns: seconds.
     """
-    return (_INTERVALS_TO_ADOPT + len(addresses) + 1) * heartbeat_interval
+    return (_INTERVALS_TO_ADOPT + length + 1) * heartbeat_interval
 
 
 def time_to_wait(heartbeat_timeout):
@@ -153,7 +155,7 @@ def is_worth_noting(doubt, address, interval):
             any(set(doubt.addresses) <= set(c) for c in _others(doubt))):
         return True
     # A heartbeat at another address is to prove it, and will soon.
-    return doubt.age > time_for_round(doubt.addresses, interval)
+    return doubt.age > time_for_round(len(doubt.addresses), interval)
 
 
 def is_proven_by_gaps(doubt, listened, known_before, longest_gap, watched,

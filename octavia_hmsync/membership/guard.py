@@ -32,6 +32,7 @@ class SilentAmphora:
 
     :param addresses: the list that its agent last acknowledged, None if it
                       never did.
+    :param others: lists that it may be using instead, a tuple of tuples.
     :param applied_age: since it did, None if it never did.
     :param unreachable_attempts: uploads of the newest list to it that
                                  reached no agent; 0 if the last one did.
@@ -39,6 +40,7 @@ class SilentAmphora:
     """
 
     addresses: tuple | None
+    others: tuple
     applied_age: float | None
     unreachable_attempts: int
     held_for: float | None
@@ -77,9 +79,14 @@ def must_hold(amphora, members, pinned, settings, hold_max):
             # Its agent answered: it is alive, and has a whole timeout to be
             # heard at its new addresses.
             return True
-        heard_at = {m.address for m in members if has_listened(m, settings)}
-        unheard = set(amphora.addresses) - heard_at - set(pinned)
-        if (plan.heartbeat_gap(amphora.addresses, unheard, settings) <
-                settings.heartbeat_timeout):
+        heard_at = set(pinned) | {
+            m.address for m in members if has_listened(m, settings)}
+        if all(_could_be_heard(addresses, heard_at, settings)
+               for addresses in (amphora.addresses, *amphora.others)):
             return False
     return amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN
+
+
+def _could_be_heard(addresses, heard_at, settings):
+    return (plan.heartbeat_gap(addresses, set(addresses) - heard_at,
+                               settings) < settings.heartbeat_timeout)

@@ -127,3 +127,16 @@ def judge(admitted, canary_wait, settings):
     if all(a.watched_for >= watch for a in applied):
         return Verdict.GOOD
     return Verdict.WAIT
+
+
+def get_suspects(found, members):
+    """Return the addresses that are left out because of a roll back.
+
+    One whose health manager has registered anew since is not among them.
+
+    :param found: {address: seconds since the roll back}.
+    :param members: all registered health managers, a list of Member.
+    :returns: a set.
+    """
+    return {address for address, age in found.items() if not any(
+        m.address == address and m.online_for < age for m in members)}

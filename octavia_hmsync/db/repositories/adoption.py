@@ -136,6 +136,43 @@ def get_heartbeats(engine):
     return heard
 
 
+def judge_all(engine, heartbeat_timeout):
+    """Tell of each amphora that acknowledged a list whether it uses it.
+
+    :param engine: an SQLAlchemy engine.
+    :param heartbeat_timeout: seconds.
+    :returns: {amphora id: adoption.Adoption}.
+    """
+    noted = get_heartbeats(engine)
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.amphora_id, _TABLE.c.adopted_at,
+                      _TABLE.c.applied_at, types.utcnow().label('now'))
+            .where(_TABLE.c.applied_at.is_not(None))).all()
+    return {row.amphora_id: adoption.judge(
+        row.adopted_at is not None, row.amphora_id in noted,
+        (row.now - row.applied_at).total_seconds(), heartbeat_timeout)
+        for row in rows}
+
+
+def get_last_updates(engine):
+    """Return Octavia's word of when each amphora was heard last.
+
+    What the failover guard wrote is left out.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: a time}.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_HEALTH.c.amphora_id, _HEALTH.c.last_update,
+                      _TABLE.c.held_at)
+            .outerjoin(_TABLE, _TABLE.c.amphora_id == _HEALTH.c.amphora_id)
+        ).all()
+    return {row.amphora_id: row.last_update for row in rows
+            if row.held_at is None or row.last_update > row.held_at}
+
+
 @api.retry
 def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
     """Note where an amphora was heard.

@@ -43,6 +43,9 @@ def register(engine, host, ip_address, port, instance, offline_after,
              key_digest=None):
     """Make a host ONLINE at an address, in place of what it had before.
 
+    A process that is DRAINING stays so: only another one, or the operator,
+    ends that.
+
     :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host``.
     :param ip_address: the advertised address, in its normal form.
@@ -70,8 +73,11 @@ def register(engine, host, ip_address, port, instance, offline_after,
                 raise _conflict(address, other.host)
             connection.execute(
                 sa.delete(_TABLE).where(_TABLE.c.host == other.host))
+        is_draining = (own is not None and own.instance == instance and
+                       own.status == mem.DRAINING)
         values = {'ip_address': ip_address, 'port': port,
-                  'instance': instance, 'status': mem.ONLINE,
+                  'instance': instance,
+                  'status': mem.DRAINING if is_draining else mem.ONLINE,
                   'key_digest': key_digest,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
@@ -125,6 +131,39 @@ def set_offline(engine, host, instance):
         return result.rowcount == 1
 
 
+@api.retry
+def change_status(engine, host, old, new):
+    """Have a health manager drain, or resume.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param old: the status that it has to have.
+    :param new: the status that it gets.
+    :returns: True if it had that status.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.status == old)
+            .values(status=new)).rowcount == 1
+
+
+@api.retry
+def delete(engine, host, keepalive_at):
+    """Delete a row, if there was no keepalive since the caller looked.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of the health manager.
+    :param keepalive_at: what the caller has seen.
+    :returns: True if it was deleted.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.delete(_TABLE).where(
+                _TABLE.c.host == host,
+                _TABLE.c.keepalive_at == keepalive_at)).rowcount == 1
+
+
 def find_usurper(engine, host, instance, offline_after):
     """Find another living process that registered under the same host.
 
@@ -170,7 +209,6 @@ def get_rows(engine):
         return connection.execute(_select().order_by(_TABLE.c.host)).all()
 
 
-@api.retry
 def delete_expired(engine, retention):
     """Delete the rows of health managers that have been gone for long.
 
@@ -181,11 +219,6 @@ def delete_expired(engine, retention):
     for row in get_rows(engine):
         if _age(row, 'keepalive_at') <= retention:
             continue
-        with engine.begin() as connection:
-            result = connection.execute(
-                sa.delete(_TABLE).where(
-                    _TABLE.c.host == row.host,
-                    _TABLE.c.keepalive_at == row.keepalive_at))
-            if result.rowcount:
-                hosts.append(row.host)
+        if delete(engine, row.host, row.keepalive_at):
+            hosts.append(row.host)
     return hosts

@@ -27,10 +27,11 @@ COLUMNS = {
         'host', 'ip_address', 'port', 'status', 'keepalive_at'],
     ('amphora', 'list'): [
         'id', 'lb_network_ip', 'generation', 'result', 'applied_at',
-        'attempts', 'error'],
+        'attempts', 'error', 'adoption', 'adopted_at', 'adopted_via'],
     ('sync', 'status'): [
-        'generation', 'controller_ip_port_list', 'amphorae', 'due',
-        'applied', 'unreachable', 'rejected', 'unsupported'],
+        'generation', 'status', 'controller_ip_port_list', 'suspects',
+        'amphorae', 'due', 'applied', 'unreachable', 'rejected',
+        'unsupported', 'adopted', 'pending', 'not_adopted', 'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 
@@ -102,9 +103,11 @@ class TestCommands(base.CommandTestCase):
     def test_status(self):
         self.populate()
         self.assertEqual({
-            'generation': 1, 'controller_ip_port_list': ', '.join(LIST),
+            'generation': 1, 'status': 'OPEN',
+            'controller_ip_port_list': ', '.join(LIST), 'suspects': '',
             'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
-            'rejected': 1, 'unsupported': 1,
+            'rejected': 1, 'unsupported': 1, 'adopted': 0, 'pending': 1,
+            'not_adopted': 0, 'unproven': 0,
         }, self.run_json('sync', 'status'))
 
     def test_empty(self):

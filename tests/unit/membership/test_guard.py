@@ -28,10 +28,11 @@ LONG_AGO = 10000.0
 class TestMustHold(base.TestCase):
 
     def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
-                  attempts=0, held_for=None, pinned=()):
+                  attempts=0, held_for=None, pinned=(), others=()):
         return guard.must_hold(
             guard.SilentAmphora(
                 None if addresses is None else cases.addresses(*addresses),
+                tuple(cases.addresses(*other) for other in others),
                 applied_age, attempts, held_for),
             members, cases.addresses(*pinned), cases.SETTINGS, HOLD_MAX)
 
@@ -71,6 +72,15 @@ class TestMustHold(base.TestCase):
         self.assertTrue(self.must_hold(members, applied_age=1))
         self.assertTrue(self.must_hold(members, applied_age=LISTENED))
         self.assertFalse(self.must_hold(members, applied_age=LISTENED + 21))
+
+    def test_may_be_using_a_dead_list(self):
+        """It acknowledged a list that is alive, and was never seen there."""
+        members = [self.alive(3)]
+        self.assertFalse(self.must_hold(members, (3,)))
+        self.assertTrue(self.must_hold(members, (3,), others=[(1, 2)]))
+        self.assertFalse(self.must_hold(members, (3,), others=[(2, 3)]))
+        self.assertTrue(self.must_hold(members, (3,),
+                                       others=[(2, 3), (1, 2)]))
 
     def test_tried_in_vain(self):
         """One failed upload may be bad luck."""

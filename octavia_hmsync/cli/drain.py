@@ -1,0 +1,110 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Takes a health manager out of the list while it still listens."""
+
+import time
+
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import drain
+from octavia_hmsync.membership import heartbeats
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import plan
+
+
+def find(engine, host):
+    """Find a registered health manager.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: its ``[DEFAULT] host``.
+    :returns: (its row, its effective Member).
+    :raises NotPossible: if there is none.
+    """
+    members = {m.host: m for m in hm_repo.get_all(engine)}
+    for row in hm_repo.get_rows(engine):
+        if row.host == host and host in members:
+            return row, members[host]
+    known = ', '.join(sorted(members)) or 'none'
+    raise exceptions.NotPossible(
+        f'There is no health manager {host}. Registered are: {known}.')
+
+
+def begin(engine, host, offline_after):
+    """Have a health manager drain; again does no harm.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: its ``[DEFAULT] host``.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    :returns: its address.
+    :raises NotPossible: saying why it cannot.
+    """
+    _row, member = find(engine, host)
+    if not mem.is_listening(member, offline_after):
+        raise exceptions.NotPossible(
+            f'Health manager {host} is OFFLINE: there is nothing to drain. '
+            f'Its address leaves the list by itself; "octavia-hmsync health '
+            f'manager delete {host}" makes it leave now.')
+    others = [m for m in hm_repo.get_all(engine) if m.host != host and
+              mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
+    if not others:
+        raise exceptions.NotPossible(
+            f'Health manager {host} is the only one that is ONLINE: without '
+            f'it nobody would hear the amphorae. Start another one first.')
+    hm_repo.change_status(engine, host, mem.ONLINE, mem.DRAINING)
+    return member.address
+
+
+class DrainWatch:
+    """Tells which amphorae still send to a draining address.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param address: the address.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, address, clock=time.monotonic):
+        self._engine = engine
+        self._address = address
+        self._clock = clock
+        self._settings = plan.Settings.from_conf(conf)
+        self._watch = heartbeats.HeartbeatWatch()
+
+    def get_senders(self):
+        """Look once.
+
+        :returns: {amphora id: drain.Sender}, without those that are gone.
+        """
+        rows = amphora_repo.get_rows(self._engine)
+        updates = adoption_repo.get_last_updates(self._engine)
+        self._watch.sample(self._clock(), {
+            row.id: updates.get(row.id, heartbeats.NO_NEWS) for row in rows})
+        doubts = {row.amphora_id: row.doubt for row in
+                  adoption_repo.get_unproven(self._engine)}
+        noted = adoption_repo.get_heartbeats(self._engine)
+        senders = {row.id: drain.judge(
+            self._address, None if row.controller_ip_port_list is None
+            else addr.split_list(row.controller_ip_port_list),
+            doubts.get(row.id), noted.get(row.id, {}).get(self._address),
+            self._settings) for row in rows}
+        return {amphora_id: sender for amphora_id, sender in senders.items()
+                if sender is not drain.Sender.GONE and
+                not self._is_silent(amphora_id)}
+
+    def _is_silent(self, amphora_id):
+        """Tell whether nobody hears it: then it sends nothing here, too."""
+        return (self._watch.silence(amphora_id) >
+                self._settings.heartbeat_timeout)

@@ -1,0 +1,55 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whether an amphora still sends to a health manager that drains."""
+
+import enum
+
+from octavia_hmsync.membership import adoption
+
+
+class Sender(enum.Enum):
+    """What is known of an amphora and a draining address; for people."""
+
+    # Its list holds the address, or nobody knows what it holds.
+    HAS_IT = 'does not have the new list yet'
+    # Its agent acknowledged a list without it, and may need a moment.
+    MAY_SEND = 'was not seen to use its new list yet'
+    SENDS = 'has the new list and does not use it'
+    GONE = 'no longer sends'
+
+
+def judge(address, addresses, doubt, heard_ago, settings):
+    """Judge one amphora.
+
+    :param address: the draining address.
+    :param addresses: the list that its agent acknowledged last, or None.
+    :param doubt: an adoption.Doubt; None if it was seen to use that list.
+    :param heard_ago: seconds since the draining health manager noted a
+                      heartbeat that was not due there any more, or None.
+    :param settings: plan.Settings.
+    :returns: a Sender.
+    """
+    if addresses is None or address in addresses:
+        return Sender.HAS_IT
+    if doubt is None:
+        return Sender.GONE
+    if doubt.previous is not None and not any(
+            address in other for other in doubt.previous):
+        return Sender.GONE
+    interval = settings.heartbeat_interval
+    longest = max([settings.max_list_length,
+                   *map(len, doubt.previous or ())])
+    turn = adoption.time_for_round(longest, interval)
+    if heard_ago is not None and heard_ago <= turn:
+        return Sender.SENDS
+    return Sender.MAY_SEND if doubt.age <= turn else Sender.GONE

@@ -1,0 +1,211 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""drain, resume, delete, and what they need to know."""
+
+from octavia_hmsync.cli import drain
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.membership import drain as rules
+from tests.unit.cli import base
+
+OLD = ('192.0.2.101:5555', '192.0.2.102:5555')
+NEW = ('192.0.2.102:5555',)
+DRAINING = OLD[0]
+
+
+class TestHealthManager(base.CommandTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.register('hm1', 101)
+        self.register('hm2', 102)
+
+    def register(self, host, number, instance='first'):
+        hm_repo.register(self.engine, host, f'192.0.2.{number}', 5555,
+                         instance, 20)
+
+    def silence(self, host):
+        self.make_older(models.HealthManager, 'keepalive_at', 21, host=host)
+
+    def status(self, host):
+        return {r['host']: r['status'] for r in self.run_json(
+            'health', 'manager', 'list')}.get(host)
+
+    def test_drain_and_resume(self):
+        for _ in range(2):
+            self.assertEqual(
+                'Health manager hm1 at 192.0.2.101:5555 is DRAINING.\n',
+                self.run_ok('health', 'manager', 'drain', 'hm1'))
+            self.assertEqual('DRAINING', self.status('hm1'))
+        for _ in range(2):
+            self.assertIn('is ONLINE', self.run_ok(
+                'health', 'manager', 'resume', 'hm1'))
+            self.assertEqual('ONLINE', self.status('hm1'))
+
+    def test_stays_draining_until_it_ends(self):
+        self.run_ok('health', 'manager', 'drain', 'hm1')
+        # What it writes itself does not end it, whatever it has to write.
+        self.assertTrue(hm_repo.touch(self.engine, 'hm1', 'first',
+                                      '192.0.2.101', 5555))
+        self.register('hm1', 101)
+        self.assertEqual('DRAINING', self.status('hm1'))
+        self.register('hm1', 101, 'second')
+        self.assertEqual('ONLINE', self.status('hm1'))
+
+    def test_not_the_last_one(self):
+        self.run_ok('health', 'manager', 'drain', 'hm1')
+        self.assertFails('the only one that is ONLINE', 'health', 'manager',
+                         'drain', 'hm2')
+        self.assertEqual('ONLINE', self.status('hm2'))
+
+    def test_offline(self):
+        self.silence('hm1')
+        self.assertFails('nothing to drain', 'health', 'manager', 'drain',
+                         'hm1')
+        self.assertFails('start octavia-health-manager', 'health', 'manager',
+                         'resume', 'hm1')
+
+    def test_delete(self):
+        self.assertFails('is alive', 'health', 'manager', 'delete', 'hm1')
+        self.run_ok('health', 'manager', 'drain', 'hm1')
+        self.assertFails('is alive', 'health', 'manager', 'delete', 'hm1')
+        self.silence('hm1')
+        self.run_ok('health', 'manager', 'delete', 'hm1')
+        self.assertIsNone(self.status('hm1'))
+        hm_repo.set_offline(self.engine, 'hm2', 'first')
+        self.run_ok('health', 'manager', 'delete', 'hm2')
+
+    def test_keepalive_in_the_moment_of_the_deletion(self):
+        self.silence('hm1')
+        row, _member = drain.find(self.engine, 'hm1')
+        hm_repo.touch(self.engine, 'hm1', 'first', '192.0.2.101', 5555)
+        self.assertFalse(hm_repo.delete(self.engine, 'hm1',
+                                        row.keepalive_at))
+
+    def test_unknown(self):
+        for verb in ('drain', 'resume', 'delete'):
+            self.assertFails('There is no health manager hm9. Registered '
+                             'are: hm1, hm2.', 'health', 'manager', verb,
+                             'hm9')
+
+    def test_wait(self):
+        amphora_id = self.add_amphorae(1)[0]
+        code, out, err = self.run_command(
+            'health', 'manager', 'drain', 'hm1', '--wait', '--timeout', '0')
+        self.assertEqual(1, code)
+        self.assertIn(f'{amphora_id} does not have the new list yet', out)
+        self.assertIn('1 amphorae may still send to hm1', err)
+        self.records.set_status(amphora_id, 'DELETED')
+        self.assertIn('No amphora sends to hm1 any more', self.run_ok(
+            'health', 'manager', 'drain', 'hm1', '--wait'))
+
+    def test_bad_timeout(self):
+        for value in ('-1', 'x'):
+            code, _out, err = self.run_command(
+                'health', 'manager', 'drain', 'hm1', f'--timeout={value}')
+            self.assertEqual(2, code)
+            self.assertIn('--timeout', err)
+
+
+class TestDrainWatch(base.CommandTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.now = 0
+        self.amphora_id = self.add_amphorae(1)[0]
+        self.records.set_health(self.amphora_id)
+        amphora_repo.add_missing(self.engine)
+        self.number = 0
+        self.watch = drain.DrainWatch(self.conf, self.engine, DRAINING,
+                                      clock=lambda: self.now)
+
+    def upload(self, addresses):
+        self.number += 1
+        amphora_repo.claim_due(self.engine, self.number, 'batch', 10, 60)
+        amphora_repo.record(self.engine, self.number, 'batch', [
+            amphora_repo.Outcome(self.amphora_id, 'APPLIED', addresses)])
+
+    def adopt(self):
+        adoption_repo.set_adopted(
+            self.engine, adoption_repo.get_unproven(self.engine), OLD[1])
+
+    def age(self, seconds):
+        self.make_older(models.Amphora, 'applied_at', seconds)
+
+    def sender(self):
+        return self.watch.get_senders().get(self.amphora_id)
+
+    def test_until_it_is_proven(self):
+        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.upload(OLD)
+        self.adopt()
+        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.upload(NEW)
+        self.assertEqual(rules.Sender.MAY_SEND, self.sender())
+        self.adopt()
+        self.assertIsNone(self.sender())
+
+    def test_never_had_it(self):
+        self.upload(('192.0.2.103:5555',))
+        self.adopt()
+        self.upload(NEW)
+        self.assertIsNone(self.sender())
+
+    def test_not_heard_there_any_more(self):
+        """Without listeners there is no proof; silence will do."""
+        self.upload(OLD)
+        self.adopt()
+        self.upload(NEW)
+        self.age(79)
+        self.assertEqual(rules.Sender.MAY_SEND, self.sender())
+        self.age(81)
+        self.assertIsNone(self.sender())
+
+    def test_still_heard_there(self):
+        self.upload(OLD)
+        self.adopt()
+        self.upload(NEW)
+        self.age(600)
+        adoption_repo.note_heartbeat(self.engine, self.amphora_id, DRAINING)
+        self.assertEqual(rules.Sender.SENDS, self.sender())
+        # Until its agent restarts, for example.
+        self.make_older(models.Heartbeat, 'heard_at', 81)
+        self.assertIsNone(self.sender())
+
+    def test_dead_amphora_is_not_waited_for(self):
+        self.upload(OLD)
+        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.now += 60
+        self.records.set_health(self.amphora_id, age=1)
+        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.now += 61
+        self.assertIsNone(self.sender())
+
+
+class TestRetry(base.CommandTestCase):
+
+    def test_retry(self):
+        self.assertIn('No address is left out', self.run_ok('sync', 'retry'))
+        generation_repo.publish(self.engine, 1, {OLD[0]: 0}, 'x', 'c', 'OPEN')
+        generation_repo.publish(self.engine, 2, dict(zip(OLD, (0, 1))), 'x',
+                                'c', 'CANARY')
+        generation_repo.roll_back(self.engine, 2, OLD[1:], {OLD[0]: 0}, 'x',
+                                  'c')
+        status = self.run_json('sync', 'status')
+        self.assertEqual((3, 'OPEN', OLD[1]), (
+            status['generation'], status['status'], status['suspects']))
+        self.assertIn(OLD[1], self.run_ok('sync', 'retry'))
+        self.assertEqual('', self.run_json('sync', 'status')['suspects'])
