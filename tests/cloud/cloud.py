@@ -33,6 +33,7 @@ from tests.cloud import syslog
 from tests.cloud import waiting
 
 AMPHORA_PORT = 9443
+LISTENER_PORT = 8080
 # Addresses in the network of the cloud; health managers are below.
 FIRST_AMPHORA = 100
 # The load balancers of a cloud, again and again: topology, has a flavor.
@@ -49,6 +50,10 @@ class Cloud(fixtures.Fixture):
     :param amphorae: how many amphorae to start at once, while the database
                      is being made
     :param controller_ip_port_list: the list which those boot with
+    :param listeners: whether those have a listener, and so a haproxy. Give
+                      them a MariaDB: on a SQLite file, the two processes of
+                      a health manager which write what a heartbeat says get
+                      in each other's way, and one or the other is lost.
     :param hmsync: whether the controllers run with the plugin
     :param make_database: takes a directory, returns a database.Database
     :param options: {group: {option: value}} for every controller
@@ -57,7 +62,7 @@ class Cloud(fixtures.Fixture):
 
     def __init__(self, amphorae=0, controller_ip_port_list=(), hmsync=True,
                  make_database=database.SqliteDatabase, options=None,
-                 log_directory=None):
+                 log_directory=None, listeners=False):
         super().__init__()
         self.hmsync = hmsync
         self.options = options or {}
@@ -66,6 +71,7 @@ class Cloud(fixtures.Fixture):
         self.health_managers = {}
         self.controllers = []
         self._amphora_count = amphorae
+        self._listeners = listeners
         self._boot_list = controller_ip_port_list
         self._make_database = make_database
 
@@ -104,12 +110,13 @@ class Cloud(fixtures.Fixture):
             topology, flavored = KINDS[len(plan) % len(KINDS)]
             if count == 1:
                 topology = 'SINGLE'
-            plan.append(self._plan_one(topology, flavored))
+            plan.append(self._plan_one(topology, flavored, self._listeners))
             count -= len(plan[-1]['amphorae'])
         return plan
 
-    def _plan_one(self, topology, flavored=False):
+    def _plan_one(self, topology, flavored=False, listener=False):
         return {'id': records.new_id(), 'topology': topology,
+                'listener_id': records.new_id() if listener else None,
                 'flavored': flavored, 'amphorae': [
                     {'amphora_id': records.new_id(), 'role': role,
                      'lb_network_ip': self._new_amphora_address()}
@@ -124,35 +131,58 @@ class Cloud(fixtures.Fixture):
                      else None)
         self.records.add_load_balancer(load_balancer['topology'], flavor_id,
                                        load_balancer['id'])
+        if load_balancer['listener_id']:
+            self.records.add_listener(load_balancer['id'], LISTENER_PORT,
+                                      load_balancer['listener_id'])
         for member in load_balancer['amphorae']:
             self.records.add_amphora(load_balancer_id=load_balancer['id'],
                                      **member)
 
-    def _start_agents(self, load_balancer, controller_ip_port_list):
+    def _start_agents(self, load_balancer, controller_ip_port_list,
+                      old_image=False):
+        listener = None
+        if load_balancer['listener_id']:
+            listener = {'load_balancer_id': load_balancer['id'],
+                        'listener_id': load_balancer['listener_id'],
+                        'port': LISTENER_PORT}
         return [self.start_agent(member['amphora_id'],
                                  member['lb_network_ip'],
                                  controller_ip_port_list,
-                                 load_balancer['topology'])
+                                 load_balancer['topology'],
+                                 listener, old_image)
                 for member in load_balancer['amphorae']]
 
     def start_agent(self, amphora_id, lb_network_ip, controller_ip_port_list,
-                    topology='SINGLE'):
-        """Start an agent; does nothing in the database."""
+                    topology='SINGLE', listener=None, old_image=False):
+        """Start an agent; does nothing in the database.
+
+        :param listener: dict of the load_balancer_id, listener_id and port
+                         of its listener, if it has one
+        :param old_image: see add_load_balancer()
+        """
         health_manager = self._options()['health_manager']
         agent = amphora.Amphora(
             amphora_id, lb_network_ip, list(controller_ip_port_list),
             self.certificates, self.heartbeat_key, self.directory,
             self.log_directory, port=AMPHORA_PORT, topology=topology,
-            heartbeat_interval=health_manager['heartbeat_interval'])
+            heartbeat_interval=health_manager['heartbeat_interval'],
+            listener=listener, old_image=old_image)
         self.amphorae[amphora_id] = self.useFixture(agent)
         return agent
 
     def add_load_balancer(self, controller_ip_port_list, topology='SINGLE',
-                          flavored=False):
-        """Add a load balancer and its agents; returns their fixtures."""
-        load_balancer = self._plan_one(topology, flavored)
+                          flavored=False, listener=False, old_image=False):
+        """Add a load balancer and its agents; returns their fixtures.
+
+        :param listener: whether it has a listener; each of its amphorae then
+                         has a .haproxy
+        :param old_image: whether its amphorae take a new list, but use it
+                          only from their next start on (LP 2121691)
+        """
+        load_balancer = self._plan_one(topology, flavored, listener)
         self._record(load_balancer)
-        return self._start_agents(load_balancer, controller_ip_port_list)
+        return self._start_agents(load_balancer, controller_ip_port_list,
+                                  old_image)
 
     def add_lone_amphora(self, controller_ip_port_list):
         """Add an amphora which belongs to no load balancer."""
@@ -248,7 +278,9 @@ class Cloud(fixtures.Fixture):
 
     @property
     def processes(self):
-        return [*self.controllers, *self.amphorae.values()]
+        amphorae = self.amphorae.values()
+        return [*self.controllers, *amphorae, *(
+            amphora.haproxy for amphora in amphorae if amphora.haproxy)]
 
     def wait_until_ready(self, timeout=120):
         """Wait until every process that runs now serves."""

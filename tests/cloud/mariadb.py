@@ -15,7 +15,6 @@
 import atexit
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -40,15 +39,6 @@ def _free_port():
         return sock.getsockname()[1]
 
 
-def _program(*names):
-    path = os.pathsep.join([os.environ.get('PATH', ''), '/usr/sbin'])
-    for name in names:
-        found = shutil.which(name, path=path)
-        if found:
-            return found
-    raise RuntimeError(f'{names[0]} is not installed; see bindep.txt')
-
-
 class MariaDBServer(process.ChildProcess):
     """mariadbd with its own data directory, socket and port.
 
@@ -62,7 +52,7 @@ class MariaDBServer(process.ChildProcess):
         self._socket = os.path.join(directory, 'mysqld.sock')
         self.port = _free_port()
         super().__init__('mariadb', [
-            _program('mariadbd', 'mysqld'), '--no-defaults',
+            process.system_program('mariadbd', 'mysqld'), '--no-defaults',
             f'--datadir={self._data}', f'--socket={self._socket}',
             f'--pid-file={directory}/mysqld.pid', f'--port={self.port}',
             '--bind-address=127.0.0.1', f'--user={_user()}',
@@ -75,7 +65,8 @@ class MariaDBServer(process.ChildProcess):
 
     def _setUp(self):
         subprocess.run(
-            [_program('mariadb-install-db', 'mysql_install_db'),
+            [process.system_program('mariadb-install-db',
+                                    'mysql_install_db'),
              '--no-defaults', f'--datadir={self._data}', f'--user={_user()}',
              '--auth-root-authentication-method=normal', '--skip-test-db'],
             check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -14,6 +14,7 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,16 @@ KEPT_ENVIRONMENT = ('PATH', 'LANG', 'LC_ALL', 'TZ', 'PYTHONPATH',
 def program(name):
     """The path of a console script of the Python environment in use."""
     return os.path.join(os.path.dirname(sys.executable), name)
+
+
+def system_program(*names):
+    """The path of the first of these programs that the system has."""
+    path = os.pathsep.join([os.environ.get('PATH', ''), '/usr/sbin'])
+    for name in names:
+        found = shutil.which(name, path=path)
+        if found:
+            return found
+    raise RuntimeError(f'{names[0]} is not installed; see bindep.txt')
 
 
 def environment(home, **variables):

@@ -17,8 +17,8 @@ import uuid
 
 import sqlalchemy as sa
 
-TABLES = ('amphora', 'amphora_health', 'flavor', 'flavor_profile',
-          'load_balancer', 'vip', 'vrrp_group')
+TABLES = ('amphora', 'amphora_health', 'flavor', 'flavor_profile', 'listener',
+          'listener_statistics', 'load_balancer', 'vip', 'vrrp_group')
 ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
 
 
@@ -77,6 +77,20 @@ class Records:
                              vrrp_auth_type='PASS', vrrp_auth_pass='demo',
                              advert_int=1)
         return load_balancer_id
+
+    def add_listener(self, load_balancer_id, protocol_port=80,
+                     listener_id=None):
+        listener_id = listener_id or new_id()
+        with self.engine.begin() as connection:
+            self._insert(connection, 'listener', id=listener_id,
+                         project_id='demo', name=f'listener-{listener_id[:8]}',
+                         load_balancer_id=load_balancer_id, protocol='HTTP',
+                         protocol_port=protocol_port, connection_limit=-1,
+                         client_authentication='NONE',
+                         provisioning_status='ACTIVE',
+                         operating_status='ONLINE', enabled=True,
+                         created_at=utcnow())
+        return listener_id
 
     def add_amphora(self, lb_network_ip, load_balancer_id=None,
                     role='STANDALONE', status='ALLOCATED', amphora_id=None):

@@ -44,7 +44,18 @@ UDP_FILTER = (
     (0x06, 0, 0, 0),            # drop
 )
 
-Heartbeat = collections.namedtuple('Heartbeat', 'time amphora_id destination')
+
+class Heartbeat(collections.namedtuple(
+        'Heartbeat', 'time amphora_id destination')):
+    """One heartbeat; beat[1:] says who has sent where.
+
+    .listeners has what it carries of each listener, by listener id.
+    """
+
+    def __new__(cls, *fields, listeners=None):
+        beat = super().__new__(cls, *fields)
+        beat.listeners = listeners or {}
+        return beat
 
 
 def _attach_filter(sock):
@@ -111,10 +122,12 @@ class Sniffer(fixtures.Fixture):
         try:
             message = status_message.unwrap_envelope(udp[8:length], self._key)
             amphora_id = message['id']
+            listeners = message.get('listeners')
         except Exception:
             # Not a heartbeat, or that of another cloud.
             return None
-        return Heartbeat(time.time(), amphora_id, f'{host}:{port}')
+        return Heartbeat(time.time(), amphora_id, f'{host}:{port}',
+                         listeners=listeners)
 
     def heartbeats(self, since=0):
         """All heartbeats recorded, oldest first."""

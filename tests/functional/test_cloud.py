@@ -105,6 +105,86 @@ class TestCloud(base.BaseTestCase):
         self.assertGreater(5, a_cloud.records.health_ages()[saved.amphora_id])
 
 
+class TestListeners(base.BaseTestCase):
+
+    def test_a_health_manager_takes_the_statistics_of_listeners(self):
+        a_cloud = self.useFixture(cloud.Cloud(
+            amphorae=3, listeners=True, hmsync=False,
+            make_database=database.MariaDBDatabase,
+            controller_ip_port_list=lambda a_cloud: [
+                f'{a_cloud.address(1)}:5555']))
+        health_manager = a_cloud.add_health_manager(a_cloud.address(1))
+        a_cloud.wait_until_ready()
+        a_cloud.wait_until_known([health_manager.address])
+
+        expected = {(amphora.amphora_id, amphora.haproxy.listener_id)
+                    for amphora in a_cloud.amphorae.values()}
+        # Two amphorae are of one load balancer.
+        listeners = a_cloud.records.rows('listener')
+        self.assertEqual({row['id'] for row in listeners},
+                         {listener_id for _, listener_id in expected})
+        self.assertEqual(2, len(listeners))
+        beats = a_cloud.sniffer.heartbeats()
+        self.assertEqual(
+            expected, {(beat.amphora_id, listener_id) for beat in beats
+                       for listener_id in beat.listeners})
+        self.assertEqual(
+            {'OPEN'}, {listener['status'] for beat in beats
+                       for listener in beat.listeners.values()})
+
+        # What a client does arrives in the database.
+        for amphora in a_cloud.amphorae.values():
+            client = http.client.HTTPConnection(
+                amphora.lb_network_ip, cloud.LISTENER_PORT, timeout=5)
+            client.request('GET', '/')
+            self.assertEqual(503, client.getresponse().status)
+            client.close()
+        waiting.wait_for(
+            lambda: {(row['amphora_id'], row['listener_id']) for row in
+                     a_cloud.records.rows('listener_statistics')
+                     if row['total_connections']} == expected,
+            'statistics of each listener', 20, processes=[health_manager])
+        for table in ('listener', 'load_balancer'):
+            self.assertEqual(
+                {'ONLINE'}, {row['operating_status']
+                             for row in a_cloud.records.rows(table)})
+
+
+class TestOldImage(base.BaseTestCase):
+
+    def test_uses_a_new_list_from_its_next_start_on(self):
+        a_cloud = self.useFixture(cloud.Cloud(hmsync=False))
+        before, after = (f'{a_cloud.address(n)}:5555' for n in (1, 2))
+        normal = a_cloud.add_load_balancer([before])[0]
+        old = a_cloud.add_load_balancer([before], old_image=True)[0]
+        a_cloud.wait_until_ready()
+        a_cloud.sniffer.wait_until_heard(a_cloud.amphora_ids, {before})
+
+        for amphora in (normal, old):
+            with open(amphora.conf_path) as conf:
+                body = conf.read().replace(before, after)
+            self.assertEqual(202, upload(
+                a_cloud.certificates, amphora.amphora_id,
+                amphora.lb_network_ip, body.encode()))
+            self.assertEqual([after], amphora.configured_list())
+        moved = a_cloud.sniffer.wait_until_heard({normal.amphora_id}, {after})
+
+        def beats_of_old():
+            return [beat for beat in a_cloud.sniffer.heartbeats(moved)
+                    if beat.amphora_id == old.amphora_id]
+
+        waiting.wait_for(lambda: len(beats_of_old()) >= 3, 'heartbeats', 10)
+        self.assertEqual({before}, a_cloud.sniffer.destinations(
+            old.amphora_id))
+        old.stop()
+        since = time.time()
+        old.start()
+        a_cloud.sniffer.wait_until_heard({old.amphora_id}, {after}, since,
+                                         processes=[old])
+        self.assertEqual({after}, a_cloud.sniffer.destinations(
+            old.amphora_id, since))
+
+
 class TestSniffer(base.BaseTestCase):
 
     def test_records_heartbeats_of_its_key_only(self):
