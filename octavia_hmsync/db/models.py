@@ -102,7 +102,7 @@ class Amphora(Base):
     controller_ip_port_list = sa.Column(_LIST, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
     # The other lists that it may be using until it is seen to use this one,
-    # one per line; NULL if that cannot be told.
+    # one per line; see repositories.adoption.
     previous_ip_port_lists = sa.Column(_LIST, nullable=True)
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)

@@ -105,8 +105,7 @@ def _to_silent(row, number):
     return guard.SilentAmphora(
         addresses=None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
-        others=() if row.adopted_at else adoption_repo.split_previous(
-            row.previous_ip_port_lists) or (),
+        others=() if row.adopted_at else adoption_repo.get_others(row),
         applied_age=age(row.applied_at),
         unreachable_attempts=row.attempts if unreachable else 0,
         held_for=age(row.held_since))

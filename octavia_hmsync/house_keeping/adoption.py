@@ -12,6 +12,7 @@
 
 """Proves adoption where no health manager can, and names who has not."""
 
+import functools
 import time
 
 from oslo_log import log as logging
@@ -68,10 +69,11 @@ class AdoptionWatch:
             self._listening() if unproven else ())
         heard = [row for row in unproven if self._watch.was_heard(_key(row))]
         history = (generation_repo.get_history(self._engine)
-                   if any(row.doubt.previous is None for row in heard) else ())
+                   if any(row.doubt.unknown for row in heard) else ())
+        known_before = functools.partial(_known_before, history)
         return [row for row in heard if adoption.is_proven_by_gaps(
-            row.doubt, self._watch.listened(_key(row)),
-            _known_before(row, history), self._watch.longest_gap(_key(row)),
+            row.doubt, self._watch.listened(_key(row)), known_before,
+            self._watch.longest_gap(_key(row)),
             self._watch.watched_for(_key(row)), settings)]
 
     def _listening(self):
@@ -106,12 +108,11 @@ def _key(row):
     return row.amphora_id, row.applied_at
 
 
-def _known_before(row, history):
-    """Return the addresses that an amphora can have had before its list.
+def _known_before(history, number):
+    """Return the addresses that an amphora can have had before a generation.
 
-    That of the very first generation may be what it booted with.
+    That of the very first one may be what it booted with.
     """
-    published = [g for g in history if g.published_at <= row.applied_at]
-    before = published[:-1] or published
-    return {address for generation in before
+    before = [g for g in history if number is None or g.number < number]
+    return {address for generation in before or history[:1]
             for address in generation.addresses}

@@ -46,18 +46,41 @@ class Adoption(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
+class Unknown:
+    """In place of a list: any one that an amphora can have got somehow.
+
+    :param before: number of the generation that it got first after that;
+                   None if that is not known.
+    """
+
+    before: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Doubt:
     """An amphora that may be using another list than its newest.
 
     :param addresses: the list that its agent acknowledged last.
-    :param previous: the other lists that it may be using, a tuple of tuples;
-                     None if they are not known.
+    :param previous: the other lists that it may be using, a tuple of tuples
+                     of addresses and of Unknown.
     :param age: seconds since it acknowledged.
     """
 
     addresses: tuple
-    previous: tuple | None
+    previous: tuple
     age: float
+
+    @property
+    def others(self):
+        """The lists in previous that are known and differ."""
+        # The order of a list does not show in where its heartbeats go.
+        return [c for c in self.previous if not isinstance(c, Unknown) and
+                set(c) != set(self.addresses)]
+
+    @property
+    def unknown(self):
+        """The lists in previous that are not known."""
+        return [c for c in self.previous if isinstance(c, Unknown)]
 
 
 def has_had_time(age, heartbeat_interval):
@@ -109,11 +132,6 @@ def judge(is_adopted, was_heard, age, heartbeat_timeout):
     return Adoption.NOT_ADOPTED if was_heard else Adoption.UNPROVEN
 
 
-def _others(doubt):
-    # The order of a list does not show in where its heartbeats go.
-    return [c for c in doubt.previous if set(c) != set(doubt.addresses)]
-
-
 def is_proven_by_receivers(doubt, heard, listening, period, interval):
     """Tell whether where and how often it is heard rules the others out.
 
@@ -130,14 +148,15 @@ def is_proven_by_receivers(doubt, heard, listening, period, interval):
     """
     if period is not None and period < _SAME * interval:
         period = None
-    if doubt.previous is None:
+    if doubt.unknown:
         # Then the list has to be shown itself: all of it, and no more.
         expected = set(doubt.addresses) & set(listening)
-        return (bool(expected) and expected <= set(heard) and
-                _is_shorter(period, len(doubt.addresses) + 1, interval))
+        if not (expected and expected <= set(heard) and
+                _is_shorter(period, len(doubt.addresses) + 1, interval)):
+            return False
     return all(any(a not in other for a in heard) or
                _is_shorter(period, len(other), interval)
-               for other in _others(doubt))
+               for other in doubt.others)
 
 
 def _is_shorter(period, length, interval):
@@ -151,8 +170,8 @@ def is_worth_noting(doubt, address, interval):
     :param address: where the amphora was heard.
     :param interval: heartbeat_interval, seconds.
     """
-    if (address not in doubt.addresses or doubt.previous is None or
-            any(set(doubt.addresses) <= set(c) for c in _others(doubt))):
+    if (address not in doubt.addresses or doubt.unknown or
+            any(set(doubt.addresses) <= set(c) for c in doubt.others)):
         return True
     # A heartbeat at another address is to prove it, and will soon.
     return doubt.age > time_for_round(len(doubt.addresses), interval)
@@ -169,7 +188,8 @@ def is_proven_by_gaps(doubt, listened, known_before, longest_gap, watched,
     :param doubt: a Doubt.
     :param listened: addresses at which somebody may have listened while it
                      was watched.
-    :param known_before: addresses that were published before its newest list.
+    :param known_before: takes Unknown.before, returns the addresses that it
+                         can have had then.
     :param longest_gap: longest time that there can have been between two of
                         its heartbeats, seconds; infinite if it was not heard.
     :param watched: seconds for which it was watched.
@@ -177,12 +197,13 @@ def is_proven_by_gaps(doubt, listened, known_before, longest_gap, watched,
     """
     if longest_gap == float('inf'):
         return False
-    if doubt.previous is None:
-        # Whatever was known before is silent: it is not heard there.
-        return not set(known_before) & set(listened)
+    # Where nobody listens at any address of then, it is not heard there.
+    if any(known_before(unknown.before) & set(listened)
+           for unknown in doubt.unknown):
+        return False
     return all(
         _would_leave_gap(other, listened, longest_gap, watched, settings)
-        for other in _others(doubt))
+        for other in doubt.others)
 
 
 def _would_leave_gap(other, listened, longest_gap, watched, settings):

@@ -43,12 +43,12 @@ def judge(address, addresses, doubt, heard_ago, settings):
         return Sender.HAS_IT
     if doubt is None:
         return Sender.GONE
-    if doubt.previous is not None and not any(
-            address in other for other in doubt.previous):
+    if not doubt.unknown and not any(
+            address in other for other in doubt.others):
         return Sender.GONE
     interval = settings.heartbeat_interval
     longest = max([settings.max_list_length,
-                   *map(len, doubt.previous or ())])
+                   *map(len, doubt.others)])
     turn = adoption.time_for_round(longest, interval)
     if heard_ago is not None and heard_ago <= turn:
         return Sender.SENDS

@@ -31,7 +31,9 @@ _HEALTH = compat.AMPHORA_HEALTH
 
 APPLIED = 'APPLIED'
 
-# Lists that may still be in use, together: longer than that, 'any'.
+# Stands in previous_ip_port_lists for an adoption.Unknown, before its number.
+_UNKNOWN = '?'
+# Lists that may still be in use, together; longer than that, unknown.
 _PREVIOUS_LENGTH = 8000
 
 
@@ -54,25 +56,28 @@ class Unproven:
     is_held: bool
 
 
-def values_when_acknowledged(addresses):
+def values_when_acknowledged(number, addresses):
     """Return what an acknowledged list changes, for an UPDATE in that order.
 
+    :param number: its generation.
     :param addresses: the list.
     :returns: a list of (column of hmsync_amphora, value).
     """
     new, old = addr.join_list(addresses), _TABLE.c.controller_ip_port_list
-    previous = _TABLE.c.previous_ip_port_lists
+    previous, unknown = _TABLE.c.previous_ip_port_lists, f'{_UNKNOWN}{number}'
     # An upload that failed, or whose end nobody knows, may have arrived.
     is_known = sa.func.coalesce(_TABLE.c.result, '') == APPLIED
     is_same = sa.and_(old == new, is_known)
     return [
         (previous, sa.case(
             (is_same, previous),
-            (sa.not_(is_known), None),
-            (_TABLE.c.adopted_at.is_not(None), old),
-            (sa.func.length(previous) > _PREVIOUS_LENGTH, None),
-            # NULL, which is 'any', stays NULL.
-            else_=previous + '\n' + old)),
+            (sa.or_(old.is_(None),
+                    sa.func.length(previous) > _PREVIOUS_LENGTH), unknown),
+            (sa.and_(is_known, _TABLE.c.adopted_at.is_not(None)), old),
+            (_TABLE.c.adopted_at.is_not(None), old + f'\n{unknown}'),
+            (is_known, sa.func.coalesce(previous, unknown) + '\n' + old),
+            else_=sa.func.coalesce(previous + '\n', '') + old +
+            f'\n{unknown}')),
         (_TABLE.c.adopted_via, sa.case((is_same, _TABLE.c.adopted_via),
                                        else_=None)),
         (_TABLE.c.adopted_at, sa.case((is_same, _TABLE.c.adopted_at),
@@ -81,10 +86,24 @@ def values_when_acknowledged(addresses):
 
 
 def split_previous(value):
-    """Return previous_ip_port_lists as a tuple of lists, None if unknown."""
+    """Return previous_ip_port_lists as adoption.Doubt has it."""
     if value is None:
-        return None
-    return tuple(addr.split_list(line) for line in value.splitlines())
+        return (adoption.Unknown(),)
+    return tuple(
+        adoption.Unknown(int(line.removeprefix(_UNKNOWN)))
+        if line.startswith(_UNKNOWN) else addr.split_list(line)
+        for line in dict.fromkeys(value.splitlines()))
+
+
+def get_others(row):
+    """Return the known lists that an amphora may be using instead of its own.
+
+    :param row: with the columns of hmsync_amphora.
+    :returns: a tuple of tuples.
+    """
+    return tuple(other for other in split_previous(
+        row.previous_ip_port_lists) if not isinstance(
+            other, adoption.Unknown))
 
 
 def get_unproven(engine, max_age=None):

@@ -270,7 +270,8 @@ def _values(number, result, addresses, error, retry_after, uploaded):
         values += [(_TABLE.c.generation, number),
                    (_TABLE.c.next_attempt_at, None)]
         if uploaded:
-            values += adoption_repo.values_when_acknowledged(addresses)
+            values += adoption_repo.values_when_acknowledged(
+                number, addresses)
             values.append((_TABLE.c.applied_at, types.utcnow()))
     else:
         values.append((_TABLE.c.next_attempt_at,
