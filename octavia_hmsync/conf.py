@@ -138,9 +138,11 @@ _upload_opts = [
 _rollout_opts = [
     cfg.IntOpt('canary_size', default=3, min=0,
                help='Amphorae that get a list with new addresses before all '
-                    'others. When one of them falls silent with it, the '
-                    'last good list is put back and the others never get '
-                    'the bad one. A larger value finds an address that only '
+                    'others, and as many more as it takes to try each new '
+                    'address. When they fall silent with it, or no '
+                    'heartbeat comes to a new address, the last good list '
+                    'is put back and the others never get the bad one. A '
+                    'larger value finds an address that only '
                     'some amphorae cannot reach; 0 sends every list to all '
                     'at once. Not waited for when amphorae cannot be heard '
                     'at their old addresses any more, nor when a list only '
@@ -148,7 +150,8 @@ _rollout_opts = [
     cfg.IntOpt('canary_wait', default=60, min=0,
                help='Seconds for which these amphorae are watched, and those '
                     'of each wave; at least half of heartbeat_timeout and '
-                    'three heartbeat intervals. A larger value finds losses '
+                    'three heartbeat intervals, and until each address has '
+                    'had its turn. A larger value finds losses '
                     'that come and go, and brings new addresses to the '
                     'others later by as much.'),
     cfg.IntOpt('wave_size', default=0, min=0,

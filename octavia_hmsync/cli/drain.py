@@ -16,6 +16,7 @@ import time
 
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
@@ -23,6 +24,7 @@ from octavia_hmsync.membership import drain
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import rollout
 
 
 def find(engine, host):
@@ -57,12 +59,17 @@ def begin(engine, host, offline_after):
             f'Health manager {host} is OFFLINE: there is nothing to drain. '
             f'Its address leaves the list by itself; "octavia-hmsync health '
             f'manager delete {host}" makes it leave now.')
-    others = [m for m in hm_repo.get_all(engine) if m.host != host and
+    members = hm_repo.get_all(engine)
+    suspects = rollout.get_suspects(generation_repo.get_suspects(engine),
+                                    members)
+    others = [m for m in members if m.host != host and
+              m.address not in suspects and
               mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
     if not others:
         raise exceptions.NotPossible(
-            f'Health manager {host} is the only one that is ONLINE: without '
-            f'it nobody would hear the amphorae. Start another one first.')
+            f'Health manager {host} is the only one that is ONLINE and that '
+            f'amphorae can reach: without it nobody would hear them. Start '
+            f'another one first.')
     hm_repo.change_status(engine, host, mem.ONLINE, mem.DRAINING)
     return member.address
 

@@ -46,6 +46,9 @@ class HealthManager(Base):
     instance = sa.Column(sa.String(36), nullable=False)
     # Tells whether its heartbeat key is another controller's, too.
     key_digest = sa.Column(sa.String(64), nullable=True)
+    # Whether its statistics driver says what it hears; when it first did.
+    is_observing = sa.Column(sa.Boolean, nullable=False, default=False)
+    heard_at = sa.Column(types.Timestamp, nullable=True)
     online_since = sa.Column(types.Timestamp, nullable=False)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
 

@@ -93,6 +93,10 @@ class Keepalive:
     def _key_digest(self):
         return heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
 
+    def _is_observing(self):
+        return ('hmsync' in
+                self._conf.controller_worker.statistics_drivers)
+
     def _has_other_key(self):
         """Tell whether the key was changed, which SIGHUP can do."""
         return (self._registered is not None and
@@ -128,7 +132,7 @@ class Keepalive:
         key_digest = self._key_digest()
         hm_repo.register(self._engine, self._conf.host, ip_address, port,
                          self._instance, self._conf.hmsync.offline_after,
-                         key_digest)
+                         key_digest, self._is_observing())
         self._registered_digest = key_digest
         self._registered = address
         self._has_been_registered = True

@@ -43,10 +43,21 @@ class AdoptionObserver:
         self._unproven = {}
         self._heard = {}
         self._address = None
+        self._is_heard = None
         self._listening = set()
 
+    def observe_any(self):
+        """Take note of a heartbeat of no matter whom.
+
+        :raises DBError: if the database cannot be used.
+        """
+        self._refresh()
+        if self._is_heard is False:
+            hm_repo.set_heard(self._engine, self._conf.host)
+            self._is_heard = True
+
     def observe(self, amphora_id, delay=0.0):
-        """Take note of a heartbeat.
+        """Take note of a heartbeat with statistics.
 
         :param amphora_id: whose.
         :param delay: seconds since it arrived.
@@ -99,14 +110,15 @@ class AdoptionObserver:
         # First, so that a database that is down is asked again only then.
         self._read_at = now
         self._unproven = {}
+        members = hm_repo.get_all(self._engine)
+        own = next((m for m in members if m.host == self._conf.host), None)
+        self._address = own and own.address
+        self._is_heard = own and own.is_heard
         rows = adoption_repo.get_unproven(self._engine)
         if not rows:
             return
         self._heard = adoption_repo.get_heartbeats(self._engine)
         offline_after = self._conf.hmsync.offline_after
-        members = hm_repo.get_all(self._engine)
-        self._address = next((m.address for m in members
-                              if m.host == self._conf.host), None)
         self._listening = {m.address for m in members if mem.is_listening(
             m, offline_after)}
         self._unproven = {row.amphora_id: row for row in rows}

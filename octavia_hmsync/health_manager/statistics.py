@@ -29,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 
 class AdoptionStatisticsDriver(compat.StatsDriverMixin):
-    """Tells the adoption observer of each heartbeat with statistics."""
+    """Tells the adoption observer of each heartbeat."""
 
     def __init__(self):
         super().__init__()
@@ -46,11 +46,13 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
                                of a provider driver have no amphora_id.
         :param deltas: not looked at.
         """
+        if not self._is_here():
+            return
+        # An amphora without listeners sends none: nobody knows whose it was.
         arrived = {stats.amphora_id: stats.received_time
                    for stats in listener_stats if stats.amphora_id}
-        if not arrived or not self._is_here():
-            return
         try:
+            self._get_observer().observe_any()
             for amphora_id, received_time in arrived.items():
                 delay = time.time() - (received_time or time.time())
                 self._get_observer().observe(amphora_id, max(0.0, delay))

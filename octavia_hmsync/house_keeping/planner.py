@@ -65,7 +65,9 @@ class Planner:
             self._engine, opts.offline_after + opts.removal_delay)
         newest = generation_repo.get_newest(self._engine)
         decision = plan.plan(
-            members, pinned, newest.addresses if newest else None,
+            members, pinned,
+            newest.addresses if newest and
+            newest.status != rollout.ROLLED_BACK else None,
             plan.Settings.from_conf(self._conf), self._steady_for(opts),
             rollout.get_suspects(generation_repo.get_suspects(self._engine),
                                  members))

@@ -56,26 +56,47 @@ class Rollout:
             return
         settings = plan.Settings.from_conf(self._conf)
         good = generation_repo.get_last_good(self._engine)
-        if good and self._is_lost(good, settings):
+        members = hm_repo.get_all(self._engine)
+        if good and self._is_lost(good, members, settings):
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return
         admitted = rollout_repo.get_admitted(self._engine, newest.number)
-        verdict = self._judge(admitted, settings)
+        watch = rollout.time_to_watch(
+            self._conf.hmsync.canary_wait, len(newest.addresses), settings)
+        verdict = self._judge(admitted, watch, settings)
+        fresh = set(newest.addresses) - set(good.addresses if good else ())
         if not admitted or verdict is rollout.Verdict.NO_ANSWER:
-            self._admit(newest, settings, newest.status)
+            self._admit(newest, fresh, settings, newest.status)
         elif verdict is rollout.Verdict.BAD:
-            self._roll_back(newest, good)
+            self._roll_back(
+                newest, good,
+                rollout.find_unheard(fresh, members, settings) or fresh,
+                'amphorae that got it fell silent')
         elif verdict is rollout.Verdict.GOOD:
-            LOG.info('%d amphorae are heard with generation %d.',
-                     len(admitted), newest.number)
-            if self._conf.hmsync.wave_size:
-                self._admit(newest, settings, rollout.WAVES)
-            else:
-                self._open(newest, 'all others get it now')
+            tried = fresh & {
+                address for a in admitted if a.is_applied
+                for address in _subset(a.amphora_id, newest, settings)}
+            self._on_good(newest, good, fresh, rollout.find_unheard(
+                tried, members, settings), watch, settings)
 
-    def _is_lost(self, good, settings):
-        listening = {m.address for m in hm_repo.get_all(self._engine)
+    def _on_good(self, newest, good, fresh, unheard, watch, settings):
+        """Go on, unless no heartbeat came to a new address."""
+        if any(online_for < watch for online_for in unheard.values()):
+            # Its health manager started anew: it gets its time.
+            return
+        if unheard:
+            self._roll_back(newest, good, unheard,
+                            'no heartbeat came to new addresses of it')
+            return
+        LOG.info('Amphorae are heard with generation %d.', newest.number)
+        if self._conf.hmsync.wave_size:
+            self._admit(newest, fresh, settings, rollout.WAVES)
+        else:
+            self._open(newest, 'all others get it now')
+
+    def _is_lost(self, good, members, settings):
+        listening = {m.address for m in members
                      if mem.is_listening(m, settings.offline_after)}
         pinned = keeper_repo.get_pinned(
             self._engine, settings.offline_after + settings.removal_delay)
@@ -83,7 +104,7 @@ class Rollout:
             good.addresses, set(good.addresses) - listening - set(pinned),
             settings)
 
-    def _judge(self, admitted, settings):
+    def _judge(self, admitted, watch, settings):
         self._watch.sample(self._clock(), {
             _key(a): heartbeats.NO_NEWS if a.is_held else a.last_update
             for a in admitted if a.is_applied})
@@ -92,14 +113,15 @@ class Rollout:
                 a.is_tried, a.is_applied,
                 self._watch.silence(_key(a)) if a.is_applied else 0.0,
                 self._watch.watched_for(_key(a)) if a.is_applied else 0.0)
-            for a in admitted], self._conf.hmsync.canary_wait, settings)
+            for a in admitted], watch, settings)
 
-    def _admit(self, newest, settings, status):
-        concerned = [
-            c.amphora_id for c in rollout_repo.get_candidates(
-                self._engine, newest.number)
-            if c.addresses != subset.subset(
-                c.amphora_id, newest.slots, settings.max_list_length)]
+    def _admit(self, newest, fresh, settings, status):
+        concerned = {}
+        for candidate in rollout_repo.get_candidates(self._engine,
+                                                     newest.number):
+            addresses = _subset(candidate.amphora_id, newest, settings)
+            if candidate.addresses != addresses:
+                concerned[candidate.amphora_id] = addresses
         if not concerned:
             self._open(newest, 'no other amphora is concerned')
             return
@@ -110,7 +132,7 @@ class Rollout:
             return
         size = (self._conf.hmsync.wave_size if status == rollout.WAVES
                 else self._conf.hmsync.canary_size)
-        chosen = concerned[:max(1, size)]
+        chosen = rollout.choose(concerned, fresh, max(1, size))
         rollout_repo.admit(self._engine, newest.number, chosen)
         LOG.info('%d of %d amphorae get generation %d first: %s.',
                  len(chosen), len(concerned), newest.number,
@@ -121,25 +143,26 @@ class Rollout:
             LOG.info('Generation %d goes to every amphora: %s.',
                      newest.number, reason)
 
-    def _roll_back(self, newest, good):
-        suspects = addr.canonical(
-            set(newest.addresses) - set(good.addresses if good else ()))
-        named = addr.join_list(suspects)
-        reason = (f'generation {newest.number} is rolled back: amphorae '
-                  f'fell silent with it')
+    def _roll_back(self, newest, good, suspects, what):
+        suspects = addr.canonical(suspects)
         if not generation_repo.roll_back(
                 self._engine, newest.number, suspects,
-                good.slots if good else None, reason, self._conf.host):
+                good.slots if good else None,
+                f'generation {newest.number} is rolled back: {what}',
+                self._conf.host):
             return
         LOG.error(
-            'Generation %d is ROLLED_BACK: amphorae that got it fell silent, '
-            'so that nobody else gets it%s. Check that amphorae can reach %s '
-            '(security groups, routes, firewalls). These addresses are left '
-            'out until their health managers start anew or you run '
-            '"octavia-hmsync sync retry".', newest.number,
-            ' and they get the list of generation '
-            f'{good.number} back' if good else '; there is no good list to '
-            'put back', named)
+            'Generation %d is ROLLED_BACK: %s. Nobody else gets it%s. Check '
+            'that amphorae can reach %s (security groups, routes, '
+            'firewalls). That is left out until the health manager starts '
+            'anew or you run "octavia-hmsync sync retry".', newest.number,
+            what, f', and they get the list of generation {good.number} back'
+            if good else '', addr.join_list(suspects))
+
+
+def _subset(amphora_id, generation, settings):
+    return subset.subset(amphora_id, generation.slots,
+                         settings.max_list_length)
 
 
 def _key(amphora):

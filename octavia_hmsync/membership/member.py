@@ -40,6 +40,8 @@ class Member:
     :param status: what it said last: ONLINE, DRAINING or OFFLINE.
     :param keepalive_age: seconds since it said so.
     :param online_for: seconds since it became ONLINE at this address.
+    :param is_heard: whether any heartbeat has arrived there since, None if
+                     it does not tell.
     """
 
     host: str
@@ -47,6 +49,7 @@ class Member:
     status: str
     keepalive_age: float
     online_for: float
+    is_heard: bool | None = None
 
 
 def is_silent(keepalive_age, offline_after):

@@ -130,11 +130,6 @@ class _View:
             return address in self.pinned
         return state is not mem.State.DEAD
 
-    def can_stay(self, address):
-        """Tell whether somebody may listen there from now on."""
-        return (self.may_hear(address) and
-                self.state(address) is not mem.State.DRAINING)
-
     def is_gone(self, address):
         """Tell whether no member holds an address any more.
 
@@ -193,7 +188,7 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf,
     urgent = _is_urgent(view, view.published)
 
     added = (view.alive() | view.pinned) - published
-    if any(view.can_stay(a) for a in published | added - set(suspects)):
+    if any(view.may_hear(a) for a in published | added - set(suspects)):
         added -= set(suspects)
     draining = {a for a in unpinned
                 if view.state(a) is mem.State.DRAINING}

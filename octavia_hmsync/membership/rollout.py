@@ -15,6 +15,8 @@
 import dataclasses
 import enum
 
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
 
 # Statuses of a generation.
@@ -94,24 +96,28 @@ def silence_limit(settings):
     return settings.heartbeat_timeout / 2
 
 
-def time_to_watch(canary_wait, settings):
+def time_to_watch(canary_wait, length, settings):
     """Return for how long those that were admitted are watched.
 
-    Long enough for one that never uses the list again to be noticed.
+    Long enough for one that never uses the list again to be noticed, and for
+    each address to have its turn.
 
     :param canary_wait: ``[hmsync] canary_wait``, seconds.
+    :param length: how many addresses the list has.
     :param settings: plan.Settings.
     :returns: seconds.
     """
-    return max(canary_wait,
-               silence_limit(settings) + 3 * settings.heartbeat_interval)
+    interval = settings.heartbeat_interval
+    return max(canary_wait, silence_limit(settings) + 3 * interval,
+               adoption.time_for_round(
+                   min(length, settings.max_list_length), interval))
 
 
-def judge(admitted, canary_wait, settings):
+def judge(admitted, watch, settings):
     """Judge a list by those that were admitted.
 
     :param admitted: a list of Admitted.
-    :param canary_wait: ``[hmsync] canary_wait``, seconds.
+    :param watch: for how long each has to be watched, see time_to_watch().
     :param settings: plan.Settings.
     :returns: a Verdict.
     """
@@ -123,10 +129,43 @@ def judge(admitted, canary_wait, settings):
         return Verdict.WAIT
     if not applied:
         return Verdict.NO_ANSWER
-    watch = time_to_watch(canary_wait, settings)
     if all(a.watched_for >= watch for a in applied):
         return Verdict.GOOD
     return Verdict.WAIT
+
+
+def find_unheard(addresses, members, settings):
+    """Find addresses at which no heartbeat has come yet.
+
+    :param addresses: among these.
+    :param members: all registered health managers, a list of Member; one
+                    that does not tell counts as heard.
+    :param settings: plan.Settings.
+    :returns: {address: seconds for which somebody has listened there}.
+    """
+    return {m.address: m.online_for for m in members
+            if m.address in addresses and m.is_heard is False and
+            mem.is_listening(m, settings.offline_after)}
+
+
+def choose(concerned, fresh, size):
+    """Choose which amphorae to admit next.
+
+    As many more as it takes for each new address to be tried.
+
+    :param concerned: {amphora id: the list that it would get}, those to be
+                      chosen first come first.
+    :param fresh: the new addresses.
+    :param size: how many.
+    :returns: a list of amphora ids.
+    """
+    chosen = list(concerned)[:size]
+    missing = set(fresh).difference(*(concerned[c] for c in chosen))
+    for amphora_id in list(concerned)[size:]:
+        if missing & set(concerned[amphora_id]):
+            chosen.append(amphora_id)
+            missing -= set(concerned[amphora_id])
+    return chosen
 
 
 def get_suspects(found, members):

@@ -40,7 +40,7 @@ def _is_held(row, offline_after):
 
 @api.retry
 def register(engine, host, ip_address, port, instance, offline_after,
-             key_digest=None):
+             key_digest=None, is_observing=False):
     """Make a host ONLINE at an address, in place of what it had before.
 
     A process that is DRAINING stays so: only another one, or the operator,
@@ -53,6 +53,8 @@ def register(engine, host, ip_address, port, instance, offline_after,
     :param instance: id of this process.
     :param offline_after: seconds after which a silent row is nobody's.
     :param key_digest: digest of its heartbeat key.
+    :param is_observing: whether it calls set_heard() when it hears any
+                         amphora.
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
@@ -75,7 +77,11 @@ def register(engine, host, ip_address, port, instance, offline_after,
                 sa.delete(_TABLE).where(_TABLE.c.host == other.host))
         is_draining = (own is not None and own.instance == instance and
                        own.status == mem.DRAINING)
+        is_same = (own is not None and own.instance == instance and
+                   (own.ip_address, own.port) == (ip_address, port))
         values = {'ip_address': ip_address, 'port': port,
+                  'is_observing': is_observing,
+                  'heard_at': own.heard_at if is_same else None,
                   'instance': instance,
                   'status': mem.DRAINING if is_draining else mem.ONLINE,
                   'key_digest': key_digest,
@@ -164,6 +170,19 @@ def delete(engine, host, keepalive_at):
                 _TABLE.c.keepalive_at == keepalive_at)).rowcount == 1
 
 
+@api.retry
+def set_heard(engine, host):
+    """Record that heartbeats arrive at a health manager.
+
+    :returns: True if it was not known.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.heard_at.is_(None))
+            .values(heard_at=types.utcnow())).rowcount == 1
+
+
 def find_usurper(engine, host, instance, offline_after):
     """Find another living process that registered under the same host.
 
@@ -190,7 +209,8 @@ def _to_member(row):
     return mem.Member(
         host=row.host, address=addr.format_address(row.ip_address, row.port),
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
-        online_for=_age(row, 'online_since'))
+        online_for=_age(row, 'online_since'),
+        is_heard=row.heard_at is not None if row.is_observing else None)
 
 
 def get_key_digests(engine, offline_after):

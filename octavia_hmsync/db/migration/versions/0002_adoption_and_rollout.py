@@ -22,6 +22,10 @@ down_revision = '0001'
 
 
 def upgrade():
+    _add('hmsync_health_manager',
+         sa.Column('is_observing', sa.Boolean, nullable=False,
+                   server_default=sa.false()),
+         sa.Column('heard_at', types.Timestamp, nullable=True))
     # What an older release published went to every amphora.
     _add('hmsync_generation',
          sa.Column('status', sa.String(36), nullable=False,

@@ -1,0 +1,123 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A new list goes to few amphorae first, and back if they fall silent."""
+
+import time
+
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import rollout
+from tests.cloud import database
+from tests.functional import base
+
+
+class TestRollout(base.FunctionalTestCase):
+
+    make_database = database.MariaDBDatabase
+
+    def generations(self):
+        return {g.number: g for g in
+                generation_repo.get_history(self.engine)}
+
+    def wait_until_status(self, number, status):
+        self.wait_for(lambda: number in self.generations() and
+                      self.generations()[number].status == status,
+                      lambda: f'{status} of generation {number}: '
+                              f'{self.generations()}')
+
+    def command(self, *arguments):
+        result = self.cloud.command('octavia-hmsync', *arguments)
+        self.assertEqual(0, result.returncode, result.stderr)
+        return result.stdout
+
+    def add_out_of_reach(self, number):
+        """As behind a firewall: it binds one address, advertises another."""
+        return self.cloud.add_health_manager(
+            self.cloud.address(number), options={'hmsync': {
+                'address_driver': 'static',
+                'static_address': self.cloud.address(50)}})
+
+    def wait_until_rolled_back(self, bad_address):
+        """Wait for the roll back of a list with it; returns its number."""
+        def find():
+            return [g.number for g in self.generations().values()
+                    if bad_address in g.addresses and
+                    g.status == rollout.ROLLED_BACK and
+                    g.number + 1 in self.generations()]
+        numbers = self.wait_for(find, lambda: f'roll back: '
+                                              f'{self.generations()}')
+        return numbers[-1]
+
+    def assert_rolled_back(self, number, good, bad_address):
+        self.wait_until_applied()
+        # One amphora had it, for a while; the others never did.
+        had_it = {amphora_id for amphora_id in self.cloud.amphora_ids
+                  if bad_address in self.cloud.sniffer.destinations(
+                      amphora_id)}
+        self.assertEqual(1, len(had_it))
+        self.assertEqual((good.address,),
+                         self.generations()[number + 1].addresses)
+        for agent in self.cloud.amphorae.values():
+            self.assertEqual([good.address], agent.configured_list())
+        self.assertIn(f'Generation {number} is ROLLED_BACK',
+                      self.housekeeping.log())
+        self.assertIn(bad_address, self.command('sync', 'status'))
+        # It is not tried again by itself.
+        time.sleep(5)
+        self.assertEqual(number + 1, self.newest().number)
+        self.assert_nothing_failed_over()
+
+    def test_nobody_is_heard_at_a_new_address(self):
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
+            'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
+            'hmsync': {'canary_size': 1, 'canary_wait': 1}})
+        good = self.start(1)[0]
+        # The first switch-on is a change like any other.
+        self.wait_until_status(1, rollout.CANARY)
+        self.wait_for(lambda: [r for r in self.results().values()
+                               if r.generation == 1], 'first upload')
+        self.assertEqual(1, len([r for r in self.results().values()
+                                 if r.generation == 1]))
+        self.wait_until_status(1, rollout.OPEN)
+        self.wait_until_synced([good.address])
+
+        bad = self.add_out_of_reach(2)
+        bad_address = f'{cloud.address(50)}:{bad.bind_port}'
+        number = self.wait_until_rolled_back(bad_address)
+        self.assert_rolled_back(number, good, bad_address)
+
+        # When the operator says so, it is.
+        self.command('sync', 'retry')
+        self.wait_until_status(number + 2, rollout.ROLLED_BACK)
+        # And it never keeps out another one.
+        third = cloud.add_health_manager(cloud.address(3))
+        self.wait_until_synced([good.address, third.address])
+        self.assert_nothing_failed_over()
+
+    def test_they_fall_silent(self):
+        """Without the statistics driver only that can be seen."""
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
+            'hmsync': {'canary_size': 1, 'canary_wait': 1,
+                       'settle_time': 6}})
+        good = self.start(1)[0]
+        self.wait_until_synced([good.address])
+        bad = self.add_out_of_reach(2)
+        bad_address = f'{cloud.address(50)}:{bad.bind_port}'
+        self.wait_for(lambda: bad.host in self.members(), 'registration',
+                      base.START_TIMEOUT)
+        # Before it has settled, so that the list is to be that address
+        # alone.
+        self.command('health', 'manager', 'drain', good.host)
+        number = self.wait_until_rolled_back(bad_address)
+        self.assertEqual((bad_address,),
+                         self.generations()[number].addresses)
+        self.assert_rolled_back(number, good, bad_address)
