@@ -55,15 +55,23 @@ class AdoptionWatch:
                 settings.heartbeat_timeout))
         noted = adoption_repo.get_heartbeats(self._engine) if unproven else {}
         self._name(unproven, noted, settings)
-        proven = self._prove(
+        left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
              not row.is_held and adoption.has_had_time(
                  row.doubt.age, settings.heartbeat_interval)], settings)
+        for row, previous in left:
+            if previous and previous != row.doubt.previous:
+                adoption_repo.set_previous(self._engine, row, previous)
+        proven = [row for row, previous in left if not previous]
         if not proven:
             return 0
         return adoption_repo.set_adopted(self._engine, proven)
 
-    def _prove(self, unproven, settings):
+    def _rule_out(self, unproven, settings):
+        """Return which lists each one may still be using.
+
+        :returns: a list of (Unproven, lists that are left).
+        """
         self._watch.sample(
             self._clock(), {_key(row): row.last_update for row in unproven},
             self._listening() if unproven else ())
@@ -71,10 +79,10 @@ class AdoptionWatch:
         history = (generation_repo.get_history(self._engine)
                    if any(row.doubt.unknown for row in heard) else ())
         known_before = functools.partial(_known_before, history)
-        return [row for row in heard if adoption.is_proven_by_gaps(
+        return [(row, adoption.rule_out_by_gaps(
             row.doubt, self._watch.listened(_key(row)), known_before,
             self._watch.longest_gap(_key(row)),
-            self._watch.watched_for(_key(row)), settings)]
+            self._watch.watched_for(_key(row)), settings)) for row in heard]
 
     def _listening(self):
         opts = self._conf.hmsync

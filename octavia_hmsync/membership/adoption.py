@@ -177,13 +177,13 @@ def is_worth_noting(doubt, address, interval):
     return doubt.age > time_for_round(len(doubt.addresses), interval)
 
 
-def is_proven_by_gaps(doubt, listened, known_before, longest_gap, watched,
-                      settings):
-    """Tell whether how regularly it is heard, by anybody, rules them out.
+def rule_out_by_gaps(doubt, listened, known_before, longest_gap, watched,
+                     settings):
+    """Return which lists are left, by how regularly the amphora is heard.
 
-    For an amphora without listeners, of which no health manager knows that
-    it was the one to hear it. A list that holds addresses at which nobody
-    listens would leave a gap when their turn comes.
+    For one without listeners, of which no health manager knows that it was
+    the one to hear it. A list that holds addresses at which nobody listens
+    would leave a gap when their turn comes.
 
     :param doubt: a Doubt.
     :param listened: addresses at which somebody may have listened while it
@@ -194,16 +194,17 @@ def is_proven_by_gaps(doubt, listened, known_before, longest_gap, watched,
                         its heartbeats, seconds; infinite if it was not heard.
     :param watched: seconds for which it was watched.
     :param settings: plan.Settings.
+    :returns: a tuple as Doubt.previous; empty if it can only be using the
+              list that it acknowledged.
     """
     if longest_gap == float('inf'):
-        return False
+        return doubt.previous
     # Where nobody listens at any address of then, it is not heard there.
-    if any(known_before(unknown.before) & set(listened)
-           for unknown in doubt.unknown):
-        return False
-    return all(
-        _would_leave_gap(other, listened, longest_gap, watched, settings)
-        for other in doubt.others)
+    unknown = [u for u in doubt.unknown
+               if known_before(u.before) & set(listened)]
+    others = [c for c in doubt.others if not _would_leave_gap(
+        c, listened, longest_gap, watched, settings)]
+    return (*unknown, *others)
 
 
 def _would_leave_gap(other, listened, longest_gap, watched, settings):

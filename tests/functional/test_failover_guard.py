@@ -18,15 +18,32 @@ failover that begins is seen in the database.
 
 import time
 
+from tests.cloud import ailing
 from tests.cloud import database
 from tests.functional import base
 
 HEARTBEAT_TIMEOUT = 10
 
 
-class TestFailoverGuard(base.FunctionalTestCase):
+class GuardTestCase(base.FunctionalTestCase):
 
     make_database = database.MariaDBDatabase
+
+    def watch(self, seconds):
+        """Check that no failover begins for some seconds."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.assertEqual(set(), self.cloud.failovers_begun())
+            time.sleep(0.5)
+
+    def wait_until_failed_over(self, amphora_ids, timeout):
+        self.wait_for(
+            lambda: self.cloud.failovers_begun() == set(amphora_ids),
+            lambda: f'failover of {amphora_ids} alone '
+                    f'(of {self.cloud.failovers_begun()})', timeout)
+
+
+class TestFailoverGuard(GuardTestCase):
 
     def replace_health_manager(self, hold_max):
         """All health managers at new addresses, and no housekeeper."""
@@ -39,13 +56,6 @@ class TestFailoverGuard(base.FunctionalTestCase):
         old.kill_tree()
         new.wait_until_ready(base.START_TIMEOUT)
         return new
-
-    def watch(self, seconds):
-        """Check that no failover begins for some seconds."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            self.assertEqual(set(), self.cloud.failovers_begun())
-            time.sleep(0.5)
 
     def test_held_until_they_are_heard(self):
         new = self.replace_health_manager(hold_max=300)
@@ -62,18 +72,15 @@ class TestFailoverGuard(base.FunctionalTestCase):
         # Its list was live all along: it is dead, and not held.
         dead = sorted(self.cloud.amphora_ids)[0]
         self.cloud.amphorae[dead].kill_tree()
-        self.wait_for(lambda: self.cloud.failovers_begun() == {dead},
-                      'failover of an amphora that is really dead',
-                      timeout=HEARTBEAT_TIMEOUT + 30)
+        self.wait_until_failed_over({dead}, HEARTBEAT_TIMEOUT + 30)
 
     def test_held_for_no_longer_than_stated(self):
         hold_max = 20
         self.replace_health_manager(hold_max)
         # It ends in time for the failover to be late by hold_max at most.
         self.watch(hold_max - HEARTBEAT_TIMEOUT / 2)
-        self.wait_for(
-            lambda: self.cloud.failovers_begun() == self.cloud.amphora_ids,
-            'end of the holds', timeout=hold_max + base.SYNC_TIMEOUT)
+        self.wait_until_failed_over(self.cloud.amphora_ids,
+                                    hold_max + base.SYNC_TIMEOUT)
 
 
 class TestWithoutGuard(TestFailoverGuard):
@@ -81,8 +88,105 @@ class TestWithoutGuard(TestFailoverGuard):
 
     def test_held_until_they_are_heard(self):
         self.replace_health_manager(hold_max=0)
-        self.wait_for(
-            lambda: self.cloud.failovers_begun() == self.cloud.amphora_ids,
-            'failovers', timeout=HEARTBEAT_TIMEOUT + base.SYNC_TIMEOUT)
+        self.wait_until_failed_over(self.cloud.amphora_ids,
+                                    HEARTBEAT_TIMEOUT + base.SYNC_TIMEOUT)
 
     test_held_for_no_longer_than_stated = None
+
+
+class TestWithoutPlugin(GuardTestCase):
+    """What happens to an Octavia without the plugin: why it exists."""
+
+    hmsync = False
+
+    def test_all_replaced(self):
+        cloud = self.make_cloud(amphorae=3, boot_numbers=(1,), upgrade=False)
+        old = self.start(1, housekeeping=False)[0]
+        cloud.wait_until_known([old.address])
+        old.kill_tree()
+        cloud.add_health_manager(cloud.address(2))
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        self.wait_until_failed_over(cloud.amphora_ids,
+                                    HEARTBEAT_TIMEOUT + base.SYNC_TIMEOUT)
+
+
+class TestControlPlaneOff(GuardTestCase):
+
+    def test_off_for_an_hour(self):
+        """Nobody listened for an hour; then others do, at new addresses.
+
+        One amphora died meanwhile. It alone is failed over, once two uploads
+        to it have failed.
+        """
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1, 2), options={
+            'hmsync': {'retry_interval': 2, 'retry_interval_max': 4}})
+        managers = self.start(1, 2)
+        self.wait_until_synced([m.address for m in managers])
+        for controller in [*managers, self.housekeeping]:
+            controller.stop()
+        dead, *others = sorted(cloud.amphora_ids)
+        cloud.amphorae[dead].kill_tree()
+        for amphora_id in cloud.amphora_ids:
+            cloud.records.set_health(amphora_id, age=3600)
+
+        new = [cloud.add_health_manager(cloud.address(n)) for n in (3, 4)]
+        self.housekeeping.start()
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        self.wait_until_published([m.address for m in new])
+        self.wait_until_applied(others)
+        self.wait_until_failed_over({dead}, HEARTBEAT_TIMEOUT * 3 + 30)
+        # Past the time for which those that acknowledged are held.
+        deadline = time.monotonic() + 1.5 * HEARTBEAT_TIMEOUT
+        while time.monotonic() < deadline:
+            self.assertEqual({dead}, cloud.failovers_begun())
+            time.sleep(0.5)
+
+
+class TestFailoverThreshold(GuardTestCase):
+
+    def test_keeps_its_meaning(self):
+        """Many that fall silent at once are stopped, not failed over.
+
+        Those that the guard holds back do not count among them.
+        """
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
+            'health_manager': {'failover_threshold': 2}})
+        old = self.start(1)[0]
+        self.wait_until_synced([old.address])
+        old.kill_tree()
+        new = self.start(2, housekeeping=False)[0]
+        self.wait_until_synced([new.address])
+        # The time within which Octavia would have looked.
+        self.watch(1.5 * HEARTBEAT_TIMEOUT)
+
+        dead = sorted(cloud.amphora_ids)[:3]
+        for amphora_id in dead:
+            cloud.amphorae[amphora_id].kill_tree()
+        self.wait_for(
+            lambda: {row['id'] for row in cloud.records.rows('amphora')
+                     if row['status'] == 'FAILOVER_STOPPED'} == set(dead),
+            'FAILOVER_STOPPED of those that died', HEARTBEAT_TIMEOUT + 30)
+        # And nothing was built in their place.
+        self.assertEqual(4, len(cloud.records.rows('amphora')))
+
+
+class TestRestartDuringSync(GuardTestCase):
+
+    def test_restart_during_sync(self):
+        """A health manager moves while amphorae are being uploaded to."""
+        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2), options={
+            'hmsync': {'upload_timeout': 20, 'upload_concurrency': 2,
+                       'batch_size': 8}})
+        slow = [cloud.add_ailing_amphora(ailing.SLOW, delay=4)
+                for _ in range(3)]
+        one, two = self.start(1, 2)
+        self.wait_for(lambda: sum(amphora.connections for amphora in slow),
+                      'upload that is under way')
+        self.assertTrue(self.due())
+        one.stop()
+        one.move(cloud.address(3))
+        one.start()
+        self.wait_until_synced([two.address, one.address])
+        self.wait_until_applied({amphora.amphora_id for amphora in slow})
+        self.watch(HEARTBEAT_TIMEOUT)
+        self.assert_nothing_failed_over()

@@ -90,9 +90,17 @@ def split_previous(value):
     if value is None:
         return (adoption.Unknown(),)
     return tuple(
-        adoption.Unknown(int(line.removeprefix(_UNKNOWN)))
+        adoption.Unknown(int(line.removeprefix(_UNKNOWN)) if line !=
+                         _UNKNOWN else None)
         if line.startswith(_UNKNOWN) else addr.split_list(line)
         for line in dict.fromkeys(value.splitlines()))
+
+
+def _join_previous(previous):
+    return '\n'.join(
+        f'{_UNKNOWN}{"" if p.before is None else p.before}'
+        if isinstance(p, adoption.Unknown) else addr.join_list(p)
+        for p in previous)
 
 
 def get_others(row):
@@ -219,6 +227,26 @@ def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
 
 
 @api.retry
+def set_previous(engine, unproven, previous):
+    """Record which lists an amphora may still be using.
+
+    :param engine: an SQLAlchemy engine.
+    :param unproven: an Unproven; left alone if it got another list since.
+    :param previous: what is left of its doubt.previous.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE).where(_is_still(unproven))
+            .values(previous_ip_port_lists=_join_previous(previous)))
+
+
+def _is_still(unproven):
+    return sa.and_(_TABLE.c.amphora_id == unproven.amphora_id,
+                   _TABLE.c.adopted_at.is_(None),
+                   _TABLE.c.applied_at == unproven.applied_at)
+
+
+@api.retry
 def set_adopted(engine, unproven, address=None):
     """Record that amphorae were seen to use their lists.
 
@@ -234,9 +262,7 @@ def set_adopted(engine, unproven, address=None):
         for amphora in unproven:
             recorded += connection.execute(
                 sa.update(_TABLE)
-                .where(_TABLE.c.amphora_id == amphora.amphora_id,
-                       _TABLE.c.adopted_at.is_(None),
-                       _TABLE.c.applied_at == amphora.applied_at)
+                .where(_is_still(amphora))
                 .values(adopted_at=types.utcnow(), adopted_via=address,
                         previous_ip_port_lists=None)).rowcount
             delete_heartbeats(connection, [amphora.amphora_id])

@@ -1,0 +1,81 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How many addresses of a list may be dead, and what happens before that.
+
+Each heartbeat goes to one address, in turn: d dead ones in a row leave a gap
+of d + 1 intervals.
+"""
+
+import time
+
+from tests.cloud import database
+from tests.functional import base
+
+HEARTBEAT_TIMEOUT = 10
+
+
+class TestGapBudget(base.FunctionalTestCase):
+
+    make_database = database.MariaDBDatabase
+
+    def watch(self, seconds):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.assertEqual(set(), self.cloud.failovers_begun())
+            time.sleep(0.5)
+
+    def test_five_of_seven_then_six(self):
+        numbers = range(1, 8)
+        cloud = self.make_cloud(amphorae=3, boot_numbers=numbers, options={
+            # What is dead would stay for long, but for the gap.
+            'hmsync': {'removal_delay': 300},
+            'health_manager': {'heartbeat_timeout': HEARTBEAT_TIMEOUT}})
+        managers = self.start(*numbers)
+        self.wait_until_synced([m.address for m in managers])
+        first = self.newest().number
+
+        # Four dead in a row: a gap of 5 s, half of heartbeat_timeout. One
+        # lost datagram is no harm yet.
+        for manager in managers[:4]:
+            manager.kill_tree()
+        self.watch(HEARTBEAT_TIMEOUT)
+        self.assertEqual(first, self.newest().number)
+
+        # The fifth makes it 6 s: the list is shortened at once.
+        managers[4].kill_tree()
+        self.wait_until_synced([m.address for m in managers[5:]])
+        self.assertIn('too few', self.newest().reason)
+        shortened = self.newest().number
+
+        # Six of the seven: one of the two that are left is a gap of 2 s.
+        managers[5].kill_tree()
+        self.watch(2 * HEARTBEAT_TIMEOUT)
+        self.assertEqual(shortened, self.newest().number)
+        for amphora_id in cloud.amphora_ids:
+            self.assertLess(cloud.records.health_ages()[amphora_id],
+                            HEARTBEAT_TIMEOUT / 2)
+        self.assert_nothing_failed_over()
+
+    def test_six_of_seven_at_once(self):
+        """The one that is left hears an amphora every 7 s, of 10."""
+        numbers = range(1, 8)
+        self.make_cloud(amphorae=3, boot_numbers=numbers, options={
+            'hmsync': {'removal_delay': 300},
+            'health_manager': {'heartbeat_timeout': HEARTBEAT_TIMEOUT}})
+        *dead, left = self.start(*numbers)
+        self.wait_until_synced([m.address for m in (*dead, left)])
+        for manager in dead:
+            manager.kill_tree()
+        self.wait_until_synced([left.address])
+        self.watch(1.5 * HEARTBEAT_TIMEOUT)
+        self.assert_nothing_failed_over()
