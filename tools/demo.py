@@ -82,6 +82,7 @@ class Step:
         self.detected = None
         self.configured = None
         self.heard = None
+        self.adopted = None
         self.failovers = 0
 
 
@@ -99,6 +100,7 @@ class Demo:
         self._generation = 0
         self._last_generation = 0
         self._applied = None
+        self._adopted = None
 
     # The story
 
@@ -199,7 +201,7 @@ class Demo:
         known = self._last_generation
         live = {hm.address for hm in live}
         dropped = {hm.address for hm in dropped}
-        while step.heard is None:
+        while step.heard is None or step.adopted is None:
             number, addresses = self._look()
             now = time.time()
             if step.detected is None and number > known:
@@ -208,16 +210,20 @@ class Demo:
                     self._applied == len(self.cloud.amphorae)):
                 step.configured = now - start
                 self.terminal.say(f'all configured: {", ".join(addresses)}')
-            if step.configured is not None:
+            if step.configured is not None and step.heard is None:
                 heard = self._heard(start, live, dropped)
                 if heard is not None:
                     step.heard = max(heard, step.configured)
+            if (step.configured is not None and step.adopted is None and
+                    self._adopted == len(self.cloud.amphorae)):
+                step.adopted = time.time() - start
             if now - start > STEP_TIMEOUT:
                 raise PromiseBroken(self._late(step, live, addresses, start))
             time.sleep(0.2)
         self._last_generation = self._look()[0]
         self.terminal.say('all heard, by every live health manager' + (
-            ', and none sends elsewhere' if dropped else ''))
+            ', and none sends elsewhere' if dropped else '') +
+            '; each seen by one to use its new list')
 
     def _heard(self, start, live, dropped):
         """Seconds until all were heard as they should be, None: not yet."""
@@ -237,6 +243,9 @@ class Demo:
             return (f'step {step.name}: after {STEP_TIMEOUT} s the published '
                     f'list is {", ".join(addresses) or "none"} and '
                     f'{self._applied} amphorae have it')
+        if step.heard is not None:
+            return (f'step {step.name}: after {STEP_TIMEOUT} s only '
+                    f'{self._adopted} amphorae are known to use their list')
         missing = self.cloud.sniffer.missing(self.cloud.amphora_ids, live,
                                              start)
         return (f'step {step.name}: after {STEP_TIMEOUT} s not heard as they '
@@ -270,10 +279,12 @@ class Demo:
             self._generation = number
             self.terminal.say(f'generation {number}: {", ".join(addresses)} '
                               f'({rows[0]["reason"]})')
-        applied = self.cloud.records.query(
-            'SELECT COUNT(*) AS applied FROM hmsync_amphora '
+        counts = self.cloud.records.query(
+            'SELECT COUNT(*) AS applied, COUNT(adopted_at) AS adopted '
+            'FROM hmsync_amphora '
             "WHERE generation = :number AND result = 'APPLIED'",
-            number=number)[0]['applied']
+            number=number)[0]
+        self._adopted, applied = counts['adopted'], counts['applied']
         if applied != self._applied:
             self._applied = applied
             self.terminal.say(f'{applied} of {len(self.cloud.amphorae)} '
@@ -297,12 +308,12 @@ class Demo:
 
     def table(self):
         head = ('step', 'detect', 'all configured', 'all heard',
-                'failovers begun')
+                'all adopted', 'failovers begun')
         rows = [head]
         for step in self.steps:
             times = [f'{value:.1f} s' if value is not None else 'n/a'
                      for value in (step.detected, step.configured,
-                                   step.heard)]
+                                   step.heard, step.adopted)]
             rows.append((step.name, *times, str(step.failovers)))
         widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
         lines = ['  '.join([row[0].ljust(widths[0])] + [
@@ -376,6 +387,7 @@ def run(arguments, terminal, interruption):
     status = 0
     with cloud_fixture.Cloud(
             amphorae=arguments.amphorae, hmsync=hmsync, options=options,
+            listeners=True,
             controller_ip_port_list=lambda cloud: [
                 f'{cloud.address(n)}:{PORT}' for n in (1, 2, 3)],
             log_directory=arguments.keep_logs and os.path.abspath(

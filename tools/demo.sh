@@ -13,8 +13,8 @@
 
 # Runs demo.py in an environment of its own, which it makes at its first run
 # (below ${XDG_CACHE_HOME:-~/.cache}) and uses again afterwards. Needs root and
-# Python 3.11 or later; on Debian and Ubuntu it installs the venv module where
-# that is missing. Takes the options of demo.py; see --help.
+# Python 3.11 or later; on Debian and Ubuntu it installs the venv module and
+# haproxy where they are missing. Takes the options of demo.py; see --help.
 
 set -euo pipefail
 
@@ -41,6 +41,7 @@ make_environment() {
 [ "$(id -u)" -eq 0 ] || die "needs root, to read packets on the loopback \
 interface and because amphora agents write below /var/log"
 prepare_python
+PATH=$PATH:/usr/sbin command -v haproxy >/dev/null || apt_install haproxy
 
 wanted=$({ "$python" -VV; cat "$top/requirements.txt" \
     "${BASH_SOURCE[0]}"; } | sha256sum)

@@ -102,6 +102,7 @@ FAILOVER = {'controller_worker': {'amphora_driver': 'amphora_noop_driver'}}
 # The plugin, with the intervals of a test.
 HMSYNC = {
     'DEFAULT': {'config_source': 'hmsync'},
+    'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
     'hmsync': {
         'driver': 'octavia_hmsync',
         'allow_loopback': True,

@@ -53,7 +53,6 @@ class TestAdoption(base.FunctionalTestCase):
 
     def test_adoption(self):
         cloud = self.make_cloud(options={
-            'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
             'health_manager': {'stats_update_threads': 2}})
         boot = [f'{cloud.address(n)}:5555' for n in (1, 2)]
         new = cloud.add_load_balancer(boot, listener=True)[0]

@@ -29,7 +29,6 @@ class TestDrain(base.FunctionalTestCase):
 
     def test_drain(self):
         cloud = self.make_cloud(options={
-            'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
             'health_manager': {'heartbeat_timeout': 6}})
         boot = [f'{cloud.address(n)}:5555' for n in (1, 2)]
         cloud.add_load_balancer(boot, listener=True)

@@ -78,7 +78,6 @@ class TestRollout(base.FunctionalTestCase):
 
     def test_nobody_is_heard_at_a_new_address(self):
         cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
-            'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
             'hmsync': {'canary_size': 1, 'canary_wait': 1}})
         good = self.start(1)[0]
         # The first switch-on is a change like any other.
@@ -106,6 +105,7 @@ class TestRollout(base.FunctionalTestCase):
     def test_they_fall_silent(self):
         """Without the statistics driver only that can be seen."""
         cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
+            'controller_worker': {'statistics_drivers': 'stats_db'},
             'hmsync': {'canary_size': 1, 'canary_wait': 1,
                        'settle_time': 6}})
         good = self.start(1)[0]
