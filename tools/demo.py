@@ -307,8 +307,8 @@ class Demo:
     # The table
 
     def table(self):
-        head = ('step', 'detect', 'all configured', 'all heard',
-                'all adopted', 'failovers begun')
+        head = ('step', 'detected', 'configured', 'heard', 'adopted',
+                'failovers begun')
         rows = [head]
         for step in self.steps:
             times = [f'{value:.1f} s' if value is not None else 'n/a'
@@ -323,7 +323,7 @@ class Demo:
         lines.append('Times count from the moment that every process serves '
                      '(1), of the kill (2), that\nthe new health manager '
                      'listens (3), that the first of the new ones listens '
-                     '(4).')
+                     '(4); all but the\nfirst until it is true of the last amphora.')
         return '\n'.join(lines)
 
 

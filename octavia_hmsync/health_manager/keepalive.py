@@ -45,6 +45,7 @@ class Keepalive:
         self._has_been_registered = False
         self._registered_digest = None
         self._written_at = None
+        self._clock_is_wrong = False
 
     def beat(self):
         """Write one keepalive, or what has to be written instead of it.
@@ -61,9 +62,28 @@ class Keepalive:
                     not self._touch(ip_address, port)):
                 self._register(ip_address, port)
             self._written_at = time.monotonic()
+            self._check_clock()
         except exceptions.HMSyncException:
             self.say_goodbye()
             raise
+
+    def _check_clock(self):
+        """Say when Octavia on this controller would find healthy ones dead.
+
+        It compares its own clock with times that others have written.
+        """
+        limit = self._conf.health_manager.heartbeat_timeout / 2
+        ahead = hm_repo.get_clock_offset(self._engine)
+        is_wrong = abs(ahead) > limit
+        if is_wrong and not self._clock_is_wrong:
+            LOG.error('The clock of this controller is %d s %s that of the '
+                      'database. Octavia compares it with the times at which '
+                      'other controllers heard an amphora: with clocks apart '
+                      'by heartbeat_timeout = %d s it fails over amphorae '
+                      'that are well. Run NTP on all controllers.',
+                      abs(ahead), 'ahead of' if ahead > 0 else 'behind',
+                      2 * limit)
+        self._clock_is_wrong = is_wrong
 
     def say_goodbye(self):
         """Tell that nobody listens here any more."""

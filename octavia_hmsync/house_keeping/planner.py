@@ -68,7 +68,10 @@ class Planner:
             members, pinned,
             newest.addresses if newest and
             newest.status != rollout.ROLLED_BACK else None,
-            plan.Settings.from_conf(self._conf), self._steady_for(opts),
+            plan.calm(plan.Settings.from_conf(self._conf),
+                      generation_repo.count_since(self._engine,
+                                                  plan.CALM_PERIOD)),
+            self._steady_for(opts),
             rollout.get_suspects(generation_repo.get_suspects(self._engine),
                                  members))
         self._report_held(decision.held)

@@ -22,6 +22,10 @@ from octavia_hmsync.membership import subset
 # A stream of health managers that start one after the other must not put
 # off the publication for ever.
 _LONGEST_SETTLE = 10
+# Generations in CALM_PERIOD before further ones have to wait for longer.
+_UNHURRIED = 3
+# Seconds.
+CALM_PERIOD = 60
 # 'Most members at once' means something only where there are a few.
 _SHRINKAGE_MIN = 3
 
@@ -50,6 +54,23 @@ class Settings:
     def max_list_length(self):
         return subset.max_list_length(self.heartbeat_timeout,
                                       self.heartbeat_interval)
+
+
+def calm(settings, recent):
+    """Have new addresses wait for longer where the list changes all the time.
+
+    A health manager that comes and goes every few seconds, each time at
+    another address, must not have the fleet uploaded to as often. With each
+    generation it waits for settle_time longer: with settle_time = 2 there
+    are no more than 9 in a minute.
+
+    :param settings: Settings.
+    :param recent: generations that were published in the last CALM_PERIOD.
+    :returns: Settings.
+    """
+    factor = max(1, recent - _UNHURRIED + 2)
+    return dataclasses.replace(settings,
+                               settle_time=settings.settle_time * factor)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -188,7 +209,8 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf,
     urgent = _is_urgent(view, view.published)
 
     added = (view.alive() | view.pinned) - published
-    if any(view.may_hear(a) for a in published | added - set(suspects)):
+    others = published | added - set(suspects)
+    if not published or any(view.may_hear(a) for a in others):
         added -= set(suspects)
     draining = {a for a in unpinned
                 if view.state(a) is mem.State.DRAINING}

@@ -93,6 +93,15 @@ def get_history(engine):
             sa.select(_TABLE).order_by(_TABLE.c.number)).all()]
 
 
+def count_since(engine, seconds):
+    """Return how many generations were published in the last seconds."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(_TABLE)
+            .where(_TABLE.c.published_at > types.utcnow_plus(-seconds))
+        ).scalar()
+
+
 def _insert(connection, number, slots, reason, status, published_by):
     connection.execute(sa.insert(_TABLE).values(
         number=number, reason=reason, published_by=published_by,

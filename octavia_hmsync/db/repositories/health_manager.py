@@ -13,6 +13,7 @@
 """Rows of ``hmsync_health_manager``: register, touch, say goodbye."""
 
 from oslo_db import exception as db_exc
+from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
@@ -152,6 +153,13 @@ def change_status(engine, host, old, new):
             sa.update(_TABLE)
             .where(_TABLE.c.host == host, _TABLE.c.status == old)
             .values(status=new)).rowcount == 1
+
+
+def get_clock_offset(engine):
+    """Return by how many seconds the clock here is ahead of the database's."""
+    with engine.connect() as connection:
+        now = connection.execute(sa.select(types.utcnow())).scalar()
+    return (timeutils.utcnow() - now).total_seconds()
 
 
 @api.retry

@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Controllers whose clocks are five minutes apart."""
+
+import os
+import time
+
+from tests.cloud import database
+from tests.cloud import process
+from tests.functional import base
+
+HEARTBEAT_TIMEOUT = 10
+
+
+def turn_clock(controller, seconds):
+    """Have a controller's clock off by some seconds from its next start."""
+    controller.env.update(
+        PYTHONPATH=os.path.join(os.path.dirname(process.__file__), 'clock'),
+        TEST_CLOCK_AHEAD=str(seconds))
+
+
+class TestClocks(base.FunctionalTestCase):
+
+    make_database = database.MariaDBDatabase
+
+    def add_health_manager(self, number, ahead):
+        manager = self.cloud.add_health_manager(self.cloud.address(number))
+        manager.stop()
+        turn_clock(manager, ahead)
+        manager.start()
+        return manager
+
+    def test_five_minutes_apart(self):
+        """Housekeeper behind, health managers ahead, database right."""
+        cloud = self.make_cloud(amphorae=2, boot_numbers=(1, 2))
+        old = [self.add_health_manager(n, 300) for n in (1, 2)]
+        keeper = cloud.add_housekeeping()
+        keeper.stop()
+        turn_clock(keeper, -300)
+        keeper.start()
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        self.wait_until_synced([m.address for m in old])
+        self.wait_for(lambda: 'clock of this controller is 300 s ahead' in
+                      old[0].log(), 'word about the clock')
+        # All of them replaced: silence, holds, uploads, and back.
+        for manager in old:
+            manager.kill_tree()
+        new = [self.add_health_manager(n, 300) for n in (3, 4)]
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        self.wait_until_synced([m.address for m in new])
+        deadline = time.monotonic() + 2 * HEARTBEAT_TIMEOUT
+        while time.monotonic() < deadline:
+            self.assertEqual(set(), cloud.failovers_begun())
+            time.sleep(0.5)
+        self.assert_nothing_failed_over()
