@@ -1,0 +1,86 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A health manager that comes and goes every few seconds, for a minute."""
+
+import time
+import uuid
+
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.membership import plan
+from tests.cloud import database
+from tests.functional import base
+
+_OFFLINE_AFTER = 4
+_MINUTE = plan.CALM_PERIOD
+# Seconds; long enough to settle.
+_PERIOD = 4
+
+
+class TestFlapping(base.FunctionalTestCase):
+    """Its rows are written here: a process takes longer to start."""
+
+    make_database = database.MariaDBDatabase
+
+    def flap(self, addresses):
+        """Have the host 'flapping' come and go for a minute.
+
+        :param addresses: where it comes up, one after the other.
+        """
+        for address in addresses:
+            instance = str(uuid.uuid4())
+            hm_repo.register(self.engine, 'flapping', address, 5555, instance,
+                             _OFFLINE_AFTER)
+            end = time.monotonic() + _PERIOD * 0.75
+            while time.monotonic() < end:
+                hm_repo.touch(self.engine, 'flapping', instance, address,
+                              5555)
+                time.sleep(0.5)
+            hm_repo.set_offline(self.engine, 'flapping', instance)
+            time.sleep(_PERIOD * 0.25)
+
+    def start_cloud(self):
+        cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
+            # As with the defaults, but for the shorter settle_time.
+            'hmsync': {'removal_delay': 60, 'canary_size': 0}})
+        self.good = self.start(1)[0]
+        self.wait_until_synced([self.good.address])
+        self.first = self.newest().number
+        return cloud
+
+    def published_since(self):
+        return self.newest().number - self.first
+
+    def test_at_the_same_address(self):
+        """It comes once, and never leaves: removal_delay is longer."""
+        cloud = self.start_cloud()
+        self.flap([cloud.address(9)] * (_MINUTE // _PERIOD))
+        self.assertEqual(1, self.published_since())
+        self.assert_nothing_failed_over()
+
+    def test_at_another_address_each_time(self):
+        """A handful of generations, and one more when it stays."""
+        cloud = self.start_cloud()
+        addresses = [cloud.address(10 + n)
+                     for n in range(_MINUTE // _PERIOD)]
+        self.flap(addresses)
+        self.assertLessEqual(self.published_since(), 5, [
+            (g.number, g.reason, g.addresses)
+            for g in generation_repo.get_history(self.engine)])
+        self.assert_nothing_failed_over()
+        # When it is over, amphorae have what is alive.
+        self.wait_for(
+            lambda: self.published() == {self.good.address},
+            lambda: f'end of it: {self.newest()}', timeout=120)
+        self.wait_until_applied()
+        self.assert_nothing_failed_over()
