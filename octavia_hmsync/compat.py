@@ -56,6 +56,7 @@ DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
 # Those of which Octavia fails over stale amphorae.
 FAILOVER_STATUSES = (constants.AMPHORA_ALLOCATED,
                      constants.AMPHORA_FAILOVER_STOPPED)
+AMPHORA_ALLOCATED = constants.AMPHORA_ALLOCATED
 TOPOLOGY_OF_ROLE = {
     constants.ROLE_MASTER: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_BACKUP: constants.TOPOLOGY_ACTIVE_STANDBY,

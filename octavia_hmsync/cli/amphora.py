@@ -17,7 +17,9 @@ from cliff import lister
 from octavia_hmsync.cli import base
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import plan
 
 
 class ListAmphorae(base.DatabaseMixin, lister.Lister):
@@ -41,8 +43,9 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        judged = adoption_repo.judge_all(
-            engine, conf.health_manager.heartbeat_timeout)
+        members = hm_repo.get_all(engine)
+        judged = adoption_repo.judge_all(engine, members,
+                                         plan.Settings.from_conf(conf))
         rows = [
             (row.id, row.lb_network_ip, row.generation, row.result,
              base.format_time(row.applied_at), row.attempts or 0, row.error,

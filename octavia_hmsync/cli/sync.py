@@ -23,6 +23,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import rollout
 
 
@@ -40,14 +41,15 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         conf, engine = self.open_database()
         newest = generation_repo.get_newest(engine)
         counts = amphora_repo.count(engine, newest.number if newest else 0)
-        judged = adoption_repo.judge_all(
-            engine, conf.health_manager.heartbeat_timeout)
+        members = hm_repo.get_all(engine)
+        judged = adoption_repo.judge_all(engine, members,
+                                         plan.Settings.from_conf(conf))
         present = {row.id for row in amphora_repo.get_rows(engine)}
         adoptions = collections.Counter(
             state for amphora_id, state in judged.items()
             if amphora_id in present)
         suspects = rollout.get_suspects(
-            generation_repo.get_suspects(engine), hm_repo.get_all(engine))
+            generation_repo.get_suspects(engine), members)
         return (('generation', 'status', 'controller_ip_port_list',
                  'suspects', 'amphorae', 'due', 'applied', 'unreachable',
                  'rejected', 'unsupported',

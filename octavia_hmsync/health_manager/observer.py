@@ -44,7 +44,7 @@ class AdoptionObserver:
         self._heard = {}
         self._address = None
         self._is_heard = None
-        self._listening = set()
+        self._is_draining = False
 
     def observe_any(self):
         """Take note of a heartbeat of no matter whom.
@@ -80,9 +80,8 @@ class AdoptionObserver:
             self._heard.get(amphora_id, {}).items()
             if adoption.has_had_time(unproven.doubt.age - age, interval)}
         period = heard.get(self._address)
-        if adoption.is_proven_by_receivers(
-                doubt, {*heard, self._address}, self._listening, period,
-                interval):
+        if adoption.is_proven_by_receivers(doubt, self._address, set(heard),
+                                           period, interval):
             adoption_repo.set_adopted(self._engine, [unproven],
                                       self._address)
             del self._unproven[amphora_id]
@@ -96,7 +95,10 @@ class AdoptionObserver:
     def _is_news(self, doubt, period):
         if period is None:
             return True
-        if self._address not in doubt.addresses or not adoption.is_overdue(
+        if self._is_draining and self._address not in doubt.addresses:
+            # Somebody waits for the last one.
+            return True
+        if not adoption.is_overdue(
                 doubt.age, self._conf.health_manager.heartbeat_timeout):
             return True
         return period > _RENEWAL
@@ -114,11 +116,9 @@ class AdoptionObserver:
         own = next((m for m in members if m.host == self._conf.host), None)
         self._address = own and own.address
         self._is_heard = own and own.is_heard
+        self._is_draining = own is not None and own.status == mem.DRAINING
         rows = adoption_repo.get_unproven(self._engine)
         if not rows:
             return
         self._heard = adoption_repo.get_heartbeats(self._engine)
-        offline_after = self._conf.hmsync.offline_after
-        self._listening = {m.address for m in members if mem.is_listening(
-            m, offline_after)}
         self._unproven = {row.amphora_id: row for row in rows}

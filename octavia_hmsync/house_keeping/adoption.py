@@ -54,11 +54,13 @@ class AdoptionWatch:
             self._engine, max_age=2 * adoption.time_to_wait(
                 settings.heartbeat_timeout))
         noted = adoption_repo.get_heartbeats(self._engine) if unproven else {}
-        self._name(unproven, noted, settings)
+        members = hm_repo.get_all(self._engine) if unproven else []
+        self._name(adoption_repo.judge(unproven, noted, members, settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
              not row.is_held and adoption.has_had_time(
-                 row.doubt.age, settings.heartbeat_interval)], settings)
+                 row.doubt.age, settings.heartbeat_interval)],
+            members, settings)
         for row, previous in left:
             if previous and previous != row.doubt.previous:
                 adoption_repo.set_previous(self._engine, row, previous)
@@ -67,26 +69,36 @@ class AdoptionWatch:
             return 0
         return adoption_repo.set_adopted(self._engine, proven)
 
-    def _rule_out(self, unproven, settings):
+    def _rule_out(self, unproven, members, settings):
         """Return which lists each one may still be using.
 
         :returns: a list of (Unproven, lists that are left).
         """
-        self._watch.sample(
-            self._clock(), {_key(row): row.last_update for row in unproven},
-            self._listening() if unproven else ())
-        heard = [row for row in unproven if self._watch.was_heard(_key(row))]
+        self._watch.sample(self._clock(), {
+            _key(row): heartbeats.NO_NEWS if row.last_update is None
+            else row.last_update for row in unproven},
+            self._listening(members) if unproven else ())
+        heard = [row for row in unproven if self._is_heard(_key(row))]
         history = (generation_repo.get_history(self._engine)
                    if any(row.doubt.unknown for row in heard) else ())
-        known_before = functools.partial(_known_before, history)
+        known_before = functools.partial(_known_before, history,
+                                         settings.max_list_length)
         return [(row, adoption.rule_out_by_gaps(
             row.doubt, self._watch.listened(_key(row)), known_before,
             self._watch.longest_gap(_key(row)),
             self._watch.watched_for(_key(row)), settings)) for row in heard]
 
-    def _listening(self):
+    def _is_heard(self, key):
+        """Tell whether it was heard, by somebody who has registered by now.
+
+        A health manager listens before its first keepalive.
+        """
+        heard_for = self._watch.heard_for(key)
+        return (heard_for is not None and
+                heard_for >= 2 * self._conf.hmsync.keepalive_interval)
+
+    def _listening(self, members):
         opts = self._conf.hmsync
-        members = hm_repo.get_all(self._engine)
         registered = {m.address for m in members}
         listening = {m.address for m in members
                      if mem.is_listening(m, opts.offline_after)}
@@ -95,12 +107,10 @@ class AdoptionWatch:
             self._engine, opts.offline_after + opts.removal_delay)
         ) - registered
 
-    def _name(self, unproven, noted, settings):
+    def _name(self, judged):
         """Log which amphorae are found not to have adopted their list."""
-        not_adopted = {
-            row.amphora_id for row in unproven if adoption.judge(
-                False, row.amphora_id in noted, row.doubt.age,
-                settings.heartbeat_timeout) is adoption.Adoption.NOT_ADOPTED}
+        not_adopted = {amphora_id for amphora_id, state in judged.items()
+                       if state is adoption.Adoption.NOT_ADOPTED}
         new = not_adopted - self._named
         if new:
             LOG.warning(
@@ -116,11 +126,13 @@ def _key(row):
     return row.amphora_id, row.applied_at
 
 
-def _known_before(history, number):
+def _known_before(history, max_list_length, number):
     """Return the addresses that an amphora can have had before a generation.
 
-    That of the very first one may be what it booted with.
+    That of the very first one may be what it booted with; and where each
+    amphora has a subset, another one of the same generation.
     """
-    before = [g for g in history if number is None or g.number < number]
+    before = [g for g in history if number is None or g.number < number or
+              (g.number == number and len(g.addresses) > max_list_length)]
     return {address for generation in before or history[:1]
             for address in generation.addresses}

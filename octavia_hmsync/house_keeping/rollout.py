@@ -46,6 +46,7 @@ class Rollout:
         self._engine = engine
         self._clock = clock
         self._watch = heartbeats.HeartbeatWatch()
+        self._looked_at = None
 
     def run_once(self, newest):
         """Admit amphorae, judge how they fare, go on or roll back.
@@ -67,7 +68,7 @@ class Rollout:
         verdict = self._judge(admitted, watch, settings)
         fresh = set(newest.addresses) - set(good.addresses if good else ())
         if not admitted or verdict is rollout.Verdict.NO_ANSWER:
-            self._admit(newest, fresh, settings, newest.status)
+            self._admit(newest, good, fresh, settings, newest.status)
         elif verdict is rollout.Verdict.BAD:
             self._roll_back(
                 newest, good,
@@ -91,7 +92,7 @@ class Rollout:
             return
         LOG.info('Amphorae are heard with generation %d.', newest.number)
         if self._conf.hmsync.wave_size:
-            self._admit(newest, fresh, settings, rollout.WAVES)
+            self._admit(newest, good, fresh, settings, rollout.WAVES)
         else:
             self._open(newest, 'all others get it now')
 
@@ -105,9 +106,15 @@ class Rollout:
             settings)
 
     def _judge(self, admitted, watch, settings):
-        self._watch.sample(self._clock(), {
-            _key(a): heartbeats.NO_NEWS if a.is_held else a.last_update
-            for a in admitted if a.is_applied})
+        now = self._clock()
+        if (self._looked_at is None or now - self._looked_at >
+                settings.heartbeat_interval + self._conf.hmsync.poll_interval):
+            # While we did not look, perhaps nobody could write.
+            self._watch = heartbeats.HeartbeatWatch()
+        self._looked_at = now
+        self._watch.sample(now, {
+            _key(a): heartbeats.NO_NEWS if a.is_held or a.last_update is None
+            else a.last_update for a in admitted if a.is_applied})
         return rollout.judge([
             rollout.Admitted(
                 a.is_tried, a.is_applied,
@@ -115,13 +122,17 @@ class Rollout:
                 self._watch.watched_for(_key(a)) if a.is_applied else 0.0)
             for a in admitted], watch, settings)
 
-    def _admit(self, newest, fresh, settings, status):
-        concerned = {}
+    def _admit(self, newest, good, fresh, settings, status):
+        concerned, astray = {}, []
         for candidate in rollout_repo.get_candidates(self._engine,
                                                      newest.number):
             addresses = _subset(candidate.amphora_id, newest, settings)
             if candidate.addresses != addresses:
                 concerned[candidate.amphora_id] = addresses
+            if good and (candidate.generation or 0) > good.number:
+                # A canary of a list before, with addresses that nobody found
+                # good.
+                astray.append(candidate.amphora_id)
         if not concerned:
             self._open(newest, 'no other amphora is concerned')
             return
@@ -133,6 +144,7 @@ class Rollout:
         size = (self._conf.hmsync.wave_size if status == rollout.WAVES
                 else self._conf.hmsync.canary_size)
         chosen = rollout.choose(concerned, fresh, max(1, size))
+        chosen += [a for a in astray if a in concerned and a not in chosen]
         rollout_repo.admit(self._engine, newest.number, chosen)
         LOG.info('%d of %d amphorae get generation %d first: %s.',
                  len(chosen), len(concerned), newest.number,

@@ -126,12 +126,24 @@ class Synchronizer:
         :returns: how many amphorae had each result, empty if none was due.
         """
         newest = generation_repo.get_newest(self._engine)
-        if newest.status == rules.ROLLED_BACK:
-            return {}
+        if newest.status == rules.OPEN:
+            return self._run_flow(newest)
+        results = {}
+        if newest.is_on_trial:
+            results = self._run_flow(newest, admitted_to=newest.number)
+        good = generation_repo.get_last_good(self._engine)
+        if not results and good is not None:
+            # The others must not wait for the end of the trial with a list
+            # that is older still.
+            results = self._run_flow(good, not_admitted_to=newest.number)
+        return results
+
+    def _run_flow(self, generation, admitted_to=None, not_admitted_to=None):
         engine = engines.load(
             flows.get_sync_amphorae_flow(self._conf, self._engine),
-            store={'generation': newest.number, 'slots': newest.slots,
-                   'admitted_only': newest.is_on_trial})
+            store={'generation': generation.number,
+                   'slots': generation.slots, 'admitted_to': admitted_to,
+                   'not_admitted_to': not_admitted_to})
         engine.run()
         return engine.storage.fetch('results')
 

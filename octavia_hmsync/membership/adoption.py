@@ -116,23 +116,34 @@ def is_overdue(age, heartbeat_timeout):
     return age > time_to_wait(heartbeat_timeout)
 
 
-def judge(is_adopted, was_heard, age, heartbeat_timeout):
-    """Tell what is known of an amphora that acknowledged its list.
+def judge(doubt, was_heard, observed, heartbeat_timeout):
+    """Tell what is known of an amphora that was not seen to use its list.
 
-    :param is_adopted: whether it was seen to use it.
-    :param was_heard: whether a health manager noted where it was heard since.
-    :param age: seconds since the agent acknowledged.
+    :param doubt: a Doubt.
+    :param was_heard: whether a health manager noted where it was heard since
+                      its agent acknowledged.
+    :param observed: addresses at which health managers hear amphorae and
+                     tell which.
     :param heartbeat_timeout: seconds.
-    :returns: an Adoption.
+    :returns: an Adoption, not ADOPTED.
     """
-    if is_adopted:
-        return Adoption.ADOPTED
-    if not is_overdue(age, heartbeat_timeout):
+    if not is_overdue(doubt.age, heartbeat_timeout):
         return Adoption.PENDING
-    return Adoption.NOT_ADOPTED if was_heard else Adoption.UNPROVEN
+    if was_heard and _could_show(doubt, set(observed)):
+        return Adoption.NOT_ADOPTED
+    return Adoption.UNPROVEN
 
 
-def is_proven_by_receivers(doubt, heard, listening, period, interval):
+def _could_show(doubt, observed):
+    """Tell whether it would have been proven if it had adopted."""
+    addresses = set(doubt.addresses)
+    if doubt.unknown and not addresses <= observed:
+        return False
+    return all((addresses - set(other)) & observed or
+               len(other) > len(doubt.addresses) for other in doubt.others)
+
+
+def is_proven_by_receivers(doubt, address, heard, period, interval):
     """Tell whether where and how often it is heard rules the others out.
 
     A list without one of the addresses at which the amphora was heard is not
@@ -140,21 +151,23 @@ def is_proven_by_receivers(doubt, heard, listening, period, interval):
     address has its turn once in as many intervals as the list is long.
 
     :param doubt: a Doubt.
+    :param address: where it is heard now.
     :param heard: addresses at which it was heard since it has had time.
-    :param listening: addresses at which somebody listens.
-    :param period: seconds between its last two heartbeats at one and the
-                   same address, None if there were not two.
+    :param period: seconds since it was heard at this address before, None if
+                   it was not.
     :param interval: heartbeat_interval, seconds.
     """
+    if address not in doubt.addresses:
+        return False
     if period is not None and period < _SAME * interval:
         period = None
-    if doubt.unknown:
-        # Then the list has to be shown itself: all of it, and no more.
-        expected = set(doubt.addresses) & set(listening)
-        if not (expected and expected <= set(heard) and
-                _is_shorter(period, len(doubt.addresses) + 1, interval)):
-            return False
-    return all(any(a not in other for a in heard) or
+    seen = (set(heard) | {address}) & set(doubt.addresses)
+    if doubt.unknown and not (
+            # Then the list has to be shown itself: all of it, and no more.
+            seen == set(doubt.addresses) and
+            _is_shorter(period, len(doubt.addresses) + 1, interval)):
+        return False
+    return all(any(a not in other for a in seen) or
                _is_shorter(period, len(other), interval)
                for other in doubt.others)
 
@@ -209,9 +222,9 @@ def rule_out_by_gaps(doubt, listened, known_before, longest_gap, watched,
 
 def _would_leave_gap(other, listened, longest_gap, watched, settings):
     unheard = set(other) - set(listened)
-    gap = plan.heartbeat_gap(other, unheard, settings)
+    interval = settings.heartbeat_interval
+    gap = plan.list_gap(other, unheard, interval)
     if gap == float('inf'):
         return True
-    interval = settings.heartbeat_interval
     return (watched >= 2 * len(other) * interval and
             longest_gap < gap - interval / 2)

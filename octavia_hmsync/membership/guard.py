@@ -88,5 +88,6 @@ def must_hold(amphora, members, pinned, settings, hold_max):
 
 
 def _could_be_heard(addresses, heard_at, settings):
-    return (plan.heartbeat_gap(addresses, set(addresses) - heard_at,
-                               settings) < settings.heartbeat_timeout)
+    return plan.list_gap(
+        addresses, set(addresses) - heard_at,
+        settings.heartbeat_interval) < settings.heartbeat_timeout

@@ -34,7 +34,7 @@ class _Watched:
     seen_at: float
     sampled_at: float
     longest_gap: float = 0.0
-    heard: bool = False
+    first_seen_at: float | None = None
     listened: set = dataclasses.field(default_factory=set)
 
 
@@ -65,7 +65,9 @@ class HeartbeatWatch:
         if value is not NO_NEWS and value != watched.value:
             watched.longest_gap = max(watched.longest_gap,
                                       now - watched.not_before)
-            watched.value, watched.heard = value, True
+            watched.value = value
+            if watched.first_seen_at is None:
+                watched.first_seen_at = now
             watched.not_before, watched.seen_at = watched.sampled_at, now
         watched.sampled_at = now
         return watched
@@ -77,7 +79,17 @@ class HeartbeatWatch:
 
     def was_heard(self, key):
         """Tell whether a heartbeat came since the watch began."""
-        return self._watched[key].heard
+        return self._watched[key].first_seen_at is not None
+
+    def heard_for(self, key):
+        """Return the seconds since the first heartbeat of this watch.
+
+        :returns: None if there was none.
+        """
+        watched = self._watched[key]
+        if watched.first_seen_at is None:
+            return None
+        return watched.sampled_at - watched.first_seen_at
 
     def silence(self, key):
         """Return the seconds, at least, since the last heartbeat."""
@@ -91,7 +103,7 @@ class HeartbeatWatch:
         if there was none.
         """
         watched = self._watched[key]
-        if not watched.heard:
+        if not self.was_heard(key):
             return float('inf')
         return max(watched.longest_gap,
                    watched.sampled_at - watched.not_before)

@@ -100,19 +100,31 @@ def heartbeat_gap(published, dead, settings):
               living address at all.
     """
     length = settings.max_list_length
-    dead_here = [address in dead for address in published]
-    if len(published) > length:
-        # Each amphora has a subset, and some have the worst one.
-        longest, slots = min(sum(dead_here), length), length
-    else:
-        longest, run, slots = 0, 0, len(published)
-        # Twice round, as the sender goes round.
-        for is_dead in dead_here * 2:
-            run = run + 1 if is_dead else 0
-            longest = max(longest, min(run, slots))
-    if longest >= slots:
+    if len(published) <= length:
+        return list_gap(published, dead, settings.heartbeat_interval)
+    # Each amphora has a subset, and some have the worst one.
+    longest = sum(address in dead for address in published)
+    if longest >= length:
         return math.inf
     return (longest + 1) * settings.heartbeat_interval
+
+
+def list_gap(addresses, dead, heartbeat_interval):
+    """Return the longest time between two heartbeats of one amphora.
+
+    :param addresses: the list that it has, in order.
+    :param dead: those of them at which nobody listens.
+    :param heartbeat_interval: seconds.
+    :returns: seconds; infinite if nobody listens at any.
+    """
+    longest, run = 0, 0
+    # Twice round, as the sender goes round.
+    for address in (*addresses, *addresses):
+        run = run + 1 if address in dead else 0
+        longest = max(longest, run)
+    if longest >= len(addresses):
+        return math.inf
+    return (longest + 1) * heartbeat_interval
 
 
 def is_near_timeout(gap, settings):

@@ -92,8 +92,11 @@ def is_lost(old, unheard, settings):
 
 
 def silence_limit(settings):
-    """Return the seconds of silence from which on a list is to blame."""
-    return settings.heartbeat_timeout / 2
+    """Return the seconds of silence from which on a list is to blame.
+
+    One interval more than what the plan puts up with in a list.
+    """
+    return settings.heartbeat_timeout / 2 + settings.heartbeat_interval
 
 
 def time_to_watch(canary_wait, length, settings):

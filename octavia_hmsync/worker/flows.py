@@ -26,8 +26,9 @@ def get_sync_amphorae_flow(conf, engine):
     2. Upload the configuration to each, and record each one's result.
 
     Requires ``generation``, its number, ``slots``, its addresses with the
-    slot of each, and ``admitted_only``, whether it is on trial; provides
-    ``results``, how many amphorae had each result. It marks no amphora and no
+    slot of each, and ``admitted_to`` and ``not_admitted_to``, which of the
+    amphorae may have it while there is a trial; provides ``results``, how
+    many amphorae had each result. It marks no amphora and no
     load balancer: an upload that fails is no fault of either.
 
     :param conf: a parsed oslo.config object.

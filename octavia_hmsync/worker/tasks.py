@@ -45,17 +45,18 @@ class ClaimAmphorae(task.Task):
         self._conf = conf
         self._engine = engine
 
-    def execute(self, generation, admitted_only):
+    def execute(self, generation, admitted_to, not_admitted_to):
         """Claim.
 
         :param generation: number of the newest generation.
-        :param admitted_only: whether it is on trial.
+        :param admitted_to: see amphora.claim_due().
+        :param not_admitted_to: likewise.
         :returns: (owner of the claims, how many amphorae were claimed).
         """
         owner = uuidutils.generate_uuid()
         claimed = amphora_repo.claim_due(
             self._engine, generation, owner, self._conf.hmsync.batch_size,
-            self._conf.hmsync.claim_expiry, admitted_only)
+            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)
         return owner, claimed
 
     def revert(self, result, *args, **kwargs):

@@ -14,6 +14,7 @@
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import rollout as rollout_repo
 from octavia_hmsync.membership import addresses as addr
 from tests.db_cases import base
 
@@ -141,6 +142,41 @@ class ClaimCases(AmphoraCases):
         self.record(*self.claimed())
         self.assertEqual(0, self.claim('batch2', number=1))
         self.assertEqual(1, self.claim('batch3', number=2))
+
+    def test_admitted_ones_only(self):
+        """As long as a generation is on trial."""
+        ids = self.add(5)
+        rollout_repo.admit(self.engine, 2, ids[:2])
+        rollout_repo.admit(self.engine, 1, ids[2:])
+
+        def claim(number, owner, admitted_to):
+            return amphora_repo.claim_due(self.engine, number, owner, 100,
+                                          EXPIRY, admitted_to)
+
+        self.assertEqual(0, claim(3, 'batch1', 3))
+        self.assertEqual(2, claim(2, 'batch2', 2))
+        self.assertEqual(set(ids[:2]), set(self.claimed('batch2', 2)))
+        self.assertEqual(0, claim(2, 'batch3', 2))
+        self.assertEqual(3, claim(2, 'batch4', None))
+
+    def test_others_than_the_admitted_ones(self):
+        """They get the last good list meanwhile."""
+        ids = self.add(5)
+        rollout_repo.admit(self.engine, 2, ids[:2])
+        rollout_repo.admit(self.engine, 1, ids[2:3])
+        self.assertEqual(3, amphora_repo.claim_due(
+            self.engine, 1, 'batch1', 100, EXPIRY, not_admitted_to=2))
+        self.assertEqual(set(ids[2:]), set(self.claimed('batch1', 1)))
+
+    def test_admitted_ones_that_failed_wait_as_well(self):
+        amphora_id, = self.add(1)
+        rollout_repo.admit(self.engine, 1, [amphora_id])
+        self.claim('batch1')
+        self.record(amphora_id, 'UNREACHABLE', retry_after=60)
+        for expected in (0, 1):
+            self.assertEqual(expected, amphora_repo.claim_due(
+                self.engine, 1, 'batch2', 100, EXPIRY, 1))
+            self.retry_now()
 
     def test_not_those_that_are_gone_meanwhile(self):
         amphora_id, = self.add(1)

@@ -13,12 +13,18 @@
 """Our schema comes from migrations, beside Octavia's."""
 
 from alembic import autogenerate
+from alembic import command
 from alembic import migration
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import rollout
 from tests.unit import base
 
 OWN_TABLES = {*models.Base.metadata.tables, schema.VERSION_TABLE}
@@ -126,6 +132,107 @@ class MigrationCases(base.TestCase):
         self.assertRaises(exceptions.SchemaMissing, self.check)
         self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
         self.assertLessEqual(OWN_TABLES, self.tables())
+
+    def upgrade_to(self, revision):
+        with self.engine.connect() as connection:
+            command.upgrade(schema._alembic_config(connection), revision)
+            connection.commit()
+
+    def rows(self, model):
+        with self.engine.connect() as connection:
+            return connection.execute(sa.select(model.__table__)).all()
+
+    def make_rows_of_0001(self):
+        """What a release without adoption has left."""
+        self.upgrade_to('0001')
+        time = "'2026-01-01 00:00:00.000000'"
+        self.execute(
+            'INSERT INTO hmsync_health_manager (host, ip_address, port, '
+            'status, instance, online_since, keepalive_at) VALUES '
+            f"('hm1', '192.0.2.1', 5555, 'ONLINE', 'one', {time}, {time})",
+            'INSERT INTO hmsync_generation (number, controller_ip_port_list, '
+            'slots, reason, published_by, published_at) VALUES '
+            f"(1, '192.0.2.1:5555', '0', 'because', 'here', {time})",
+            'INSERT INTO hmsync_amphora (amphora_id, generation, '
+            'controller_ip_port_list, applied_at, attempts, result) VALUES '
+            f"('amphora', 1, '192.0.2.1:5555', {time}, 1, 'APPLIED')")
+
+    def assertRowsOf0001(self):
+        """Check that they mean what they meant."""
+        generation = generation_repo.get_newest(self.engine)
+        self.assertEqual(
+            (1, ('192.0.2.1:5555',), rollout.OPEN, 0),
+            (generation.number, generation.addresses, generation.status,
+             generation.wave))
+        self.assertEqual(generation,
+                         generation_repo.get_last_good(self.engine))
+        self.assertEqual({}, generation_repo.get_suspects(self.engine))
+        row, = self.rows(models.Amphora)
+        self.assertEqual((1, 'APPLIED', None, None),
+                         (row.generation, row.result, row.adopted_at,
+                          row.admitted_generation))
+        # It may be using any list.
+        unproven, = adoption_repo.get_unproven(self.engine)
+        self.assertEqual((adoption.Unknown(),), unproven.doubt.previous)
+        member, = hm_repo.get_all(self.engine)
+        self.assertIsNone(member.is_heard)
+
+    def test_from_0001(self):
+        self.make_rows_of_0001()
+        self.assertRaises(exceptions.SchemaMissing, self.check)
+        self.assertEqual(('0001', schema.head()),
+                         schema.upgrade(self.engine))
+        self.check()
+        self.assertRowsOf0001()
+
+    def test_from_0001_to_0002_killed_at_any_statement(self):
+        """MySQL has no transactional DDL; the next one goes on from there."""
+        self.make_rows_of_0001()
+        killed = 0
+        while not self._upgrade_by_one_statement():
+            self.assertRaises(exceptions.SchemaMissing, self.check)
+            killed += 1
+        self.assertGreater(killed, 5)
+        self.check()
+        self.assertRowsOf0001()
+
+    def _upgrade_by_one_statement(self):
+        """End an upgrade at the second change that it makes.
+
+        :returns: whether it made none but one.
+        """
+        done = []
+
+        def before(conn, cursor, statement, parameters, context, many):
+            if statement.lstrip().startswith(('ALTER', 'CREATE')):
+                if done:
+                    raise ZeroDivisionError()
+                done.append(statement)
+
+        sa.event.listen(self.engine, 'before_cursor_execute', before)
+        try:
+            schema.upgrade(self.engine)
+        except ZeroDivisionError:
+            return False
+        finally:
+            sa.event.remove(self.engine, 'before_cursor_execute', before)
+        return True
+
+    def test_housekeeper_of_0001_still_publishes(self):
+        """Controllers are upgraded one at a time, after the tables."""
+        self.upgrade_to('0002')
+        self.execute(
+            'INSERT INTO hmsync_generation (number, controller_ip_port_list, '
+            'slots, reason, published_by, published_at) VALUES '
+            "(1, '192.0.2.1:5555', '0', 'because', 'here', "
+            "'2026-01-01 00:00:00.000000')",
+            'INSERT INTO hmsync_health_manager (host, ip_address, port, '
+            'status, instance, online_since, keepalive_at) VALUES '
+            "('hm1', '192.0.2.1', 5555, 'ONLINE', 'one', "
+            "'2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000')")
+        self.assertEqual(rollout.OPEN,
+                         generation_repo.get_newest(self.engine).status)
+        self.assertEqual(1, len(hm_repo.get_all(self.engine)))
 
     def test_history(self):
         self.assertEqual(schema.head(), schema.history()[-1][0])

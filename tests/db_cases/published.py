@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.membership import rollout
 from tests.db_cases import base
 
 LIST = ('192.0.2.1:5555', '[2001:db8::1]:5555')
@@ -86,6 +87,172 @@ class GenerationCases(base.DatabaseTestCase):
             row.number for row in self.rows(models.Generation)])
         generation_repo.delete_old(self.engine, 3)
         self.assertEqual(3, len(self.rows(models.Generation)))
+
+
+class TrialCases(base.DatabaseTestCase):
+    """Generations on trial."""
+
+    GOOD = {'192.0.2.1:5555': 0}
+    BAD = {'192.0.2.1:5555': 0, '192.0.2.2:5555': 1}
+
+    def publish(self, number, status, slots=BAD):
+        self.assertTrue(generation_repo.publish(
+            self.engine, number, slots, 'because', 'controller1', status))
+
+    def begin_wave(self, number=1, wave=0, status=rollout.WAVES):
+        return generation_repo.begin_wave(self.engine, number, wave, status)
+
+    def roll_back(self, number=2, good_slots=GOOD, host='controller1'):
+        return generation_repo.roll_back(
+            self.engine, number, ('192.0.2.2:5555',), good_slots,
+            'it is bad', host)
+
+    def newest(self):
+        return generation_repo.get_newest(self.engine)
+
+    def suspects(self):
+        return generation_repo.get_suspects(self.engine)
+
+    def statuses(self):
+        return [g.status for g in generation_repo.get_history(self.engine)]
+
+    def test_every_amphora_gets_it_unless_told_otherwise(self):
+        generation_repo.publish(self.engine, 1, SLOTS, '', 'here')
+        self.assertEqual((rollout.OPEN, 0), (self.newest().status,
+                                             self.newest().wave))
+        self.assertFalse(self.newest().is_on_trial)
+
+    def test_on_trial(self):
+        for number, (status, expected) in enumerate((
+                (rollout.CANARY, True), (rollout.WAVES, True),
+                (rollout.OPEN, False), (rollout.ROLLED_BACK, False)), 1):
+            self.publish(number, status)
+            self.assertEqual(expected, self.newest().is_on_trial)
+
+    def test_last_good(self):
+        self.assertIsNone(generation_repo.get_last_good(self.engine))
+        self.publish(1, rollout.CANARY)
+        self.assertIsNone(generation_repo.get_last_good(self.engine))
+        for number, status in enumerate((
+                rollout.OPEN, rollout.OPEN, rollout.ROLLED_BACK,
+                rollout.CANARY, rollout.WAVES), 2):
+            self.publish(number, status)
+        self.assertEqual(3, generation_repo.get_last_good(
+            self.engine).number)
+
+    def test_history(self):
+        self.assertEqual([], generation_repo.get_history(self.engine))
+        for number in (1, 2, 10):
+            self.publish(number, rollout.OPEN)
+        self.assertEqual([1, 2, 10], [
+            g.number for g in generation_repo.get_history(self.engine)])
+
+    def test_begin_wave(self):
+        self.publish(1, rollout.CANARY)
+        self.assertTrue(self.begin_wave())
+        self.assertEqual((rollout.WAVES, 1), (self.newest().status,
+                                              self.newest().wave))
+        # Whoever has not seen that is too late.
+        self.assertFalse(self.begin_wave())
+        self.assertTrue(self.begin_wave(wave=1))
+        self.assertFalse(self.begin_wave(number=2))
+
+    def test_of_several_housekeepers_one_begins_a_wave(self):
+        self.publish(1, rollout.CANARY)
+        for wave in range(5):
+            self.assertEqual([False, False, True], sorted(self.run_at_once(
+                [lambda: self.begin_wave(wave=wave)] * 3)))
+
+    def test_set_open(self):
+        for number, status in enumerate(rollout.TRIAL_STATUSES, 1):
+            self.publish(number, status)
+            self.assertTrue(generation_repo.set_open(self.engine, number))
+            self.assertEqual(rollout.OPEN, self.newest().status)
+            self.assertFalse(generation_repo.set_open(self.engine, number))
+            self.assertFalse(self.begin_wave(number))
+        self.publish(3, rollout.ROLLED_BACK)
+        self.assertFalse(generation_repo.set_open(self.engine, 3))
+
+    def test_roll_back(self):
+        self.publish(1, rollout.OPEN, self.GOOD)
+        self.publish(2, rollout.CANARY)
+        self.assertTrue(self.roll_back())
+        newest = self.newest()
+        self.assertEqual((3, self.GOOD, 'it is bad', rollout.OPEN, 0), (
+            newest.number, newest.slots, newest.reason, newest.status,
+            newest.wave))
+        self.assertEqual([rollout.OPEN, rollout.ROLLED_BACK, rollout.OPEN],
+                         self.statuses())
+        self.assertEqual({'192.0.2.2:5555'}, set(self.suspects()))
+        self.assertLess(self.suspects()['192.0.2.2:5555'], 10)
+        for _ in range(2):
+            self.assertFalse(self.roll_back())
+        self.assertFalse(generation_repo.set_open(self.engine, 2))
+        self.assertEqual(3, self.newest().number)
+
+    def test_nothing_to_roll_back_to(self):
+        self.publish(1, rollout.CANARY)
+        self.assertTrue(self.roll_back(1, None))
+        self.assertEqual([rollout.ROLLED_BACK], self.statuses())
+        self.assertEqual({'192.0.2.2:5555'}, set(self.suspects()))
+
+    def test_not_what_every_amphora_may_have(self):
+        self.publish(1, rollout.OPEN)
+        self.assertFalse(self.roll_back(1))
+        self.assertEqual([rollout.OPEN], self.statuses())
+        self.assertEqual({}, self.suspects())
+
+    def test_not_the_newest_any_more(self):
+        """Then nothing is changed: the newest one is on its way."""
+        self.publish(1, rollout.OPEN, self.GOOD)
+        self.publish(2, rollout.CANARY)
+        self.publish(3, rollout.CANARY)
+        self.assertFalse(self.roll_back())
+        self.assertEqual([rollout.OPEN, rollout.CANARY, rollout.CANARY],
+                         self.statuses())
+        self.assertEqual({}, self.suspects())
+
+    def test_of_several_housekeepers_one_rolls_back(self):
+        self.publish(1, rollout.OPEN, self.GOOD)
+        self.publish(2, rollout.CANARY)
+        results = self.run_at_once([
+            lambda n=n: self.roll_back(host=f'controller{n}')
+            for n in range(3)])
+        self.assertEqual([False, False, True], sorted(results))
+        self.assertEqual(f'controller{results.index(True)}',
+                         self.rows(models.Generation)[-1].published_by)
+        self.assertEqual(3, self.newest().number)
+
+    def test_either_opened_or_rolled_back(self):
+        self.publish(1, rollout.OPEN, self.GOOD)
+        self.publish(2, rollout.CANARY)
+        self.assertEqual([False, True], sorted(self.run_at_once([
+            self.roll_back,
+            lambda: generation_repo.set_open(self.engine, 2)])))
+        self.assertIn(self.statuses(), (
+            [rollout.OPEN, rollout.OPEN],
+            [rollout.OPEN, rollout.ROLLED_BACK, rollout.OPEN]))
+
+    def test_suspects_of_several_roll_backs(self):
+        self.publish(1, rollout.OPEN, self.GOOD)
+        for number in (2, 4):
+            self.publish(number, rollout.CANARY)
+            self.roll_back(number)
+            self.make_older(models.Generation, 'rolled_back_at',
+                            1000 / number, number=number)
+        # The last time counts.
+        age, = self.suspects().values()
+        self.assertAlmostEqual(250, age, delta=5)
+
+    def test_clear_suspects(self):
+        self.assertEqual([], generation_repo.clear_suspects(self.engine))
+        self.publish(1, rollout.OPEN, self.GOOD)
+        self.publish(2, rollout.CANARY)
+        self.roll_back()
+        self.assertEqual(['192.0.2.2:5555'],
+                         generation_repo.clear_suspects(self.engine))
+        self.assertEqual({}, self.suspects())
+        self.assertEqual(rollout.ROLLED_BACK, self.statuses()[1])
 
 
 class HouseKeeperCases(base.DatabaseTestCase):

@@ -24,6 +24,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import member as mem
 
 _TABLE = models.Amphora.__table__
 _HEARTBEAT = models.Heartbeat.__table__
@@ -124,7 +125,7 @@ def get_unproven(engine, max_age=None):
     select = (
         sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
                   _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
-                  _TABLE.c.held_at, _HEALTH.c.last_update,
+                  _TABLE.c.held_at, _TABLE.c.result, _HEALTH.c.last_update,
                   types.utcnow().label('now'))
         .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
         .where(_TABLE.c.adopted_at.is_(None),
@@ -137,7 +138,9 @@ def get_unproven(engine, max_age=None):
     return [Unproven(
         row.amphora_id, adoption.Doubt(
             addr.split_list(row.controller_ip_port_list),
-            split_previous(row.previous_ip_port_lists),
+            split_previous(row.previous_ip_port_lists) + (
+                # Another one, that may have arrived.
+                () if row.result == APPLIED else (adoption.Unknown(),)),
             (row.now - row.applied_at).total_seconds()),
         row.applied_at, row.last_update,
         row.held_at is not None and row.last_update is not None and
@@ -163,23 +166,37 @@ def get_heartbeats(engine):
     return heard
 
 
-def judge_all(engine, heartbeat_timeout):
+def judge_all(engine, members, settings):
     """Tell of each amphora that acknowledged a list whether it uses it.
 
     :param engine: an SQLAlchemy engine.
-    :param heartbeat_timeout: seconds.
+    :param members: all registered health managers, a list of Member.
+    :param settings: plan.Settings.
     :returns: {amphora id: adoption.Adoption}.
     """
-    noted = get_heartbeats(engine)
     with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.amphora_id, _TABLE.c.adopted_at,
-                      _TABLE.c.applied_at, types.utcnow().label('now'))
-            .where(_TABLE.c.applied_at.is_not(None))).all()
+        adopted = connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .where(_TABLE.c.adopted_at.is_not(None))).scalars().all()
+    return {**dict.fromkeys(adopted, adoption.Adoption.ADOPTED),
+            **judge(get_unproven(engine), get_heartbeats(engine), members,
+                    settings)}
+
+
+def judge(unproven, heartbeats, members, settings):
+    """Tell of amphorae that were not seen to use their list what is known.
+
+    :param unproven: a list of Unproven.
+    :param heartbeats: what get_heartbeats() returned.
+    :param members: all registered health managers, a list of Member.
+    :param settings: plan.Settings.
+    :returns: {amphora id: adoption.Adoption}.
+    """
+    observed = {m.address for m in members if m.is_heard and
+                mem.is_listening(m, settings.offline_after)}
     return {row.amphora_id: adoption.judge(
-        row.adopted_at is not None, row.amphora_id in noted,
-        (row.now - row.applied_at).total_seconds(), heartbeat_timeout)
-        for row in rows}
+        row.doubt, row.amphora_id in heartbeats, observed,
+        settings.heartbeat_timeout) for row in unproven}
 
 
 def get_last_updates(engine):
@@ -241,9 +258,12 @@ def set_previous(engine, unproven, previous):
 
 
 def _is_still(unproven):
+    """Whether no upload has come, or is coming, in between."""
     return sa.and_(_TABLE.c.amphora_id == unproven.amphora_id,
                    _TABLE.c.adopted_at.is_(None),
-                   _TABLE.c.applied_at == unproven.applied_at)
+                   _TABLE.c.applied_at == unproven.applied_at,
+                   _TABLE.c.result == APPLIED,
+                   _TABLE.c.claim_owner.is_(None))
 
 
 @api.retry
@@ -260,12 +280,13 @@ def set_adopted(engine, unproven, address=None):
     recorded = 0
     with engine.begin() as connection:
         for amphora in unproven:
-            recorded += connection.execute(
+            if connection.execute(
                 sa.update(_TABLE)
                 .where(_is_still(amphora))
                 .values(adopted_at=types.utcnow(), adopted_via=address,
-                        previous_ip_port_lists=None)).rowcount
-            delete_heartbeats(connection, [amphora.amphora_id])
+                        previous_ip_port_lists=None)).rowcount:
+                recorded += 1
+                delete_heartbeats(connection, [amphora.amphora_id])
     return recorded
 
 

@@ -131,7 +131,8 @@ def add_missing(engine):
 _CLAIM_TRIES = 10
 
 
-def claim_due(engine, number, owner, limit, expiry, admitted_only=False):
+def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
+              not_admitted_to=None):
     """Claim amphorae that are behind a generation and may be tried now.
 
     :param engine: an SQLAlchemy engine.
@@ -139,11 +140,12 @@ def claim_due(engine, number, owner, limit, expiry, admitted_only=False):
     :param owner: a new id, of this batch alone, 36 characters at most.
     :param limit: how many at most.
     :param expiry: seconds after which the claim lapses.
-    :param admitted_only: whether the generation is on trial.
+    :param admitted_to: only those that were admitted to this generation.
+    :param not_admitted_to: only those that were not.
     :returns: how many were claimed, 0 if none was due.
     """
     for _ in range(_CLAIM_TRIES):
-        due = _find_due(engine, number, limit, admitted_only)
+        due = _find_due(engine, number, limit, admitted_to, not_admitted_to)
         claimed = _claim(engine, number, owner, due, expiry) if due else 0
         if claimed or not due:
             return claimed
@@ -155,13 +157,17 @@ def _unclaimed():
                   _TABLE.c.claim_expires_at <= types.utcnow())
 
 
-def _find_due(engine, number, limit, admitted_only):
+def _find_due(engine, number, limit, admitted_to, not_admitted_to):
     may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
                      _TABLE.c.attempted_generation < number,
                      _TABLE.c.next_attempt_at.is_(None),
                      _TABLE.c.next_attempt_at <= types.utcnow())
-    admitted = (_TABLE.c.admitted_generation == number if admitted_only
-                else sa.true())
+    admitted = sa.true()
+    if admitted_to is not None:
+        admitted = _TABLE.c.admitted_generation == admitted_to
+    elif not_admitted_to is not None:
+        admitted = (sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
+                    not_admitted_to)
     with engine.connect() as connection:
         # Those that failed come last: they are the ones that take long.
         return connection.execute(

@@ -33,10 +33,12 @@ class Candidate:
     """An amphora that could be admitted.
 
     :param amphora_id: its id.
+    :param generation: the newest one that it acknowledged, or None.
     :param addresses: the list that it has, None if that is not known.
     """
 
     amphora_id: str
+    generation: int | None
     addresses: tuple | None
 
 
@@ -63,8 +65,8 @@ class AdmittedAmphora:
 def get_candidates(engine, number):
     """Return the amphorae that are behind a generation and not admitted.
 
-    First those whose failover would hurt least, those heard last before
-    others.
+    Of those that Octavia takes for healthy. First those whose failover would
+    hurt least, those heard last before others.
 
     :param engine: an SQLAlchemy engine.
     :param number: the generation.
@@ -77,16 +79,20 @@ def get_candidates(engine, number):
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
-                      _TABLE.c.result)
+                      _TABLE.c.generation, _TABLE.c.result)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(amphora_repo.with_agent(), amphora_repo.behind(number),
+                   # Others may be silent for reasons of their own.
+                   _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED,
                    _HEALTH.c.busy.is_(sa.false()),
+                   _TABLE.c.held_since.is_(None),
                    sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
                    number)
             .order_by(by_harm, _HEALTH.c.last_update.desc())).all()
     return [Candidate(
-        row.amphora_id, addr.split_list(row.controller_ip_port_list)
+        row.amphora_id, row.generation,
+        addr.split_list(row.controller_ip_port_list)
         if row.result == amphora_repo.APPLIED else None) for row in rows]
 
 
@@ -121,7 +127,9 @@ def get_admitted(engine, number):
             .where(_TABLE.c.admitted_generation == number,
                    amphora_repo.with_agent())).all()
     return [AdmittedAmphora(
-        row.amphora_id, is_tried=row.attempted_generation == number,
+        row.amphora_id,
+        # One that had this very list was not uploaded to.
+        is_tried=number in (row.attempted_generation, row.generation),
         is_applied=row.generation == number, applied_at=row.applied_at,
         last_update=row.last_update,
         is_held=row.held_at is not None and row.last_update is not None and

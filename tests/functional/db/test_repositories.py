@@ -13,10 +13,12 @@
 from sqlalchemy import exc as sa_exc
 
 from octavia_hmsync.db import api
+from tests.db_cases import adoption
 from tests.db_cases import amphora
 from tests.db_cases import health_manager
 from tests.db_cases import hold
 from tests.db_cases import published
+from tests.db_cases import rollout
 from tests.functional.db import mariadb
 
 
@@ -59,9 +61,29 @@ class TestGeneration(mariadb.MariaDBMixin, published.GenerationCases):
     pass
 
 
+class TestTrial(mariadb.MariaDBMixin, published.TrialCases):
+    pass
+
+
 class TestHouseKeeper(mariadb.MariaDBMixin, published.HouseKeeperCases):
     pass
 
 
 class TestTransactions(mariadb.MariaDBMixin, published.TransactionCases):
+    pass
+
+
+class TestPrevious(mariadb.MariaDBMixin, adoption.PreviousCases):
+    pass
+
+
+class TestAdopted(mariadb.MariaDBMixin, adoption.AdoptedCases):
+    pass
+
+
+class TestHeartbeats(mariadb.MariaDBMixin, adoption.HeartbeatCases):
+    pass
+
+
+class TestRollout(mariadb.MariaDBMixin, rollout.RolloutCases):
     pass

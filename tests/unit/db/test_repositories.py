@@ -10,10 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from tests.db_cases import adoption
 from tests.db_cases import amphora
 from tests.db_cases import health_manager
 from tests.db_cases import hold
 from tests.db_cases import published
+from tests.db_cases import rollout
 from tests.unit.db import sqlite
 
 
@@ -46,9 +48,29 @@ class TestGeneration(sqlite.SqliteMixin, published.GenerationCases):
     pass
 
 
+class TestTrial(sqlite.SqliteMixin, published.TrialCases):
+    pass
+
+
 class TestHouseKeeper(sqlite.SqliteMixin, published.HouseKeeperCases):
     pass
 
 
 class TestTransactions(sqlite.SqliteMixin, published.TransactionCases):
+    pass
+
+
+class TestPrevious(sqlite.SqliteMixin, adoption.PreviousCases):
+    pass
+
+
+class TestAdopted(sqlite.SqliteMixin, adoption.AdoptedCases):
+    pass
+
+
+class TestHeartbeats(sqlite.SqliteMixin, adoption.HeartbeatCases):
+    pass
+
+
+class TestRollout(sqlite.SqliteMixin, rollout.RolloutCases):
     pass

@@ -16,6 +16,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.house_keeping import planner
+from octavia_hmsync.membership import rollout
 from tests.db_cases import base
 from tests.unit.db import sqlite
 
@@ -70,6 +71,24 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual((1, ('192.0.2.1:5555', '192.0.2.2:5555')),
                          (self.newest.number, self.newest.addresses))
         self.assertIn('Published generation 1', self.log.output)
+
+    def test_health_manager_that_never_stays(self):
+        """Each time at another address, for a minute."""
+        self.add(1, 2)
+        self.run_once()
+        before = self.newest.number
+        for number in range(10, 40):
+            hm_repo.register(self.engine, 'hm1', f'192.0.2.{number}', 5555,
+                             f'instance-{number}', 20)
+            self.make_older(models.HealthManager, 'online_since', 2.5,
+                            host='hm1')
+            self.run_once()
+        self.assertLessEqual(self.newest.number - before, 2)
+        # Until it stays.
+        self.make_older(models.HealthManager, 'online_since', 30, host='hm1')
+        self.assertTrue(self.run_once())
+        self.assertEqual({'192.0.2.2:5555', '192.0.2.39:5555'},
+                         set(self.newest.addresses))
 
     def test_nothing_new(self):
         self.add(1, 2)
@@ -162,6 +181,180 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         results = self.run_at_once([self.planner.run_once, other.run_once])
         self.assertEqual([False, True], sorted(results))
         self.assertEqual(1, self.newest.number)
+
+    # How a list begins its way
+
+    def open(self):
+        generation_repo.set_open(self.engine, self.newest.number)
+
+    def test_first_list_is_on_trial(self):
+        self.add(1, 2)
+        self.run_once()
+        self.assertEqual(rollout.CANARY, self.newest.status)
+
+    def test_new_address_is_on_trial(self):
+        self.add(1)
+        self.run_once()
+        self.open()
+        self.add(2)
+        self.run_once()
+        self.assertEqual((2, rollout.CANARY),
+                         (self.newest.number, self.newest.status))
+
+    def test_dropped_address_is_not(self):
+        self.add(1, 2)
+        self.run_once()
+        self.open()
+        self.silence(2, 61)
+        self.run_once()
+        self.assertEqual((2, rollout.OPEN),
+                         (self.newest.number, self.newest.status))
+
+    def test_back_to_a_good_list_is_not(self):
+        """The new health manager went again, before its list was good."""
+        self.add(1)
+        self.run_once()
+        self.open()
+        self.add(2)
+        self.run_once()
+        self.silence(2, 61)
+        self.run_once()
+        self.assertEqual((3, rollout.OPEN, ('192.0.2.1:5555',)),
+                         (self.newest.number, self.newest.status,
+                          self.newest.addresses))
+
+    def test_still_on_trial_with_another_list(self):
+        self.add(1)
+        self.run_once()
+        self.open()
+        self.add(2, 3)
+        self.run_once()
+        self.silence(3, 61)
+        self.run_once()
+        self.assertEqual((3, rollout.CANARY),
+                         (self.newest.number, self.newest.status))
+
+    def test_nothing_to_lose(self):
+        self.add(1)
+        self.run_once()
+        self.open()
+        self.silence(1, 61)
+        self.add(2)
+        self.run_once()
+        self.assertEqual((('192.0.2.2:5555',), rollout.OPEN),
+                         (self.newest.addresses, self.newest.status))
+
+    def test_pinned_may_be_heard(self):
+        """Somebody may listen there without the plugin."""
+        self.pinned = ('192.0.2.1:5555',)
+        self.add(1)
+        self.run_once()
+        self.open()
+        self.now += 6
+        self.silence(1, 61)
+        self.add(2)
+        self.run_once()
+        self.assertEqual(rollout.CANARY, self.newest.status)
+
+    def test_without_canaries(self):
+        for wave_size, expected in ((0, rollout.OPEN), (5, rollout.WAVES)):
+            self.planner._conf.set_override('canary_size', 0, 'hmsync')
+            self.planner._conf.set_override('wave_size', wave_size, 'hmsync')
+            self.add(1 + wave_size)
+            self.run_once()
+            self.assertEqual(expected, self.newest.status)
+
+    # After a roll back
+
+    def roll_back(self, *good):
+        """Find fault with the newest list, and put back a good one."""
+        good = {f'192.0.2.{n}:5555': slot for slot, n in enumerate(good)}
+        self.assertTrue(generation_repo.roll_back(
+            self.engine, self.newest.number,
+            set(self.newest.addresses) - set(good), good, 'it is bad',
+            'controller1'))
+        self.make_older(models.Generation, 'rolled_back_at', 50,
+                        number=self.newest.number - bool(good))
+
+    def make_suspect(self):
+        """Roll back a list with 1 and 2 to one with 1 alone."""
+        self.add(1)
+        self.run_once()
+        self.open()
+        self.add(2)
+        self.run_once()
+        self.roll_back(1)
+        self.assertEqual(3, self.newest.number)
+
+    def assertNothingNew(self):
+        before = self.newest.number
+        self.settle()
+        self.assertEqual(before, self.newest.number)
+
+    def test_left_out_after_a_roll_back(self):
+        self.make_suspect()
+        self.assertNothingNew()
+
+    def test_another_one_comes_after_a_roll_back(self):
+        self.make_suspect()
+        self.add(3)
+        self.run_once()
+        self.assertEqual(('192.0.2.1:5555', '192.0.2.3:5555'),
+                         self.newest.addresses)
+
+    def test_it_starts_anew(self):
+        self.make_suspect()
+        self.add(2, online_for=51)
+        self.assertNothingNew()
+        self.add(2, online_for=49)
+        self.assertTrue(self.run_once())
+        self.assertEqual((('192.0.2.1:5555', '192.0.2.2:5555'),
+                          rollout.CANARY),
+                         (self.newest.addresses, self.newest.status))
+
+    def test_operator_gives_it_another_chance(self):
+        self.make_suspect()
+        generation_repo.clear_suspects(self.engine)
+        self.assertTrue(self.run_once())
+        self.assertEqual(rollout.CANARY, self.newest.status)
+
+    def test_nobody_else_is_left(self):
+        self.make_suspect()
+        self.silence(1, 61)
+        self.run_once()
+        self.assertEqual((('192.0.2.2:5555',), rollout.OPEN),
+                         (self.newest.addresses, self.newest.status))
+
+    def test_first_list_is_rolled_back(self):
+        """It is not tried again, with other amphorae, by itself."""
+        self.add(1)
+        self.run_once()
+        self.roll_back()
+        self.assertEqual(rollout.ROLLED_BACK, self.newest.status)
+        self.assertNothingNew()
+        self.add(2)
+        self.assertTrue(self.run_once())
+        self.assertEqual((('192.0.2.2:5555',), rollout.CANARY),
+                         (self.newest.addresses, self.newest.status))
+
+    def test_first_list_is_rolled_back_and_starts_anew(self):
+        self.add(1)
+        self.run_once()
+        self.roll_back()
+        self.add(1, online_for=49)
+        self.assertTrue(self.run_once())
+        self.assertEqual((2, ('192.0.2.1:5555',), rollout.CANARY),
+                         (self.newest.number, self.newest.addresses,
+                          self.newest.status))
+
+    def test_first_list_is_rolled_back_and_gets_another_chance(self):
+        self.add(1)
+        self.run_once()
+        self.roll_back()
+        generation_repo.clear_suspects(self.engine)
+        self.assertTrue(self.run_once())
+        self.assertEqual((2, rollout.CANARY),
+                         (self.newest.number, self.newest.status))
 
     def test_held_is_said_once(self):
         self.add(1)

@@ -261,6 +261,81 @@ class TestRemoval(base.TestCase):
         self.assertIn(cases.address(10), decision.addresses or ())
 
 
+_suspects = st.sets(st.integers(1, 31), max_size=6).map(
+    lambda numbers: set(cases.addresses(*numbers)))
+
+
+class TestSuspects(base.TestCase):
+    """Addresses with which amphorae fell silent."""
+
+    def plan(self, world, suspects, **changes):
+        return plan.plan(
+            world.members, world.pinned, changes.get('last', world.last),
+            world.settings, world.steady, suspects)
+
+    @given(cases.worlds(), _suspects)
+    def test_not_added_as_long_as_there_are_others(self, world, suspects):
+        result = set(self.plan(world, suspects).addresses or ())
+        others = world.published | (world.alive | set(world.pinned)) - suspects
+        if others - world.unheard(others):
+            self.assertEqual(set(), (result - world.published) & suspects)
+
+    @given(cases.worlds(), _suspects)
+    def test_all_others_are_added_as_ever(self, world, suspects):
+        result = set(self.plan(world, suspects).addresses or
+                     world.published)
+        without = set(world.plan().addresses or world.published)
+        self.assertLessEqual(set(world.pinned) - suspects,
+                             result or set(world.pinned))
+        if not suspects & (world.alive | set(world.pinned)):
+            self.assertEqual(without, result)
+
+    @given(cases.worlds(), _suspects)
+    def test_planning_again_changes_nothing(self, world, suspects):
+        result = self.plan(world, suspects).addresses
+        if result is not None:
+            self.assertIsNone(self.plan(world, suspects,
+                                        last=result).addresses)
+
+    def test_left_out(self):
+        for pinned in ((), cases.addresses(2)):
+            self.assertEqual(plan.Decision(), plan.plan(
+                cases.alive(1, 2), pinned, cases.addresses(1),
+                cases.SETTINGS, suspects=cases.addresses(2)))
+
+    def test_another_one_comes(self):
+        self.assertEqual(cases.addresses(1, 3), plan.plan(
+            cases.alive(1, 2, 3), (), cases.addresses(1), cases.SETTINGS,
+            suspects=cases.addresses(2)).addresses)
+
+    def test_published_one_stays(self):
+        """It was published again for want of others."""
+        self.assertIsNone(plan.plan(
+            cases.alive(1, 2), (), cases.addresses(1, 2), cases.SETTINGS,
+            suspects=cases.addresses(2)).addresses)
+
+    def test_nobody_else_is_alive(self):
+        self.assertEqual(cases.addresses(2), plan.plan(
+            [cases.make_dead(1, 500), *cases.alive(2)], (),
+            cases.addresses(1), cases.SETTINGS,
+            suspects=cases.addresses(2)).addresses)
+
+    def test_first_list_was_rolled_back(self):
+        """Not again and again, with other amphorae each time."""
+        self.assertEqual(plan.Decision(), plan.plan(
+            cases.alive(2), (), None, cases.SETTINGS,
+            suspects=cases.addresses(2)))
+        self.assertEqual(cases.addresses(1), plan.plan(
+            cases.alive(1, 2), (), None, cases.SETTINGS,
+            suspects=cases.addresses(2)).addresses)
+
+    def test_nobody_waits_for_one_to_settle(self):
+        new = cases.make_member(2, online_for=0.1)
+        self.assertEqual(plan.Decision(), plan.plan(
+            [*cases.alive(1), new], (), cases.addresses(1), cases.SETTINGS,
+            suspects=cases.addresses(2)))
+
+
 class TestReplacement(base.TestCase):
 
     def test_new_address_of_the_same_host(self):

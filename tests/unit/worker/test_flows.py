@@ -25,7 +25,7 @@ from tests.unit import fakes
 
 KEY = 'S3cret'
 STORE = {'generation': 1, 'slots': {'192.0.2.101:5555': 0},
-         'admitted_only': False}
+         'admitted_to': None, 'not_admitted_to': None}
 
 
 class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):

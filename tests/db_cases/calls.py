@@ -1,0 +1,431 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A call of every function of octavia_hmsync.db.repositories."""
+
+import datetime
+import importlib
+import inspect
+import pkgutil
+
+from oslo_utils import timeutils
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db import repositories
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import hold as hold_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import rollout as rollout_repo
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import member
+from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import rollout
+from tests.db_cases import base
+
+LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
+OTHER_LIST = LIST[:1]
+OFFLINE_AFTER = 20
+LONG = 4000
+
+
+def public_functions():
+    """All public functions of all repositories that use an engine."""
+    functions = set()
+    for info in pkgutil.iter_modules(repositories.__path__):
+        name = f'{repositories.__name__}.{info.name}'
+        for function in vars(importlib.import_module(name)).values():
+            if (inspect.isfunction(function) and
+                    function.__module__ == name and
+                    not function.__name__.startswith('_') and
+                    'engine' in inspect.signature(function).parameters):
+                functions.add(function)
+    return functions
+
+
+# Pairs of a function and the name of a method of Calls.
+CALLS = []
+
+
+def _call(function):
+    """Mark a method that makes rows, and returns the call's arguments.
+
+    A function that takes different ways has several of them.
+    """
+    def add(method):
+        CALLS.append((function, method.__name__))
+        return method
+    return add
+
+
+class Calls(base.DatabaseTestCase):
+    """Each has at least two rows to change, and one to leave alone."""
+
+    # Amphorae
+
+    def _add(self, number=3):
+        ids = self.add_amphorae(number)
+        amphora_repo.add_missing(self.engine)
+        return ids
+
+    def _claim(self, owner='batch1', limit=100):
+        amphora_repo.claim_due(self.engine, 1, owner, limit, LONG)
+
+    @_call(amphora_repo.add_missing)
+    def add_missing(self):
+        self._add(1)
+        self.add_amphorae(2)
+        return ()
+
+    @_call(amphora_repo.claim_due)
+    def claim_due(self):
+        self._add()
+        self._claim('batch2', limit=1)
+        return 1, 'batch1', 100, LONG
+
+    @_call(amphora_repo.get_claimed)
+    def get_claimed(self):
+        self._add()
+        self._claim()
+        return 1, 'batch1'
+
+    @_call(amphora_repo.record)
+    def record(self):
+        """One statement for each kind of result."""
+        one, two, three, four = self._add(4)
+        self._claim()
+        return 1, 'batch1', [
+            amphora_repo.Outcome(one, amphora_repo.APPLIED, LIST),
+            amphora_repo.Outcome(two, amphora_repo.APPLIED, OTHER_LIST),
+            amphora_repo.Outcome(three, amphora_repo.UNREACHABLE, LIST,
+                                 'it hangs', 10.0)]
+
+    @_call(amphora_repo.release)
+    def release(self):
+        self._add()
+        self._claim('batch1', limit=2)
+        self._claim('batch2')
+        return 'batch1',
+
+    @_call(amphora_repo.count)
+    def count(self):
+        self._add()
+        return 1,
+
+    @_call(amphora_repo.get_rows)
+    def get_amphora_rows(self):
+        self._add()
+        return ()
+
+    @_call(amphora_repo.delete_gone)
+    def delete_gone(self):
+        for amphora_id in self._add()[1:]:
+            self.records.set_status(amphora_id, 'DELETED')
+        return ()
+
+    # Adoption
+
+    def _acknowledge(self):
+        """Amphorae that acknowledged two lists, and were heard after that."""
+        ids = self._add()
+        for number, addresses in ((1, OTHER_LIST), (2, LIST)):
+            amphora_repo.claim_due(self.engine, number, f'batch{number}',
+                                   100, LONG)
+            amphora_repo.record(
+                self.engine, number, f'batch{number}', [
+                    amphora_repo.Outcome(i, amphora_repo.APPLIED, addresses)
+                    for i in ids])
+        for amphora_id in ids:
+            self.records.set_health(amphora_id)
+            adoption_repo.note_heartbeat(self.engine, amphora_id, LIST[0])
+        return ids
+
+    def _unproven(self):
+        return sorted(adoption_repo.get_unproven(self.engine),
+                      key=lambda unproven: unproven.amphora_id)
+
+    @_call(adoption_repo.get_unproven)
+    def get_unproven(self):
+        self._acknowledge()
+        return ()
+
+    @_call(adoption_repo.get_heartbeats)
+    def get_heartbeats(self):
+        self._acknowledge()
+        return ()
+
+    @_call(adoption_repo.judge_all)
+    def judge_all(self):
+        self._acknowledge()
+        return [], plan.Settings.from_conf(self.conf)
+
+    @_call(adoption_repo.get_last_updates)
+    def get_last_updates(self):
+        self._acknowledge()
+        return ()
+
+    @_call(adoption_repo.note_heartbeat)
+    def note_heartbeat(self):
+        return self._acknowledge()[0], LIST[1], 1.0
+
+    @_call(adoption_repo.note_heartbeat)
+    def note_heartbeat_again(self):
+        return self._acknowledge()[0], LIST[0]
+
+    @_call(adoption_repo.set_previous)
+    def set_previous(self):
+        self._acknowledge()
+        return self._unproven()[0], (OTHER_LIST, adoption.Unknown(1))
+
+    @_call(adoption_repo.set_adopted)
+    def set_adopted(self):
+        self._acknowledge()
+        return self._unproven()[:2], LIST[0]
+
+    # Rollout
+
+    @_call(rollout_repo.get_candidates)
+    def get_candidates(self):
+        self._acknowledge()
+        return 3,
+
+    @_call(rollout_repo.admit)
+    def admit(self):
+        return 3, self._acknowledge()[:2]
+
+    @_call(rollout_repo.get_admitted)
+    def get_admitted(self):
+        rollout_repo.admit(self.engine, 2, self._acknowledge()[:2])
+        return 2,
+
+    # Held amphorae
+
+    def _add_silent(self):
+        ids = self._add()
+        for amphora_id in ids:
+            self.records.set_health(amphora_id, age=50)
+        return ids
+
+    @_call(hold_repo.find_silent)
+    def find_silent(self):
+        self._add_silent()
+        return timeutils.utcnow() - datetime.timedelta(seconds=30),
+
+    @_call(hold_repo.hold)
+    def hold(self):
+        ids = self._add_silent()
+        return ids[1:], timeutils.utcnow().replace(microsecond=0)
+
+    @_call(hold_repo.release_heard)
+    def release_heard(self):
+        ids = self._add_silent()
+        before = timeutils.utcnow().replace(microsecond=0)
+        hold_repo.hold(self.engine, ids, before)
+        for amphora_id in ids[1:]:
+            self.records.set_health(amphora_id, age=-2)
+        return ()
+
+    # Generations
+
+    def _publish(self, *numbers, status=rollout.OPEN):
+        for number in numbers:
+            generation_repo.publish(
+                self.engine, number, dict(zip(LIST, range(2))), 'because',
+                'controller1', status)
+
+    def _roll_back(self, number):
+        generation_repo.roll_back(self.engine, number, LIST[1:], None,
+                                  'because', 'controller1')
+
+    @_call(generation_repo.get_last_good)
+    def get_last_good(self):
+        self._publish(1)
+        self._publish(2, status=rollout.CANARY)
+        return ()
+
+    @_call(generation_repo.get_history)
+    def get_history(self):
+        self._publish(1, 2)
+        return ()
+
+    @_call(generation_repo.count_since)
+    def count_since(self):
+        self._publish(1, 2)
+        return 60,
+
+    @_call(generation_repo.begin_wave)
+    def begin_wave(self):
+        self._publish(1)
+        self._publish(2, status=rollout.CANARY)
+        return 2, 0, rollout.WAVES
+
+    @_call(generation_repo.set_open)
+    def set_open(self):
+        self._publish(1)
+        self._publish(2, status=rollout.CANARY)
+        return 2,
+
+    @_call(generation_repo.roll_back)
+    def roll_back(self):
+        self._publish(1)
+        self._publish(2, status=rollout.CANARY)
+        return 2, LIST[1:], {LIST[0]: 0}, 'because', 'controller1'
+
+    @_call(generation_repo.get_suspects)
+    def get_suspects(self):
+        self._publish(1, status=rollout.CANARY)
+        self._roll_back(1)
+        return ()
+
+    @_call(generation_repo.clear_suspects)
+    def clear_suspects(self):
+        self._publish(1, 2, status=rollout.CANARY)
+        self._roll_back(1)
+        self._roll_back(2)
+        return ()
+
+    @_call(generation_repo.get_newest)
+    def get_newest(self):
+        self._publish(1, 2)
+        return ()
+
+    @_call(generation_repo.publish)
+    def publish(self):
+        self._publish(1)
+        return 2, {LIST[0]: 0, LIST[1]: 1}, 'because', 'controller1'
+
+    @_call(generation_repo.publish)
+    def publish_number_that_is_taken(self):
+        self._publish(1)
+        return 1, {LIST[0]: 0}, 'because', 'controller2'
+
+    @_call(generation_repo.set_completed)
+    def set_completed(self):
+        self._publish(1, 2)
+        return 2,
+
+    @_call(generation_repo.delete_old)
+    def delete_old(self):
+        self._publish(1, 2, 3)
+        return 1,
+
+    # Health managers
+
+    def _register(self, *numbers):
+        for number in numbers:
+            hm_repo.register(
+                self.engine, f'hm{number}', f'192.0.2.{number}', 5555,
+                f'instance{number}', OFFLINE_AFTER)
+
+    def _silence(self, *numbers):
+        for number in numbers:
+            self.make_older(models.HealthManager, 'keepalive_at', LONG,
+                            host=f'hm{number}')
+
+    @_call(hm_repo.register)
+    def register(self):
+        self._register(1)
+        return 'hm2', '192.0.2.2', 5555, 'instance2', OFFLINE_AFTER, 'digest'
+
+    @_call(hm_repo.register)
+    def register_in_place_of_another(self):
+        """It moves to the address of one that is dead."""
+        self._register(1, 2, 3)
+        self._silence(2)
+        return 'hm1', '192.0.2.2', 5555, 'instance4', OFFLINE_AFTER
+
+    @_call(hm_repo.touch)
+    def touch_health_manager(self):
+        self._register(1, 2)
+        return 'hm1', 'instance1', '192.0.2.1', 5555
+
+    @_call(hm_repo.set_offline)
+    def set_offline(self):
+        self._register(1, 2)
+        return 'hm1', 'instance1'
+
+    @_call(hm_repo.change_status)
+    def change_status(self):
+        self._register(1, 2)
+        return 'hm1', member.ONLINE, member.DRAINING
+
+    @_call(hm_repo.get_clock_offset)
+    def get_clock_offset(self):
+        return ()
+
+    @_call(hm_repo.set_heard)
+    def set_heard(self):
+        self._register(1, 2)
+        return 'hm1',
+
+    @_call(hm_repo.delete)
+    def delete(self):
+        self._register(1, 2)
+        row = hm_repo.get_rows(self.engine)[0]
+        return row.host, row.keepalive_at
+
+    @_call(hm_repo.find_usurper)
+    def find_usurper(self):
+        self._register(1, 2)
+        return 'hm1', 'another', OFFLINE_AFTER
+
+    @_call(hm_repo.get_all)
+    def get_all(self):
+        self._register(1, 2)
+        return ()
+
+    @_call(hm_repo.get_key_digests)
+    def get_key_digests(self):
+        self._register(1, 2)
+        return OFFLINE_AFTER,
+
+    @_call(hm_repo.get_rows)
+    def get_health_manager_rows(self):
+        self._register(1, 2)
+        return ()
+
+    @_call(hm_repo.delete_expired)
+    def delete_expired_health_managers(self):
+        self._register(1, 2)
+        self._silence(2)
+        return LONG - 100,
+
+    # Housekeepers
+
+    def _touch(self, *numbers):
+        for number in numbers:
+            keeper_repo.touch(self.engine, f'hk{number}', LIST)
+
+    @_call(keeper_repo.touch)
+    def touch_house_keeper(self):
+        self._touch(1, 2)
+        return 'hk1', OTHER_LIST
+
+    @_call(keeper_repo.touch)
+    def touch_new_house_keeper(self):
+        self._touch(1)
+        return 'hk2', OTHER_LIST
+
+    @_call(keeper_repo.get_pinned)
+    def get_pinned(self):
+        self._touch(1, 2)
+        return OFFLINE_AFTER,
+
+    @_call(keeper_repo.delete_expired)
+    def delete_expired_house_keepers(self):
+        self._touch(1, 2, 3)
+        for host in ('hk2', 'hk3'):
+            self.make_older(models.HouseKeeper, 'keepalive_at', LONG,
+                            host=host)
+        return LONG - 100,

@@ -1,0 +1,255 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Every repository call, with a fault at each of its statements in turn."""
+
+import dataclasses
+import datetime
+import functools
+import types
+
+from oslo_db import api as oslo_db_api
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from tests.cloud import records
+from tests.db_cases import calls
+
+COMMIT = 'COMMIT'
+
+
+def _plain(value):
+    """What a call returned, without times and ages."""
+    if isinstance(value, datetime.datetime):
+        return 'a time'
+    if isinstance(value, float):
+        return 'an age'
+    if dataclasses.is_dataclass(value):
+        value = [getattr(value, field.name)
+                 for field in dataclasses.fields(value)]
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, sa.Row)):
+        return [_plain(item) for item in value]
+    return value
+
+
+class _Statements:
+    """Strikes at one statement of an engine, the commits included.
+
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, engine):
+        self.seen = []
+        self._strike = self._strike_at = None
+        self._commit = engine.dialect.do_commit
+        engine.dialect.do_commit = self._on_commit
+        sa.event.listen(engine, 'do_execute', functools.partial(
+            self._on_statement, 'execute'))
+        sa.event.listen(engine, 'do_executemany', functools.partial(
+            self._on_statement, 'executemany'))
+
+    def watch(self, strike=None, at=None):
+        """Begin to count from one.
+
+        :param strike: called with a DBAPI connection and a function that
+                       does what the statement does; returns True if that is
+                       not to be done any more.
+        :param at: the number of the statement which it strikes.
+        """
+        self.seen = []
+        self._strike, self._strike_at = strike, at
+
+    def _is_struck(self, statement):
+        self.seen.append(statement)
+        return self._strike and len(self.seen) == self._strike_at
+
+    def _on_statement(self, method, cursor, statement, parameters, context):
+        if self._is_struck(statement):
+            return self._strike(cursor.connection, functools.partial(
+                getattr(cursor, method), statement, parameters))
+
+    def _on_commit(self, connection):
+        commit = functools.partial(self._commit, connection)
+        if not (self._is_struck(COMMIT) and
+                self._strike(connection, commit)):
+            commit()
+
+
+class FaultCases(calls.Calls):
+    """The faults themselves come with the kind of database."""
+
+    def setUp(self):
+        super().setUp()
+        # Nobody else is there to be waited for.
+        self.patch(oslo_db_api, 'time',
+                   types.SimpleNamespace(sleep=lambda seconds: None))
+        # One that nothing strikes, and that keeps its connections.
+        self.safe_engine = api.create_engine(self.conf)
+        self.addCleanup(self.safe_engine.dispose)
+        self.records = records.Records(self.safe_engine)
+        self.statements = _Statements(self.engine)
+        health = self.records.tables['amphora_health']
+        self.tables = [*models.Base.metadata.sorted_tables, health]
+
+    def _look(self):
+        """All rows, by table and primary key."""
+        rows = {}
+        with self.safe_engine.connect() as connection:
+            for table in self.tables:
+                for row in connection.execute(sa.select(table)).mappings():
+                    key = tuple(row[c.name] for c in table.primary_key)
+                    rows[table.name, key] = dict(row)
+        return rows
+
+    def _restore(self, rows):
+        with self.safe_engine.begin() as connection:
+            for table in self.tables:
+                connection.execute(sa.delete(table))
+                values = [row for (name, _key), row in rows.items()
+                          if name == table.name]
+                for row in values:
+                    connection.execute(sa.insert(table).values(**row))
+
+    def _changes(self, before):
+        """The rows as they are now; of times, whether they are new."""
+        changes = self._look()
+        for key, row in changes.items():
+            for name, value in row.items():
+                if isinstance(value, datetime.datetime):
+                    same = before.get(key, {}).get(name) == value
+                    row[name] = 'as before' if same else 'new'
+        return changes
+
+    def _empty(self):
+        self._restore({})
+        with self.safe_engine.begin() as connection:
+            for name in ('amphora', 'vip', 'load_balancer'):
+                connection.execute(sa.delete(self.records.tables[name]))
+
+    def check_each(self, check):
+        """Call check() for every statement of every call.
+
+        :param check: takes a _Call and the number of a statement.
+        """
+        for function, method in calls.CALLS:
+            self._empty()
+            call = _Call(self, function, method)
+            for number in range(1, len(call.statements) + 1):
+                check(call, number)
+
+    def check_that_it_is_retried(self, strike):
+        """With this fault a call succeeds, whole.
+
+        One that has changed nothing yet may fail instead, for the caller's
+        next cycle.
+        """
+        def check(call, number):
+            error = call.run(strike, number)
+            if error:
+                self.assertFalse(call.is_retried, f'{call}: {error!r}')
+                self.assertIn(call.statements[number - 1].split()[0],
+                              ('BEGIN', 'SELECT'), f'{call}: {error!r}')
+                call.run_again()
+        self.check_each(check)
+
+    def check_that_it_is_all_or_nothing(self, strike):
+        """With this fault a call may fail, and the next one succeeds."""
+        def check(call, number):
+            if call.run(strike, number):
+                call.run_again()
+        self.check_each(check)
+
+    def test_every_function_is_called(self):
+        """Whoever adds a function to a repository adds a call of it."""
+        self.assertEqual(set(), calls.public_functions() - {
+            function for function, _method in calls.CALLS})
+
+    def test_it_strikes(self):
+        """The faults below are not just passed by."""
+        struck = []
+
+        def strike(connection, statement):
+            struck.append(True)
+
+        def check(call, number):
+            self.assertIsNone(call.run(strike, number))
+            expected.append(True)
+
+        expected = []
+        self.check_each(check)
+        self.assertEqual(expected, struck)
+        self.assertGreater(len(expected), len(calls.CALLS))
+
+
+class _Call:
+    """A call, and what it does when nothing goes wrong."""
+
+    def __init__(self, case, function, method):
+        self.is_retried = hasattr(function, '__wrapped__')
+        arguments = getattr(case, method)()
+        self.function = functools.partial(function, case.engine, *arguments)
+        self._case = case
+        self._name = method
+        self._before = case._look()
+        self._unchanged = case._changes(self._before)
+        case.statements.watch()
+        self._result = _plain(self.function())
+        self.statements = case.statements.seen
+        case.statements.watch()
+        self._after = case._changes(self._before)
+
+    def __str__(self):
+        return self._name
+
+    def restore(self):
+        self._case._restore(self._before)
+
+    def run(self, strike, number):
+        """Make the call with a fault, and check what is there then.
+
+        :returns: the exception, or None.
+        """
+        case = self._case
+        self.restore()
+        case.statements.watch(strike, number)
+        try:
+            result, error = self.function(), None
+        except Exception as e:
+            result, error = None, e
+        where = str(self)
+        if number:
+            where += f' {number}: {self.statements[number - 1]}'
+            case.assertGreaterEqual(len(case.statements.seen), number, where)
+        case.statements.watch()
+        changes = case._changes(self._before)
+        if error is None:
+            case.assertEqual(self._result, _plain(result), where)
+            case.assertEqual(self._after, changes, where)
+            return None
+        case.assertTrue(api.is_database_error(error), f'{where}: {error!r}')
+        case.assertNotIn('\n', api.describe(error))
+        # What was lost can have been the answer to a commit.
+        self.was_done = changes != self._unchanged
+        if self.was_done:
+            case.assertEqual(self._after, changes, where)
+        return error
+
+    def run_again(self):
+        """Make it once more, as the caller's next cycle does."""
+        result = self.function()
+        if not self.was_done:
+            self._case.assertEqual(self._result, _plain(result), str(self))
+        self._case.assertEqual(
+            self._after, self._case._changes(self._before), str(self))

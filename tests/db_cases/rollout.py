@@ -1,0 +1,176 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which amphorae get a new list before the others."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import rollout as rollout_repo
+from tests.db_cases import amphora
+
+NUMBER = 2
+
+
+class RolloutCases(amphora.AmphoraCases):
+
+    def add_heard(self, role='STANDALONE', age=5, busy=False, **values):
+        """Add an amphora that was heard some seconds ago."""
+        amphora_id = self.records.add_amphora('192.0.2.1', role=role,
+                                              **values)
+        self.records.set_health(amphora_id, age=age, busy=busy)
+        amphora_repo.add_missing(self.engine)
+        return amphora_id
+
+    def apply(self, *amphora_ids, number=1):
+        """Have amphorae acknowledge a generation."""
+        self.claim('earlier', number)
+        for amphora_id in amphora_ids:
+            self.record(amphora_id, owner='earlier', number=number)
+
+    def candidates(self):
+        return [c.amphora_id for c in rollout_repo.get_candidates(
+            self.engine, NUMBER)]
+
+    def admitted(self):
+        return {a.amphora_id: a for a in rollout_repo.get_admitted(
+            self.engine, NUMBER)}
+
+    def admit(self, *amphora_ids):
+        rollout_repo.admit(self.engine, NUMBER, amphora_ids)
+
+    # Candidates
+
+    def test_those_whose_failover_hurts_least(self):
+        expected = [self.add_heard(role) for role in (
+            'BACKUP', 'MASTER', 'STANDALONE', None)]
+        self.assertEqual(expected, self.candidates())
+
+    def test_those_heard_last(self):
+        long_ago = self.add_heard(age=40)
+        lately = self.add_heard(age=1)
+        backup = self.add_heard('BACKUP', age=20)
+        self.assertEqual([backup, lately, long_ago], self.candidates())
+
+    def test_not_those_that_cannot_tell_anything(self):
+        self.add_heard(busy=True)
+        self.add_heard(status='DELETED')
+        self.add_heard(status='PENDING_DELETE')
+        # Never heard so far; no agent.
+        self.add(1)
+        self.records.add_amphora(None, status='PENDING_CREATE')
+        self.assertEqual([], self.candidates())
+
+    def test_clocks_apart(self):
+        """Another controller wrote when it was heard."""
+        ahead, behind = self.add_heard(age=-180), self.add_heard(age=180)
+        self.assertEqual([ahead, behind], self.candidates())
+
+    def test_not_those_that_have_it(self):
+        there, behind = self.add_heard(), self.add_heard()
+        self.apply(there, number=NUMBER)
+        self.assertEqual([behind], self.candidates())
+
+    def test_not_those_that_were_admitted(self):
+        one, other = self.add_heard(), self.add_heard()
+        self.admit(one)
+        self.assertEqual([other], self.candidates())
+        rollout_repo.admit(self.engine, 1, [other])
+        self.assertEqual([other], self.candidates())
+
+    def test_the_list_that_they_have(self):
+        unknown, known, failed = (self.add_heard() for _ in range(3))
+        self.apply(known, failed)
+        self.claim('batch2', NUMBER)
+        self.record(failed, 'UNREACHABLE', 'batch2', NUMBER)
+        self.assertEqual({unknown: None, known: amphora.LIST, failed: None},
+                         {c.amphora_id: c.addresses for c in
+                          rollout_repo.get_candidates(self.engine, NUMBER)})
+
+    # Admitted ones
+
+    def test_none_admitted(self):
+        self.add_heard()
+        self.assertEqual({}, self.admitted())
+
+    def test_admitted(self):
+        one = self.add_heard()
+        self.add_heard()
+        self.admit(one)
+        admitted, = self.admitted().values()
+        self.assertEqual((one, False, False, None), (
+            admitted.amphora_id, admitted.is_tried, admitted.is_applied,
+            admitted.applied_at))
+        self.assertIsNotNone(admitted.last_update)
+        self.assertFalse(admitted.is_held)
+
+    def test_tried(self):
+        applied, failed = self.add_heard(), self.add_heard()
+        self.admit(applied, failed)
+        self.claim(number=NUMBER)
+        self.record(applied, number=NUMBER)
+        self.record(failed, 'UNREACHABLE', number=NUMBER)
+        self.assertEqual({applied: (True, True), failed: (True, False)}, {
+            a.amphora_id: (a.is_tried, a.is_applied)
+            for a in self.admitted().values()})
+        self.assertIsNotNone(self.admitted()[applied].applied_at)
+
+    def test_had_another_one_before(self):
+        amphora_id = self.add_heard()
+        self.apply(amphora_id)
+        self.admit(amphora_id)
+        admitted = self.admitted()[amphora_id]
+        self.assertEqual((False, False), (admitted.is_tried,
+                                          admitted.is_applied))
+
+    def test_has_this_very_list_already(self):
+        """From a batch of another generation that was under way."""
+        amphora_id = self.add_heard()
+        self.apply(amphora_id)
+        self.admit(amphora_id)
+        self.claim('batch2', NUMBER)
+        self.record(amphora_id, owner='batch2', number=NUMBER,
+                    uploaded=False)
+        admitted = self.admitted()[amphora_id]
+        self.assertEqual((True, True), (admitted.is_tried,
+                                        admitted.is_applied))
+
+    def test_held_back(self):
+        amphora_id = self.add_heard(age=10)
+        self.admit(amphora_id)
+        self.make_older(models.Amphora, 'held_at', 0)
+        self.assertTrue(self.admitted()[amphora_id].is_held)
+        self.records.set_health(amphora_id, age=-5)
+        self.assertFalse(self.admitted()[amphora_id].is_held)
+
+    def test_deleted_meanwhile(self):
+        amphora_id = self.add_heard()
+        self.admit(amphora_id)
+        self.records.set_status(amphora_id, 'DELETED')
+        self.assertEqual({}, self.admitted())
+
+    def test_nobody_is_admitted_for_ever(self):
+        """A number is not used again, but may be compared with any."""
+        amphora_id = self.add_heard()
+        self.admit(amphora_id)
+        self.assertEqual([], rollout_repo.get_admitted(self.engine,
+                                                       NUMBER + 1))
+
+    def test_many(self):
+        ids = [self.add_heard() for _ in range(3)]
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.Amphora.__table__), [
+                {'amphora_id': f'other-{n}', 'attempts': 0}
+                for n in range(500)])
+        self.admit(*ids, *(f'other-{n}' for n in range(500)))
+        self.assertEqual(set(ids), set(self.admitted()))

@@ -1,0 +1,192 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import concurrent.futures
+
+from oslo_db import exception as db_exc
+import pymysql
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from tests.cloud import waiting
+from tests.db_cases import amphora
+from tests.db_cases import faults
+from tests.functional.db import mariadb
+
+
+class Server:
+    """What an administrator does on the server."""
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def query(self, sql):
+        with self._engine.connect() as connection:
+            return connection.execute(sa.text(sql)).all()
+
+    def connections(self):
+        """Ids of the connections to this database."""
+        return {row[0] for row in self.query(
+            'SELECT id FROM information_schema.processlist WHERE '
+            'db = DATABASE() AND id != CONNECTION_ID()')}
+
+    def kill(self, *ids):
+        with self._engine.connect() as connection:
+            for connection_id in ids:
+                connection.execute(sa.text(f'KILL {connection_id:d}'))
+        waiting.wait_for(lambda: not self.connections() & set(ids),
+                         f'end of connections {ids}', 10, interval=0.01)
+
+
+class TestFaults(mariadb.MariaDBMixin, faults.FaultCases):
+
+    def setUp(self):
+        super().setUp()
+        self.server = Server(self.safe_engine)
+
+    def test_deadlock(self):
+        """The server has rolled the transaction back; on Galera at COMMIT."""
+        def strike(connection, statement):
+            connection.rollback()
+            raise pymysql.err.OperationalError(
+                1213, 'Deadlock found when trying to get lock; try '
+                      'restarting transaction')
+
+        self.check_that_it_is_retried(strike)
+
+    def test_lock_wait_timeout(self):
+        """The server has given the statement up, not the transaction."""
+        def strike(connection, statement):
+            raise pymysql.err.OperationalError(
+                1205, 'Lock wait timeout exceeded; try restarting '
+                      'transaction')
+
+        self.check_that_it_is_retried(strike)
+
+    def test_connection_is_killed(self):
+        def strike(connection, statement):
+            self.server.kill(connection.thread_id())
+
+        def check(call, number):
+            error = call.run(strike, number)
+            self.assertIsInstance(error, db_exc.DBConnectionError, str(call))
+            self.assertFalse(call.was_done)
+            call.run_again()
+
+        self.check_each(check)
+
+    def test_connection_is_lost_before_the_answer(self):
+        """It was done, and nobody was told."""
+        def strike(connection, statement):
+            statement()
+            self.server.kill(connection.thread_id())
+            raise pymysql.err.OperationalError(
+                2013, 'Lost connection to MySQL server during query')
+
+        self.check_that_it_is_all_or_nothing(strike)
+
+    def test_server_shuts_down(self):
+        def strike(connection, statement):
+            raise pymysql.err.OperationalError(
+                1053, 'Server shutdown in progress')
+
+        self.check_that_it_is_all_or_nothing(strike)
+
+    def test_server_was_restarted_between_two_calls(self):
+        """All connections of the pool are gone; no call notices."""
+        def check(call, number):
+            if number == 1:
+                idle = self.server.connections()
+                self.assertNotEqual(set(), idle)
+                self.server.kill(*idle)
+                self.assertIsNone(call.run(None, None))
+
+        self.check_each(check)
+
+
+class TestRealDeadlocks(mariadb.MariaDBMixin, amphora.AmphoraCases):
+    """Two transactions, with nothing made up."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = Server(self.database.engine)
+        self.one, self.two = sorted(self.add(2))
+        self.claim()
+        self.other = self.database.engine.connect()
+        self.addCleanup(self.other.close)
+        # By the first UPDATE one is locked, by the second two is.
+        sa.event.listen(self.engine, 'after_cursor_execute',
+                        self.after_statement)
+        sa.event.listen(self.engine, 'handle_error', self.on_error)
+        self.updates = 0
+        self.refused = []
+
+    def after_statement(self, connection, cursor, statement, *args):
+        self.updates += statement.startswith('UPDATE hmsync_amphora')
+        if self.updates == 1:
+            self.updates += 1
+            self.between_the_updates()
+
+    def on_error(self, context):
+        self.refused.append(context.original_exception.args[0])
+        self.when_refused()
+
+    def lock(self, amphora_id):
+        self.other.execute(sa.text(
+            'UPDATE hmsync_amphora SET held_since = UTC_TIMESTAMP(6) '
+            'WHERE amphora_id = :id'), {'id': amphora_id})
+
+    def check_recorded(self, *errors):
+        recorded = amphora_repo.record(self.engine, 1, 'batch1', [
+            amphora_repo.Outcome(self.one, 'APPLIED', amphora.LIST),
+            amphora_repo.Outcome(self.two, 'UNREACHABLE', amphora.LIST,
+                                 'it hangs', 10)])
+        self.assertEqual(list(errors), self.refused)
+        self.assertEqual(2, recorded)
+        self.assertEqual(
+            [('APPLIED', 1, None), ('UNREACHABLE', 1, None)],
+            [(row.result, row.attempts, row.claim_owner)
+             for row in self.rows(models.Amphora)])
+
+    def test_deadlock(self):
+        """Each waits for the other; ours is rolled back, and runs again."""
+        executor = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(executor.shutdown)
+
+        def cross():
+            # The one that has changed more is spared.
+            self.other.execute(sa.text(
+                'UPDATE algorithm SET name = CONCAT(name, :x)'), {'x': 'x'})
+            self.lock(self.two)
+            crossing = executor.submit(self.lock, self.one)
+            waiting.wait_for(
+                lambda: crossing.done() or self.server.query(
+                    "SELECT 1 FROM information_schema.innodb_trx "
+                    "WHERE trx_state = 'LOCK WAIT'"),
+                'transaction that waits for ours', 10, interval=0.01)
+
+        self.between_the_updates = cross
+        self.when_refused = lambda: executor.submit(
+            self.other.rollback).result()
+        self.check_recorded(1213)
+
+    def test_lock_wait_timeout(self):
+        @sa.event.listens_for(self.engine, 'connect')
+        def on_connect(connection, record):
+            connection.cursor().execute(
+                'SET innodb_lock_wait_timeout = 1')
+
+        self.engine.dispose()
+        self.between_the_updates = lambda: self.lock(self.two)
+        self.when_refused = self.other.rollback
+        self.check_recorded(1205)

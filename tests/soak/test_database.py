@@ -1,0 +1,147 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The database is gone for longer than heartbeat_timeout, and comes back.
+
+All health rows are older than heartbeat_timeout then, and so are the
+keepalives of all health managers.
+"""
+
+import socket
+import time
+
+import fixtures
+from octavia.amphorae.backends.health_daemon import status_message
+
+from tests.cloud import database
+from tests.cloud import mariadb
+from tests.functional import base
+
+OUTAGE = 30
+# In the proportions of Octavia's defaults: an amphora is heard again later
+# than the health check looks again.
+HEARTBEAT_INTERVAL = 4
+HEARTBEAT_TIMEOUT = 16
+HEALTH_CHECK_INTERVAL = 2
+
+
+class TestDatabase(base.FunctionalTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.useFixture(mariadb.MariaDBServer(
+            self.useFixture(fixtures.TempDir()).path))
+
+    def make_database(self, directory):
+        return database.MariaDBDatabase(directory, server=self.server)
+
+    def start_cloud(self):
+        """Two health managers, with health checks that have begun."""
+        self.make_cloud(amphorae=3, boot_numbers=(1, 2), options={
+            'health_manager': {
+                'heartbeat_interval': HEARTBEAT_INTERVAL,
+                'heartbeat_timeout': HEARTBEAT_TIMEOUT,
+                'health_check_interval': HEALTH_CHECK_INTERVAL}})
+        managers = self.start(1, 2)
+        addresses = [m.address for m in managers]
+        self.wait_until_published(addresses)
+        self.wait_until_applied()
+        self.cloud.wait_until_known(addresses)
+        for manager in managers:
+            self.wait_for(lambda m=manager: self.checks(m), 'health check')
+        return managers
+
+    def checks(self, manager):
+        """Whether its health check has begun; it waits a timeout first."""
+        row = self.members()[manager.host]
+        return row.online_for > HEARTBEAT_TIMEOUT + HEALTH_CHECK_INTERVAL
+
+    def check_nobody_is_taken_for_dead(self, managers, number):
+        """Neither amphorae nor health managers; and the work goes on."""
+        deadline = time.monotonic() + 3 * HEARTBEAT_TIMEOUT
+        while time.monotonic() < deadline:
+            self.assertEqual(set(), self.cloud.failovers_begun())
+            self.assertEqual(number, self.newest().number)
+            time.sleep(0.5)
+        # Somebody looks, and has heard all of them.
+        self.assertGreater(HEARTBEAT_TIMEOUT, max(
+            self.cloud.records.health_ages().values()))
+        self.wait_for(lambda: not [
+            row for row in self.results().values() if row.held_since],
+            'end of the holds')
+
+        managers += self.start(3, housekeeping=False)
+        addresses = {m.address for m in managers}
+        self.wait_until_published(addresses)
+        self.wait_until_applied()
+        for agent in self.cloud.amphorae.values():
+            self.assertEqual(addresses, set(agent.configured_list()))
+        self.assertEqual(number + 1, self.newest().number)
+        self.assert_nothing_failed_over()
+
+    def assert_said_once(self, controllers, text):
+        """By each process; a health manager consists of several."""
+        for controller in controllers:
+            pids = [line.split()[2] for line in controller.log().splitlines()
+                    if text in line]
+            self.assertNotEqual([], pids)
+            self.assertEqual(sorted(set(pids)), sorted(pids))
+
+    def test_stops(self):
+        """The server ends, and is started again after 30 s.
+
+        Each process says so once. The health managers register again within
+        keepalive_interval plus 10 s (a connection attempt) of its return; no
+        list is published for it, and no failover begins: Octavia's health
+        check waits a heartbeat_timeout after a lost connection, and the
+        failover guard holds whom nobody could hear.
+        """
+        managers = self.start_cloud()
+        number = self.newest().number
+        self.server.stop()
+        time.sleep(OUTAGE)
+        self.server.start()
+        self.server.wait_until_ready()
+        self.check_nobody_is_taken_for_dead(managers, number)
+        controllers = [*managers[:2], self.housekeeping]
+        self.assert_said_once(controllers, 'The database cannot be used')
+        self.assert_said_once(controllers, 'octavia-hmsync works again')
+
+    def test_hangs(self):
+        """The server accepts and does not answer for 30 s, then goes on.
+
+        Octavia's health check does not notice. Its health updates have
+        heartbeats of 30 s to go through first, which it all ignores ("was
+        processed too slowly"), so that the health rows stay old for a while.
+        The failover guard holds all amphorae within poll_interval of the
+        server's return, before the first health check, which comes within
+        health_check_interval.
+        """
+        managers = self.start_cloud()
+        number = self.newest().number
+        self.server.pause()
+        began = time.monotonic()
+        # A large fleet's heartbeats: those of amphorae that nobody knows
+        # have to be looked up as well.
+        heartbeat = status_message.wrap_envelope(
+            {'id': 'unknown', 'seq': 1, 'listeners': {}, 'ver': 2},
+            self.cloud.heartbeat_key)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            while time.monotonic() < began + OUTAGE:
+                for manager in managers:
+                    sock.sendto(heartbeat, (manager.bind_ip,
+                                            manager.bind_port))
+                time.sleep(0.005)
+        self.server.resume()
+        self.check_nobody_is_taken_for_dead(managers, number)
+        self.assertIn('Holding back the failover of',
+                      managers[0].log() + managers[1].log())

@@ -1,0 +1,734 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Canaries, waves and roll back, on the tables."""
+
+import collections
+import datetime
+import threading
+
+import fixtures
+from oslo_utils import timeutils
+
+from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import rollout as rollout_repo
+from octavia_hmsync.house_keeping import rollout
+from octavia_hmsync.house_keeping import synchronizer
+from octavia_hmsync.membership import rollout as rules
+from octavia_hmsync.membership import subset
+from tests.db_cases import base
+from tests.unit.db import sqlite
+from tests.unit import fakes
+from tests.unit.membership import cases
+
+POLL_INTERVAL = 2
+INTERVAL = 10
+CANARIES = 3
+# After which each verdict is there.
+LONG = 150
+
+
+class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
+    """Generation 1 is good; 2, with one address more, is on trial."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger('octavia_hmsync'))
+        self.now = 1000.0
+        self.beats = 0
+        self.begun = timeutils.utcnow() - datetime.timedelta(seconds=500)
+        self.silent = set()
+        self.unreachable = set()
+        self.subject = self.make()
+        self.listen(1, 2)
+
+    def make(self, host='controller1', **hmsync):
+        return rollout.Rollout(
+            self.make_conf(DEFAULT={'host': host}, hmsync=hmsync),
+            self.engine, clock=lambda: self.now)
+
+    def listen(self, *numbers, is_observing=False):
+        for n in numbers:
+            hm_repo.register(self.engine, f'hm{n}', f'192.0.2.{n}', 5555,
+                             f'instance-{n}', 20, is_observing=is_observing)
+
+    def stop_listening(self, *numbers):
+        for n in numbers:
+            hm_repo.set_offline(self.engine, f'hm{n}', f'instance-{n}')
+
+    def add(self, number=5, **values):
+        ids = self.add_amphorae(number, **values)
+        for amphora_id in ids:
+            self.records.set_health(amphora_id, age=500)
+        amphora_repo.add_missing(self.engine)
+        return ids
+
+    def beat(self, *amphora_ids):
+        """Have amphorae heard; what counts is that the value changes."""
+        self.beats += 1
+        health = self.records.tables['amphora_health']
+        with self.engine.begin() as connection:
+            connection.execute(
+                health.update().where(health.c.amphora_id.in_(amphora_ids))
+                .values(last_update=self.begun + datetime.timedelta(
+                    seconds=self.beats)))
+
+    def publish(self, *numbers, status=rules.OPEN):
+        newest = self.newest
+        slots = subset.assign_slots(
+            newest.slots if newest else {}, cases.addresses(*numbers))
+        self.assertTrue(generation_repo.publish(
+            self.engine, newest.number + 1 if newest else 1, slots,
+            'because', 'controller1', status))
+
+    def begin(self, number=5, good=(1,), new=(1, 2), status=rules.CANARY,
+              **values):
+        """Have amphorae with a good list, and another one on trial."""
+        ids = self.add(number, **values)
+        self.publish(*good)
+        self.upload()
+        self.publish(*new, status=status)
+        return ids
+
+    def upload(self):
+        """Bring those that are due to the newest generation.
+
+        :returns: the ids of those that acknowledged.
+        """
+        newest = self.newest
+        if newest.status == rules.ROLLED_BACK:
+            return set()
+        owner = f'batch{self.now}'
+        amphora_repo.claim_due(self.engine, newest.number, owner, 1000, 120,
+                               newest.number if newest.is_on_trial else None)
+        claimed = {a.id for a in amphora_repo.get_claimed(
+            self.engine, newest.number, owner)}
+        amphora_repo.record(self.engine, newest.number, owner, [
+            amphora_repo.Outcome(
+                amphora_id, *(('UNREACHABLE', (), 'it hangs', 600.0)
+                              if amphora_id in self.unreachable else
+                              ('APPLIED', subset.subset(
+                                  amphora_id, newest.slots, 5))))
+            for amphora_id in claimed])
+        return claimed - self.unreachable
+
+    def look(self, *subjects, seconds=POLL_INTERVAL):
+        self.now += seconds
+        newest = self.newest
+        for subject in subjects or (self.subject,):
+            subject.run_once(newest)
+
+    def run_for(self, seconds, *subjects, upload=True):
+        """Look again and again; amphorae send heartbeats all the time."""
+        until, next_beat = self.now + seconds, self.now
+        while self.now < until:
+            if self.now >= next_beat:
+                next_beat += INTERVAL
+                self.beat(*(row['id'] for row in self.records.rows('amphora')
+                            if row['id'] not in self.silent and
+                            row['status'] != 'DELETED'))
+            self.look(*subjects)
+            if upload:
+                self.upload()
+
+    @property
+    def newest(self):
+        return generation_repo.get_newest(self.engine)
+
+    def admitted(self, number=2):
+        return {a.amphora_id for a in rollout_repo.get_admitted(
+            self.engine, number)}
+
+    def reached(self, number=2):
+        """Amphorae that acknowledged a generation."""
+        return {row.amphora_id for row in self.rows(models.Amphora)
+                if row.generation == number}
+
+    def statuses(self):
+        return [g.status for g in generation_repo.get_history(self.engine)]
+
+    def suspects(self):
+        return set(generation_repo.get_suspects(self.engine))
+
+    # Who is chosen
+
+    def test_every_amphora_may_have_it(self):
+        self.begin(status=rules.OPEN)
+        self.look()
+        self.assertEqual(set(), self.admitted())
+
+    def test_canaries(self):
+        ids = self.begin()
+        self.look()
+        admitted = self.admitted()
+        self.assertEqual(CANARIES, len(admitted))
+        self.assertLess(admitted, set(ids))
+        self.assertEqual(admitted, self.upload())
+        self.run_for(50)
+        self.assertEqual(admitted, self.admitted())
+        self.assertEqual(admitted, self.reached())
+        self.assertEqual(rules.CANARY, self.newest.status)
+
+    def test_those_whose_failover_hurts_least(self):
+        backups = self.add(2, role='BACKUP')
+        masters = self.add(2, role='MASTER')
+        self.begin(5)
+        self.look()
+        admitted = self.admitted()
+        self.assertLess(set(backups), admitted)
+        self.assertEqual(1, len(set(masters) & admitted))
+
+    def test_those_heard_last(self):
+        ids = self.begin(10)
+        self.beat(*ids[4:7])
+        self.look()
+        self.assertEqual(set(ids[4:7]), self.admitted())
+
+    def test_not_those_that_are_busy_or_gone(self):
+        ids = self.begin(5)
+        self.records.set_health(ids[0], busy=True)
+        self.records.set_status(ids[1], 'DELETED')
+        self.look()
+        self.assertEqual(set(ids[2:]), self.admitted())
+
+    def test_not_those_that_are_silent_anyhow(self):
+        """The roll back would never end."""
+        ids = self.add(2)
+        for amphora_id in ids:
+            self.records.set_health(amphora_id, age=86400)
+            self.records.set_status(amphora_id, 'ERROR')
+        self.silent = set(ids)
+        self.begin(2)
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+
+    def test_not_those_that_are_held_back_from_failover(self):
+        """They are silent already, for whatever reason."""
+        ids = self.begin(5)
+        for amphora_id in ids[2:]:
+            self.make_older(models.Amphora, 'held_since', 30,
+                            amphora_id=amphora_id)
+        self.look()
+        self.assertEqual(set(ids[:2]), self.admitted())
+
+    def test_only_those_that_the_change_concerns(self):
+        """Of a long list each amphora has a subset."""
+        ids = self.begin(40, good=range(1, 11), new=(*range(1, 10), 30))
+        concerned = {
+            amphora_id for amphora_id in ids if cases.address(30) in
+            subset.subset(amphora_id, self.newest.slots, 5)}
+        self.assertNotIn(len(concerned), (0, 40))
+        self.listen(*range(3, 11), 30)
+        self.look()
+        self.assertEqual(CANARIES, len(self.admitted()))
+        self.assertLess(self.admitted(), concerned)
+
+    def test_as_many_more_as_new_addresses_take(self):
+        self.begin(40, good=range(1, 11), new=(1, *range(31, 40)))
+        self.listen(*range(3, 11), *range(31, 40))
+        self.look()
+        tried = {address for amphora_id in self.admitted()
+                 for address in subset.subset(
+                     amphora_id, self.newest.slots, 5)}
+        self.assertLessEqual(set(cases.addresses(*range(31, 40))), tried)
+
+    def test_nobody_is_concerned(self):
+        self.begin(0)
+        self.look()
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    def test_fewer_than_wanted(self):
+        ids = self.begin(2)
+        self.look()
+        self.assertEqual(set(ids), self.admitted())
+
+    def test_one_canary(self):
+        self.subject = self.make(canary_size=1)
+        self.begin()
+        self.look()
+        self.assertEqual(1, len(self.admitted()))
+
+    # How they fare
+
+    def test_good(self):
+        self.begin()
+        self.run_for(LONG)
+        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(5, len(self.reached()))
+        self.assertEqual({}, generation_repo.get_suspects(self.engine))
+
+    def test_not_before_they_were_watched(self):
+        self.begin()
+        self.run_for(58)
+        self.assertEqual(rules.CANARY, self.newest.status)
+
+    def test_silent(self):
+        ids = self.begin()
+        self.run_for(10)
+        canaries = self.reached()
+        self.silent = {min(canaries)}
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+                         self.statuses())
+        self.assertEqual((3, cases.addresses(1)),
+                         (self.newest.number, self.newest.addresses))
+        self.assertEqual(set(ids), self.reached(3))
+        self.assertEqual({cases.address(2)}, self.suspects())
+        self.assertIn('Generation 2 is ROLLED_BACK', self.log.output)
+        self.assertIn(cases.address(2), self.log.output)
+        self.assertIn('octavia-hmsync sync retry', self.log.output)
+
+    def test_nobody_else_gets_it(self):
+        self.begin()
+        self.run_for(10)
+        canaries = self.reached()
+        self.silent = set(canaries)
+        while self.newest.number == 2:
+            self.assertEqual(canaries, self.reached())
+            self.run_for(POLL_INTERVAL)
+        self.assertEqual(set(), self.reached())
+
+    def test_rolled_back_before_a_failover(self):
+        self.begin()
+        self.run_for(10)
+        self.silent = self.reached()
+        # The failover guard holds them for as long.
+        self.run_for(60 + 2 * INTERVAL - 10)
+        self.assertEqual(3, self.newest.number)
+
+    def test_slots_of_the_good_list(self):
+        self.begin(40, good=range(1, 11), new=(*range(2, 11), 30))
+        self.listen(*range(3, 11), 30)
+        good = generation_repo.get_last_good(self.engine).slots
+        self.run_for(10)
+        self.silent = self.reached()
+        self.run_for(60)
+        self.assertEqual(good, self.newest.slots)
+
+    def test_first_list_is_bad(self):
+        self.add(5)
+        self.publish(1, status=rules.CANARY)
+        self.run_for(10)
+        self.silent = self.reached(1)
+        self.run_for(60)
+        self.assertEqual([rules.ROLLED_BACK], self.statuses())
+        self.assertEqual({cases.address(1)}, self.suspects())
+        # And that is that.
+        self.run_for(LONG)
+        self.assertEqual([rules.ROLLED_BACK], self.statuses())
+        self.assertEqual(CANARIES, len(self.reached(1)))
+
+    def test_first_list_is_good(self):
+        self.add(5)
+        self.publish(1, status=rules.CANARY)
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN], self.statuses())
+        self.assertEqual(5, len(self.reached(1)))
+
+    def test_held_back_from_failover_is_silent(self):
+        """What the guard writes is no heartbeat."""
+        self.begin()
+        self.run_for(10)
+        canaries = self.reached()
+        self.make_older(models.Amphora, 'held_at', -1000)
+        self.silent = canaries
+        until = self.now + 70
+        while self.now < until:
+            self.beat(*canaries)
+            self.look()
+        self.assertEqual(rules.ROLLED_BACK, self.statuses()[1])
+
+    def test_silent_for_less(self):
+        """One lost heartbeat is none to blame a list for."""
+        self.begin()
+        self.run_for(10)
+        canaries = self.silent = self.reached()
+        for _ in range(6):
+            self.run_for(28)
+            self.beat(*canaries)
+        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+
+    def test_two_dead_addresses_are_still_published(self):
+        """Their turn leaves a gap, which the plan takes for good enough."""
+        self.begin(good=(1, 2, 3), new=(1, 2, 3, 4))
+        self.listen(4)
+        self.look()
+        canaries = self.upload()
+        pauses = [1.08 * INTERVAL, 3 * 1.08 * INTERVAL] * 3
+        heard_at = [self.now + sum(pauses[:n]) for n in range(6)]
+        while heard_at:
+            if self.now >= heard_at[0]:
+                self.beat(*canaries)
+                del heard_at[0]
+            self.look(seconds=1)
+        self.assertNotIn(rules.ROLLED_BACK, self.statuses())
+
+    def test_database_was_away(self):
+        """Nobody could write what was heard, and nobody could look."""
+        self.begin()
+        self.run_for(30)
+        self.now += 120
+        self.look()
+        self.upload()
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+
+    def test_a_failover_deletes_the_health_row(self):
+        """That is no heartbeat."""
+        self.begin()
+        self.run_for(10)
+        canaries = self.silent = self.reached()
+        self.run_for(20)
+        health = self.records.tables['amphora_health']
+        with self.engine.begin() as connection:
+            connection.execute(health.delete().where(
+                health.c.amphora_id.in_(canaries)))
+        self.run_for(20)
+        self.assertEqual(rules.ROLLED_BACK, self.statuses()[1])
+
+    # No heartbeat comes to a new address
+
+    def test_new_address_is_not_heard(self):
+        """Those that have it are heard at the others."""
+        self.listen(2, is_observing=True)
+        self.make_older(models.HealthManager, 'online_since', 500)
+        self.begin()
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+                         self.statuses())
+        self.assertEqual({cases.address(2)}, self.suspects())
+
+    def test_new_address_is_heard(self):
+        self.listen(2, is_observing=True)
+        self.make_older(models.HealthManager, 'online_since', 500)
+        self.begin()
+        self.run_for(10)
+        hm_repo.set_heard(self.engine, 'hm2')
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+
+    def test_only_the_one_that_is_not_heard_is_to_blame(self):
+        self.listen(2, 3, is_observing=True)
+        self.make_older(models.HealthManager, 'online_since', 500)
+        hm_repo.set_heard(self.engine, 'hm2')
+        self.begin(new=(1, 2, 3))
+        self.run_for(LONG)
+        self.assertEqual({cases.address(3)}, self.suspects())
+
+    def test_new_health_manager_starts_again_meanwhile(self):
+        """It gets its time."""
+        self.listen(2, is_observing=True)
+        self.begin()
+        self.run_for(LONG)
+        self.assertEqual(rules.CANARY, self.newest.status)
+        self.make_older(models.HealthManager, 'online_since', 500)
+        self.look()
+        self.assertEqual(rules.ROLLED_BACK, self.statuses()[1])
+
+    # Those that cannot be reached
+
+    def test_unreachable_ones_tell_nothing(self):
+        ids = self.begin(6)
+        self.unreachable = set(ids)
+        self.look()
+        first = self.admitted()
+        self.upload()
+        self.unreachable = set(first)
+        self.run_for(10)
+        self.assertEqual(first, self.admitted() & first)
+        self.assertEqual(6, len(self.admitted()))
+        self.assertEqual(rules.CANARY, self.newest.status)
+        self.run_for(LONG)
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    def test_some_can_be_reached(self):
+        ids = self.begin(6)
+        self.unreachable = set(ids[:1] + ids[2:])
+        self.beat(*ids[:3])
+        self.look()
+        self.upload()
+        self.run_for(10)
+        self.assertEqual(CANARIES, len(self.admitted()))
+        self.run_for(LONG)
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    def test_nobody_can_be_reached(self):
+        self.unreachable = set(self.begin(7))
+        self.run_for(30)
+        self.assertEqual(7, len(self.admitted()))
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    def test_all_are_deleted_meanwhile(self):
+        self.begin()
+        self.look()
+        first = self.admitted()
+        for amphora_id in first:
+            self.records.set_status(amphora_id, 'DELETED')
+        self.run_for(LONG)
+        self.assertEqual(2, len(self.admitted()))
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    def test_has_this_very_list_already(self):
+        """A batch of another generation, with the same list, was late."""
+        ids = self.begin()
+        self.look()
+        late = min(self.admitted())
+        amphora_repo.claim_due(self.engine, 2, 'late', 1, 120, 2)
+        claimed, = amphora_repo.get_claimed(self.engine, 2, 'late')
+        amphora_repo.record(self.engine, 2, 'late', [amphora_repo.Outcome(
+            claimed.id, 'APPLIED', cases.addresses(1, 2), uploaded=False)])
+        self.assertIn(late, ids)
+        self.run_for(LONG)
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    # Waves
+
+    def test_waves(self):
+        self.subject = self.make(wave_size=4)
+        self.begin(10)
+        sizes = []
+        while self.newest.is_on_trial:
+            self.run_for(POLL_INTERVAL)
+            if len(self.admitted()) not in sizes:
+                sizes.append(len(self.admitted()))
+                self.assertEqual(
+                    rules.CANARY if len(sizes) == 1 else rules.WAVES,
+                    self.newest.status)
+        self.assertEqual([3, 7, 10], sizes)
+        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(10, len(self.reached()))
+
+    def test_each_wave_is_watched(self):
+        self.subject = self.make(wave_size=4)
+        self.begin(10)
+        while self.newest.status == rules.CANARY:
+            self.run_for(POLL_INTERVAL)
+        self.run_for(50)
+        self.assertEqual(7, len(self.admitted()))
+
+    def test_wave_falls_silent(self):
+        self.subject = self.make(wave_size=4)
+        self.begin(10)
+        while self.newest.status == rules.CANARY:
+            self.run_for(POLL_INTERVAL)
+        self.run_for(10)
+        self.assertEqual(7, len(self.reached()))
+        self.silent = set(sorted(self.reached())[:2])
+        self.run_for(60)
+        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+                         self.statuses())
+        self.assertEqual(10, len(self.reached(3)))
+
+    def test_waves_without_canaries(self):
+        self.subject = self.make(canary_size=0, wave_size=2)
+        self.begin(5, status=rules.WAVES)
+        self.look()
+        self.assertEqual((2, rules.WAVES),
+                         (len(self.admitted()), self.newest.status))
+
+    # Nothing to lose
+
+    def test_old_addresses_die_meanwhile(self):
+        self.begin()
+        self.run_for(20)
+        self.stop_listening(1)
+        self.look()
+        self.assertEqual(rules.OPEN, self.newest.status)
+        self.upload()
+        self.assertEqual(5, len(self.reached()))
+
+    def test_some_old_addresses_die_meanwhile(self):
+        self.begin(good=(1, 3), new=(1, 2, 3))
+        self.listen(3)
+        self.run_for(20)
+        self.stop_listening(1)
+        self.look()
+        self.assertEqual(rules.CANARY, self.newest.status)
+
+    def test_old_address_is_pinned(self):
+        """Somebody may listen there without the plugin."""
+        keeper_repo.touch(self.engine, 'controller1', cases.addresses(1))
+        self.stop_listening(1)
+        self.begin()
+        self.look()
+        self.assertEqual(rules.CANARY, self.newest.status)
+
+    # Several housekeepers
+
+    def test_of_two_housekeepers_one_admits(self):
+        self.begin(10)
+        newest = self.newest
+        self.run_at_once([lambda host=h: self.make(host).run_once(newest)
+                          for h in ('controller1', 'controller2')])
+        self.assertEqual(CANARIES, len(self.admitted()))
+        self.assertEqual(1, self.newest.wave)
+
+    def test_of_two_housekeepers_one_rolls_back(self):
+        self.begin()
+        subjects = [self.subject, self.make('controller2')]
+        self.run_for(10, *subjects)
+        self.silent = self.reached()
+        self.run_for(80, *subjects)
+        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+                         self.statuses())
+        self.assertEqual(1, self.log.output.count('is ROLLED_BACK'))
+
+    def test_two_housekeepers_and_waves(self):
+        subjects = [self.make(host, wave_size=2)
+                    for host in ('controller1', 'controller2')]
+        self.begin(7)
+        sizes = set()
+        while self.newest.is_on_trial:
+            self.run_for(POLL_INTERVAL, *subjects)
+            sizes.add(len(self.admitted()))
+        self.assertEqual({3, 5, 7}, sizes)
+
+    def test_winner_dies_before_it_has_admitted_any(self):
+        self.begin()
+        self.assertTrue(generation_repo.begin_wave(
+            self.engine, 2, 0, rules.CANARY))
+        self.run_for(10)
+        self.assertEqual(CANARIES, len(self.admitted()))
+
+    def test_housekeeper_starts_anew(self):
+        """It watches from the beginning."""
+        self.begin()
+        self.run_for(50)
+        self.subject = self.make()
+        self.run_for(50)
+        self.assertEqual(rules.CANARY, self.newest.status)
+        self.run_for(LONG)
+        self.assertEqual(rules.OPEN, self.newest.status)
+
+    # Another list comes before the verdict
+
+    def test_canaries_of_the_list_before_are_still_canaries(self):
+        """They have addresses that nobody found good."""
+        self.begin(10, new=(1, 2))
+        self.run_for(20)
+        before = self.reached()
+        self.silent = set(before)
+        self.run_for(20)
+        self.listen(3)
+        self.publish(1, 2, 3, status=rules.CANARY)
+        self.run_for(50)
+        self.assertEqual(rules.ROLLED_BACK, self.statuses()[2])
+        self.assertEqual(10, len(self.reached(4)))
+
+
+class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
+    """What amphorae get while a generation is on trial."""
+
+    def setUp(self):
+        super().setUp()
+        self.driver = fakes.install_driver(self)
+        self.woken = threading.Event()
+        conf = self.make_conf(
+            controller_worker={'amphora_driver': fakes.DRIVER},
+            health_manager={'heartbeat_key': 'the key'})
+        self.subject = synchronizer.Synchronizer(conf, self.engine,
+                                                 self.woken.set)
+        self.addCleanup(self.subject.stop)
+        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'one', 20,
+                         heartbeat_key.digest('the key'))
+
+    def add(self, number):
+        ids = self.add_amphorae(number)
+        for amphora_id in ids:
+            self.records.set_health(amphora_id)
+        return ids
+
+    def publish(self, number, addresses, status):
+        generation_repo.publish(
+            self.engine, number, subset.assign_slots(
+                {}, cases.addresses(*addresses)), 'because', 'controller1',
+            status)
+
+    def run_until_idle(self):
+        for _ in range(50):
+            self.woken.clear()
+            self.subject.run_once()
+            if not self.woken.wait(0.5):
+                return
+        self.fail('it never comes to an end')
+
+    def lists(self):
+        """How many amphorae have each list, by its length."""
+        return collections.Counter(
+            len(text.split(', ')) for text in self.driver.lists().values())
+
+    def test_canaries_only(self):
+        self.add(5)
+        self.publish(1, (1,), rules.OPEN)
+        self.run_until_idle()
+        self.publish(2, (1, 2), rules.CANARY)
+        self.run_until_idle()
+        self.assertEqual({1: 5 - CANARIES, 2: CANARIES}, self.lists())
+        self.assertIsNone(
+            generation_repo.get_newest(self.engine).completed_at)
+
+    def test_first_list(self):
+        self.add(5)
+        self.publish(1, (1,), rules.CANARY)
+        self.run_until_idle()
+        self.assertEqual({1: CANARIES}, self.lists())
+
+    def test_who_missed_the_good_list_gets_it(self):
+        """It may know nobody any more that is alive."""
+        ids = self.add(5)
+        self.publish(1, (1,), rules.OPEN)
+        self.driver.broken.update(ids)
+        self.run_until_idle()
+        self.publish(2, (1, 2), rules.OPEN)
+        self.publish(3, (1, 2, 3), rules.CANARY)
+        self.driver.broken.clear()
+        self.run_until_idle()
+        self.assertEqual({2: 5 - CANARIES, 3: CANARIES}, self.lists())
+
+    def test_opened(self):
+        self.add(5)
+        self.publish(1, (1,), rules.OPEN)
+        self.run_until_idle()
+        self.publish(2, (1, 2), rules.CANARY)
+        self.run_until_idle()
+        generation_repo.set_open(self.engine, 2)
+        self.run_until_idle()
+        self.assertEqual({2: 5}, self.lists())
+        self.assertIsNotNone(
+            generation_repo.get_newest(self.engine).completed_at)
+
+    def test_rolled_back(self):
+        self.add(5)
+        self.publish(1, (1,), rules.OPEN)
+        self.run_until_idle()
+        self.publish(2, (1, 2), rules.CANARY)
+        self.run_until_idle()
+        good = generation_repo.get_last_good(self.engine)
+        generation_repo.roll_back(self.engine, 2, (), good.slots, 'bad',
+                                  'controller1')
+        self.run_until_idle()
+        self.assertEqual({1: 5}, self.lists())
+
+    def test_rolled_back_and_nothing_better(self):
+        self.add(5)
+        self.publish(1, (1,), rules.CANARY)
+        self.run_until_idle()
+        generation_repo.roll_back(self.engine, 1, (), None, 'bad',
+                                  'controller1')
+        self.records.add_amphora('192.0.2.99')
+        self.run_until_idle()
+        self.assertEqual(CANARIES, len(self.driver.uploads))
