@@ -419,6 +419,21 @@ class TestSteadyState(ObserverTestCase):
         self.hear(subject, ids, 20, 5)
         self.assertEqual([], self.writes)
 
+    def test_uploads_that_fail(self):
+        """Its agent cannot be reached; its heartbeats arrive."""
+        self.listen(1, 2)
+        ids = self.add(20)
+        self.upload(cases.addresses(1), *ids)
+        self.adopt()
+        self.upload(cases.addresses(1, 2), *ids, age=OVERDUE)
+        self.upload(cases.addresses(1, 2, 3), *ids, result='UNREACHABLE')
+        one, two = self.make(1), self.make(2)
+        for _ in range(2):
+            self.hear(one, ids, 1, 2)
+            self.hear(two, ids, 1, 2)
+        self.hear(one, ids, 20, 2)
+        self.assertEqual([], self.writes)
+
     def test_drain_is_told_of_each_heartbeat(self):
         """The command waits until there are none any more."""
         self.listen(1, 2)

@@ -620,9 +620,20 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         """They have addresses that nobody found good."""
         self.begin(10, new=(1, 2))
         self.run_for(20)
-        before = self.reached()
-        self.silent = set(before)
+        self.silent = self.reached()
         self.run_for(20)
+        self.check_that_they_are_found_out()
+
+    def test_canaries_of_the_list_before_are_held_back_from_failover(self):
+        self.begin(10)
+        self.run_for(20)
+        self.silent = self.reached()
+        for amphora_id in self.silent:
+            self.make_older(models.Amphora, 'held_since', 1,
+                            amphora_id=amphora_id)
+        self.check_that_they_are_found_out()
+
+    def check_that_they_are_found_out(self):
         self.listen(3)
         self.publish(1, 2, 3, status=rules.CANARY)
         self.run_for(50)

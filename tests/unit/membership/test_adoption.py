@@ -62,6 +62,34 @@ class TestTimes(base.TestCase):
         self.assertTrue(adoption.is_overdue(180.1, 60))
 
 
+class TestJudge(base.TestCase):
+
+    def judge(self, doubt, observed=range(1, 10), was_heard=True):
+        return adoption.judge(doubt, was_heard,
+                              set(cases.addresses(*observed)), TIMEOUT)
+
+    def test_it_may_still_show(self):
+        self.assertIs(adoption.Adoption.PENDING,
+                      self.judge(make_doubt((2,), (1,), age=180)))
+
+    def test_not_adopted(self):
+        for doubt in (make_doubt((2,), (1,)), make_doubt((1, 2), (1, 2, 3)),
+                      make_doubt((1, 2), UNKNOWN)):
+            self.assertIs(adoption.Adoption.NOT_ADOPTED, self.judge(doubt))
+
+    def test_not_heard(self):
+        self.assertIs(adoption.Adoption.UNPROVEN, self.judge(
+            make_doubt((2,), (1,)), was_heard=False))
+
+    def test_nobody_would_tell(self):
+        """Who has adopted must not be taken for one who has not."""
+        for doubt in (make_doubt((1, 2), (1,)), make_doubt((1, 2), UNKNOWN),
+                      make_doubt((1, 2), (1, 2, 3), UNKNOWN),
+                      make_doubt((1, 2), (1, 3), (1, 2, 3))):
+            self.assertIs(adoption.Adoption.UNPROVEN,
+                          self.judge(doubt, observed=(1, 3)))
+
+
 class TestReceivers(base.TestCase):
 
     def proven(self, doubt, *heard, period=None):
@@ -133,7 +161,10 @@ class TestReceivers(base.TestCase):
 
     def test_heard_where_nobody_told_it_to_send(self):
         """Somebody else has configured it; that proves nothing."""
-        self.assertFalse(self.proven(make_doubt((2, 3), (1, 2)), 7))
+        doubt = make_doubt((2, 3), (1, 2))
+        self.assertFalse(self.proven(doubt, 7))
+        self.assertFalse(self.proven(doubt, 7, period=10))
+        self.assertFalse(self.proven(doubt, 7, 2))
 
 
 class TestWorthNoting(base.TestCase):
@@ -298,8 +329,18 @@ class Record:
 
     @property
     def is_in_doubt(self):
-        return (self.addresses is not None and not self.adopted and
-                self.is_certain and not self.under_way)
+        return self.addresses is not None and not self.adopted
+
+    @property
+    def may_use(self):
+        """Doubt.previous, as get_unproven() has it."""
+        return self.previous + (
+            () if self.is_certain else (adoption.Unknown(),))
+
+    def is_still(self, applied_at):
+        """Whether no upload has come, or is coming, in between."""
+        return (self.is_in_doubt and self.is_certain and
+                not self.under_way and self.applied_at == applied_at)
 
 
 class Observer:
@@ -311,7 +352,7 @@ class Observer:
         self._read_at = -math.inf
         self._seen = None
 
-    def observe(self, now, listening):
+    def observe(self, now):
         """Take note of a heartbeat.
 
         :returns: the list that it is found to show, or None.
@@ -321,7 +362,7 @@ class Observer:
             self._read_at = now
             self._seen = None
             if record.is_in_doubt:
-                self._seen = (record.addresses, record.previous,
+                self._seen = (record.addresses, record.may_use,
                               record.applied_at)
                 self._notes = {a: t for a, t in record.notes.items()
                                if t > record.applied_at}
@@ -337,7 +378,7 @@ class Observer:
         if adoption.is_proven_by_receivers(
                 doubt, self._address, set(heard), period, INTERVAL):
             self._seen = None
-            if record.is_in_doubt and record.applied_at == applied_at:
+            if record.is_still(applied_at):
                 record.adopted = True
                 record.notes.clear()
                 return addresses
@@ -404,8 +445,7 @@ class Cloud:
             self.now -= 0.3
 
     def _hear(self, address, process):
-        shown = self._observers[address, process].observe(
-            self.now, self.listening)
+        shown = self._observers[address, process].observe(self.now)
         if shown is not None:
             self.adoptions.append(
                 (shown, self.amphora.has_adopted(shown)))
@@ -533,14 +573,17 @@ class Watcher:
             if self.now - ended <= OFFLINE_AFTER])
         if not self._watch.was_heard(key):
             return
-        record.previous = adoption.rule_out_by_gaps(
-            adoption.Doubt(record.addresses, record.previous,
+        left = adoption.rule_out_by_gaps(
+            adoption.Doubt(record.addresses, record.may_use,
                            self.now - record.applied_at),
             self._watch.listened(key),
             lambda number: set().union(*self._published[:number]),
             self._watch.longest_gap(key), self._watch.watched_for(key),
             cases.SETTINGS)
-        if not record.previous:
+        if not record.is_still(key):
+            return
+        record.previous = left
+        if not left:
             record.adopted = True
             self.adoptions.append(self.amphora.has_adopted(record.addresses))
 
