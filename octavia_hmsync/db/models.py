@@ -110,6 +110,8 @@ class Amphora(Base):
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)
     adopted_via = sa.Column(sa.String(80), nullable=True)
+    # Whether it was ever seen to go from one list to another: its image can.
+    has_changed_list = sa.Column(sa.Boolean, nullable=False, default=False)
     # The newest generation whose canaries or waves it is one of.
     admitted_generation = sa.Column(sa.Integer, nullable=True)
     # The last attempt: at which generation, how it ended, how many so far.

@@ -66,7 +66,8 @@ class AdoptionObserver:
         """
         self._refresh()
         unproven = self._unproven.get(amphora_id)
-        if unproven is None or self._address is None:
+        if (unproven is None or not unproven.is_certain or
+                self._address is None):
             return
         interval = self._conf.health_manager.heartbeat_interval
         since_read = self._clock() - self._read_at - delay

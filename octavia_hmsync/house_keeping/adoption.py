@@ -58,7 +58,7 @@ class AdoptionWatch:
         self._name(adoption_repo.judge(unproven, noted, members, settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
-             not row.is_held and adoption.has_had_time(
+             row.is_certain and not row.is_held and adoption.has_had_time(
                  row.doubt.age, settings.heartbeat_interval)],
             members, settings)
         for row, previous in left:
@@ -99,13 +99,11 @@ class AdoptionWatch:
 
     def _listening(self, members):
         opts = self._conf.hmsync
-        registered = {m.address for m in members}
         listening = {m.address for m in members
                      if mem.is_listening(m, opts.offline_after)}
-        # A pinned health manager need not have the plugin yet.
+        # A pinned health manager need not have the plugin.
         return listening | set(keeper_repo.get_pinned(
-            self._engine, opts.offline_after + opts.removal_delay)
-        ) - registered
+            self._engine, opts.offline_after + opts.removal_delay))
 
     def _name(self, judged):
         """Log which amphorae are found not to have adopted their list."""
@@ -116,8 +114,9 @@ class AdoptionWatch:
             LOG.warning(
                 '%d amphorae acknowledge a new controller_ip_port_list and '
                 'go on with an old one: their images are from before the fix '
-                'of bug 2121691. Fail them over to a newer image before the '
-                'health managers that they know are gone: %s.', len(new),
+                'of bug 2121691 (or the new addresses are out of their '
+                'reach). Fail them over to a newer image before the health '
+                'managers that they know are gone: %s.', len(new),
                 ', '.join(sorted(new)))
         self._named = not_adopted
 

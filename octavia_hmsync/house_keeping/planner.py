@@ -20,7 +20,6 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import subset
@@ -96,12 +95,11 @@ class Planner:
         good = generation_repo.get_last_good(self._engine)
         settings = plan.Settings.from_conf(self._conf)
         old = good.addresses if good else ()
-        unheard = set(old) - set(pinned) - {
-            m.address for m in members
-            if mem.is_listening(m, settings.offline_after)}
         return rollout.first_status(
-            old, decision.addresses, unheard, self._conf.hmsync.canary_size,
-            self._conf.hmsync.wave_size, settings)
+            old, decision.addresses,
+            rollout.find_gone(old, members, pinned, settings),
+            self._conf.hmsync.canary_size, self._conf.hmsync.wave_size,
+            settings)
 
     def _steady_for(self, opts):
         """Return for how long the members have been read without a gap."""

@@ -22,7 +22,6 @@ from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import rollout as rollout_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import heartbeats
-from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import subset
@@ -97,13 +96,10 @@ class Rollout:
             self._open(newest, 'all others get it now')
 
     def _is_lost(self, good, members, settings):
-        listening = {m.address for m in members
-                     if mem.is_listening(m, settings.offline_after)}
         pinned = keeper_repo.get_pinned(
             self._engine, settings.offline_after + settings.removal_delay)
-        return rollout.is_lost(
-            good.addresses, set(good.addresses) - listening - set(pinned),
-            settings)
+        return rollout.is_lost(good.addresses, rollout.find_gone(
+            good.addresses, members, pinned, settings), settings)
 
     def _judge(self, admitted, watch, settings):
         now = self._clock()
@@ -124,12 +120,13 @@ class Rollout:
 
     def _admit(self, newest, good, fresh, settings, status):
         concerned, astray = {}, []
-        for candidate in rollout_repo.get_candidates(self._engine,
-                                                     newest.number):
+        good_number = good.number if good else 0
+        for candidate in rollout_repo.get_candidates(
+                self._engine, newest.number, good_number):
             addresses = _subset(candidate.amphora_id, newest, settings)
             if candidate.addresses != addresses:
                 concerned[candidate.amphora_id] = addresses
-            if good and (candidate.generation or 0) > good.number:
+            if (candidate.generation or 0) > good_number:
                 # A canary of a list before, with addresses that nobody found
                 # good.
                 astray.append(candidate.amphora_id)
@@ -166,8 +163,10 @@ class Rollout:
         LOG.error(
             'Generation %d is ROLLED_BACK: %s. Nobody else gets it%s. Check '
             'that amphorae can reach %s (security groups, routes, '
-            'firewalls). That is left out until the health manager starts '
-            'anew or you run "octavia-hmsync sync retry".', newest.number,
+            'firewalls), and that their images follow a new list ("amphora '
+            'list --not-adopted"). That is left out until the health manager '
+            'starts anew or you run "octavia-hmsync sync retry".',
+            newest.number,
             what, f', and they get the list of generation {good.number} back'
             if good else '', addr.join_list(suspects))
 

@@ -78,6 +78,21 @@ def first_status(old, new, unheard, canary_size, wave_size, settings):
     return WAVES if wave_size else OPEN
 
 
+def find_gone(addresses, members, pinned, settings):
+    """Find addresses at which nobody listens and nobody is about to again.
+
+    :param addresses: among these.
+    :param members: all registered health managers, a list of Member; one
+                    that said goodbye lately may just be restarting.
+    :param pinned: addresses that configuration files list.
+    :param settings: plan.Settings.
+    :returns: a set.
+    """
+    return set(addresses) - set(pinned) - {
+        m.address for m in members
+        if not mem.is_silent(m.keepalive_age, settings.offline_after)}
+
+
 def is_lost(old, unheard, settings):
     """Tell whether amphorae with a list cannot be heard in time any more.
 

@@ -15,7 +15,9 @@
 import json
 
 from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import plan
 from tests.cloud import database
 from tests.functional import base
 
@@ -28,8 +30,12 @@ class TestAdoption(base.FunctionalTestCase):
 
     def adoption(self, agent):
         """What is known of an amphora, None before its first upload."""
+        settings = plan.Settings(
+            heartbeat_interval=1, heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            offline_after=4, settle_time=1, removal_delay=4)
         return adoption_repo.judge_all(
-            self.engine, HEARTBEAT_TIMEOUT).get(agent.amphora_id)
+            self.engine, hm_repo.get_all(self.engine), settings).get(
+                agent.amphora_id)
 
     def row(self, agent):
         return self.results()[agent.amphora_id]

@@ -14,6 +14,7 @@
 
 import dataclasses
 import datetime
+import time
 
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
@@ -48,6 +49,8 @@ class Unproven:
     :param last_update: Octavia's word of when it was heard last, or None;
                         not taken for more than a value that changes.
     :param is_held: whether the failover guard wrote it instead.
+    :param is_certain: False while another upload is under way, or if it may
+                       have arrived: then nothing is recorded.
     """
 
     amphora_id: str
@@ -55,6 +58,7 @@ class Unproven:
     applied_at: datetime.datetime
     last_update: datetime.datetime | None
     is_held: bool
+    is_certain: bool
 
 
 def values_when_acknowledged(number, addresses):
@@ -125,7 +129,8 @@ def get_unproven(engine, max_age=None):
     select = (
         sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
                   _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
-                  _TABLE.c.held_at, _TABLE.c.result, _HEALTH.c.last_update,
+                  _TABLE.c.held_at, _TABLE.c.result,
+                  _TABLE.c.claim_owner, _HEALTH.c.last_update,
                   types.utcnow().label('now'))
         .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
         .where(_TABLE.c.adopted_at.is_(None),
@@ -144,7 +149,8 @@ def get_unproven(engine, max_age=None):
             (row.now - row.applied_at).total_seconds()),
         row.applied_at, row.last_update,
         row.held_at is not None and row.last_update is not None and
-        row.last_update <= row.held_at) for row in rows]
+        row.last_update <= row.held_at,
+        row.result == APPLIED and row.claim_owner is None) for row in rows]
 
 
 def get_heartbeats(engine):
@@ -217,7 +223,6 @@ def get_last_updates(engine):
             if row.held_at is None or row.last_update > row.held_at}
 
 
-@api.retry
 def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
     """Note where an amphora was heard.
 
@@ -226,7 +231,15 @@ def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
     :param address: of the health manager that heard it.
     :param seconds_ago: when.
     """
-    values = {'heard_at': types.utcnow_plus(-seconds_ago)}
+    arrived = time.monotonic() - seconds_ago
+    _note_heartbeat(engine, amphora_id, address, arrived)
+
+
+@api.retry
+def _note_heartbeat(engine, amphora_id, address, arrived):
+    # Anew at each attempt: a note that is late makes the next heartbeat look
+    # early.
+    values = {'heard_at': types.utcnow_plus(arrived - time.monotonic())}
     with engine.begin() as connection:
         if connection.execute(
                 sa.update(_HEARTBEAT)
@@ -280,11 +293,12 @@ def set_adopted(engine, unproven, address=None):
     recorded = 0
     with engine.begin() as connection:
         for amphora in unproven:
-            if connection.execute(
-                sa.update(_TABLE)
-                .where(_is_still(amphora))
-                .values(adopted_at=types.utcnow(), adopted_via=address,
-                        previous_ip_port_lists=None)).rowcount:
+            values = {'adopted_at': types.utcnow(), 'adopted_via': address,
+                      'previous_ip_port_lists': None}
+            if amphora.doubt.others and not amphora.doubt.unknown:
+                values['has_changed_list'] = True
+            if connection.execute(sa.update(_TABLE).where(
+                    _is_still(amphora)).values(**values)).rowcount:
                 recorded += 1
                 delete_heartbeats(connection, [amphora.amphora_id])
     return recorded

@@ -114,7 +114,8 @@ def add_missing(engine):
         ).scalars().all()
     if not missing:
         return 0
-    rows = [{'amphora_id': amphora_id, 'attempts': 0}
+    rows = [{'amphora_id': amphora_id, 'attempts': 0,
+             'has_changed_list': False}
             for amphora_id in missing]
     try:
         with engine.begin() as connection:

@@ -62,14 +62,17 @@ class AdmittedAmphora:
     is_held: bool
 
 
-def get_candidates(engine, number):
+def get_candidates(engine, number, good=None):
     """Return the amphorae that are behind a generation and not admitted.
 
-    Of those that Octavia takes for healthy. First those whose failover would
-    hurt least, those heard last before others.
+    Of those that Octavia takes for healthy, and of those that got one before
+    it which nobody found good. First those that are known to follow a new
+    list, then those whose failover would hurt least, those heard last before
+    others.
 
     :param engine: an SQLAlchemy engine.
     :param number: the generation.
+    :param good: the last good one, None if there is none.
     :returns: a list of Candidate.
     """
     by_harm = sa.case(
@@ -83,13 +86,17 @@ def get_candidates(engine, number):
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(amphora_repo.with_agent(), amphora_repo.behind(number),
-                   # Others may be silent for reasons of their own.
-                   _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED,
                    _HEALTH.c.busy.is_(sa.false()),
-                   _TABLE.c.held_since.is_(None),
+                   # Others may be silent for reasons of their own.
+                   sa.or_(sa.and_(_OCTAVIA.c.status ==
+                                  compat.AMPHORA_ALLOCATED,
+                                  _TABLE.c.held_since.is_(None)),
+                          _TABLE.c.generation > (good or 0)),
                    sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
                    number)
-            .order_by(by_harm, _HEALTH.c.last_update.desc())).all()
+            # An image that never follows a list cannot tell a bad one.
+            .order_by(_TABLE.c.has_changed_list.desc(), by_harm,
+                      _HEALTH.c.last_update.desc())).all()
     return [Candidate(
         row.amphora_id, row.generation,
         addr.split_list(row.controller_ip_port_list)

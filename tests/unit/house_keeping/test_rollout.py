@@ -13,6 +13,7 @@
 """Canaries, waves and roll back, on the tables."""
 
 import collections
+import concurrent.futures
 import datetime
 import threading
 
@@ -547,6 +548,10 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(20)
         self.stop_listening(1)
         self.look()
+        # It may just be restarting.
+        self.assertEqual(rules.CANARY, self.newest.status)
+        self.make_older(models.HealthManager, 'keepalive_at', 21, host='hm1')
+        self.look()
         self.assertEqual(rules.OPEN, self.newest.status)
         self.upload()
         self.assertEqual(5, len(self.reached()))
@@ -673,7 +678,9 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         for _ in range(50):
             self.woken.clear()
             self.subject.run_once()
-            if not self.woken.wait(0.5):
+            concurrent.futures.wait(self.subject._running)
+            # It wakes whoever waits a moment after a batch has ended.
+            if not self.woken.wait(0.2):
                 return
         self.fail('it never comes to an end')
 

@@ -37,6 +37,8 @@ def upgrade():
          sa.Column('previous_ip_port_lists', sa.Text, nullable=True),
          sa.Column('adopted_at', types.Timestamp, nullable=True),
          sa.Column('adopted_via', sa.String(80), nullable=True),
+         sa.Column('has_changed_list', sa.Boolean, nullable=False,
+                   server_default=sa.false()),
          sa.Column('admitted_generation', sa.Integer, nullable=True))
     op.create_table(
         'hmsync_heartbeat',
