@@ -135,6 +135,13 @@ class FunctionalTestCase(base.BaseTestCase):
                 set(addresses),
                 self.cloud.sniffer.destinations(amphora_id, since))
 
+    def watch(self, seconds, expected=()):
+        """Check for some seconds that no other failover begins."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.assertEqual(set(expected), self.cloud.failovers_begun())
+            time.sleep(0.5)
+
     def assert_nothing_failed_over(self):
         """Check that no amphora and no load balancer was touched."""
         self.assertEqual(set(), self.cloud.failovers_begun())

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
@@ -147,9 +148,7 @@ def get_unproven(engine, max_age=None):
                 # Another one, that may have arrived.
                 () if row.result == APPLIED else (adoption.Unknown(),)),
             (row.now - row.applied_at).total_seconds()),
-        row.applied_at, row.last_update,
-        row.held_at is not None and row.last_update is not None and
-        row.last_update <= row.held_at,
+        row.applied_at, row.last_update, hold_repo.is_last_update_ours(row),
         row.result == APPLIED and row.claim_owner is None) for row in rows]
 
 
@@ -220,7 +219,7 @@ def get_last_updates(engine):
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _HEALTH.c.amphora_id)
         ).all()
     return {row.amphora_id: row.last_update for row in rows
-            if row.held_at is None or row.last_update > row.held_at}
+            if not hold_repo.is_last_update_ours(row)}
 
 
 def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):

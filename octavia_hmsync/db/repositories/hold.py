@@ -49,6 +49,15 @@ def find_silent(engine, before):
                    _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES))).all()
 
 
+def is_last_update_ours(row):
+    """Tell whether last_update is what a hold wrote, and no heartbeat's.
+
+    :param row: with ``held_at`` and ``last_update``.
+    """
+    return (row.held_at is not None and row.last_update is not None and
+            row.last_update <= row.held_at)
+
+
 @api.retry
 def hold(engine, amphora_ids, at):
     """Hold amphorae back for another heartbeat_timeout.

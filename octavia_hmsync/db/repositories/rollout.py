@@ -21,6 +21,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.membership import addresses as addr
 
 _TABLE = models.Amphora.__table__
@@ -139,5 +140,4 @@ def get_admitted(engine, number):
         is_tried=number in (row.attempted_generation, row.generation),
         is_applied=row.generation == number, applied_at=row.applied_at,
         last_update=row.last_update,
-        is_held=row.held_at is not None and row.last_update is not None and
-        row.last_update <= row.held_at) for row in rows]
+        is_held=hold_repo.is_last_update_ours(row)) for row in rows]
