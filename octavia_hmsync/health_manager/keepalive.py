@@ -65,6 +65,9 @@ class Keepalive:
             self._check_clock()
         except exceptions.HMSyncException:
             self.say_goodbye()
+            if not self._listener.is_listening() and (
+                    self._listener.is_stopping()):
+                return
             raise
 
     def _check_clock(self):

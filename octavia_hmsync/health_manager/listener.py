@@ -58,9 +58,21 @@ class Listener:
         """Tell whether it has ended in good order, on SIGTERM."""
         return self._process.exitcode == 0
 
-    def wait_for_exit(self):
+    def is_stopping(self):
+        """Tell whether it ends in good order within a second.
+
+        It closes its socket a moment before.
+        """
+        try:
+            self.wait_for_exit(1)
+        except OSError:
+            return False
+        return self.has_stopped()
+
+    def wait_for_exit(self, timeout=None):
         """Wait until it has ended, whoever inherited its file descriptors.
 
+        :param timeout: seconds to wait at most.
         :raises OSError: if the kernel has no pidfd (before Linux 5.3).
         """
         try:
@@ -68,7 +80,7 @@ class Listener:
         except ProcessLookupError:
             return
         try:
-            select.select([pidfd], [], [])
+            select.select([pidfd], [], [], timeout)
         finally:
             os.close(pidfd)
 

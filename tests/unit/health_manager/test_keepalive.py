@@ -24,13 +24,16 @@ class Listener:
     """Listens, until it is told not to."""
 
     def __init__(self):
-        self.listening, self.stopped = True, False
+        self.listening, self.stopped, self.stopping = True, False, False
 
     def is_listening(self):
         return self.listening
 
     def has_stopped(self):
         return self.stopped
+
+    def is_stopping(self):
+        return self.stopping
 
 
 class AddressDriver:
@@ -116,6 +119,13 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.listener.listening = True
         self.keepalive.beat()
         self.assertStatus(member.ONLINE)
+
+    def test_listener_closes_its_socket_before_it_ends(self):
+        self.keepalive.beat()
+        self.listener.listening = False
+        self.listener.stopping = True
+        self.keepalive.beat()
+        self.assertStatus(member.OFFLINE)
 
     def test_listener_has_stopped_in_good_order(self):
         self.keepalive.beat()

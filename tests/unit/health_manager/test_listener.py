@@ -101,6 +101,18 @@ class TestListener(base.TestCase):
         self.assertTrue(subject.has_stopped())
         self.assertFalse(subject.is_listening())
 
+    def test_is_stopping(self):
+        subject = self.start()
+        timer = threading.Timer(0.3, self.process.terminate)
+        timer.start()
+        self.addCleanup(timer.join)
+        self.assertTrue(subject.is_stopping())
+
+    def test_killed_is_not_stopping(self):
+        subject = self.start()
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.assertFalse(subject.is_stopping())
+
     def test_wait_for_exit(self):
         subject = self.start(with_child=True)
         waiting = threading.Thread(target=subject.wait_for_exit, daemon=True)
