@@ -16,7 +16,6 @@ With the real failover loop; compute and network drivers are no-ops, so that a
 failover that begins is seen in the database.
 """
 
-from tests.cloud import ailing
 from tests.cloud import database
 from tests.functional import base
 
@@ -156,25 +155,3 @@ class TestFailoverThreshold(GuardTestCase):
             'FAILOVER_STOPPED of those that died', HEARTBEAT_TIMEOUT + 30)
         # And nothing was built in their place.
         self.assertEqual(4, len(cloud.records.rows('amphora')))
-
-
-class TestRestartDuringSync(GuardTestCase):
-
-    def test_restart_during_sync(self):
-        """A health manager moves while amphorae are being uploaded to."""
-        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2), options={
-            'hmsync': {'upload_timeout': 20, 'upload_concurrency': 2,
-                       'batch_size': 8}})
-        slow = [cloud.add_ailing_amphora(ailing.SLOW, delay=4)
-                for _ in range(3)]
-        one, two = self.start(1, 2)
-        self.wait_for(lambda: sum(amphora.connections for amphora in slow),
-                      'upload that is under way')
-        self.assertTrue(self.due())
-        one.stop()
-        one.move(cloud.address(3))
-        one.start()
-        self.wait_until_synced([two.address, one.address])
-        self.wait_until_applied({amphora.amphora_id for amphora in slow})
-        self.watch(HEARTBEAT_TIMEOUT)
-        self.assert_nothing_failed_over()

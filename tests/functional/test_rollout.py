@@ -20,7 +20,7 @@ from tests.cloud import database
 from tests.functional import base
 
 
-class TestRollout(base.FunctionalTestCase):
+class RolloutTestCase(base.FunctionalTestCase):
 
     make_database = database.MariaDBDatabase
 
@@ -76,6 +76,9 @@ class TestRollout(base.FunctionalTestCase):
         self.assertEqual(number + 1, self.newest().number)
         self.assert_nothing_failed_over()
 
+
+class TestRollout(RolloutTestCase):
+
     def test_nobody_is_heard_at_a_new_address(self):
         cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
             'hmsync': {'canary_size': 1, 'canary_wait': 1}})
@@ -101,23 +104,3 @@ class TestRollout(base.FunctionalTestCase):
         third = cloud.add_health_manager(cloud.address(3))
         self.wait_until_synced([good.address, third.address])
         self.assert_nothing_failed_over()
-
-    def test_they_fall_silent(self):
-        """Without the statistics driver only that can be seen."""
-        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
-            'controller_worker': {'statistics_drivers': 'stats_db'},
-            'hmsync': {'canary_size': 1, 'canary_wait': 1,
-                       'settle_time': 6}})
-        good = self.start(1)[0]
-        self.wait_until_synced([good.address])
-        bad = self.add_out_of_reach(2)
-        bad_address = f'{cloud.address(50)}:{bad.bind_port}'
-        self.wait_for(lambda: bad.host in self.members(), 'registration',
-                      base.START_TIMEOUT)
-        # Before it has settled, so that the list is to be that address
-        # alone.
-        self.command('health', 'manager', 'drain', good.host)
-        number = self.wait_until_rolled_back(bad_address)
-        self.assertEqual((bad_address,),
-                         self.generations()[number].addresses)
-        self.assert_rolled_back(number, good, bad_address)

@@ -1,0 +1,38 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the failover guard holds, in stories that take longer."""
+
+from tests.cloud import ailing
+from tests.functional import test_failover_guard
+
+
+class TestRestartDuringSync(test_failover_guard.GuardTestCase):
+
+    def test_restart_during_sync(self):
+        """A health manager moves while amphorae are being uploaded to."""
+        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2), options={
+            'hmsync': {'upload_timeout': 20, 'upload_concurrency': 2,
+                       'batch_size': 8}})
+        slow = [cloud.add_ailing_amphora(ailing.SLOW, delay=4)
+                for _ in range(3)]
+        one, two = self.start(1, 2)
+        self.wait_for(lambda: sum(amphora.connections for amphora in slow),
+                      'upload that is under way')
+        self.assertTrue(self.due())
+        one.stop()
+        one.move(cloud.address(3))
+        one.start()
+        self.wait_until_synced([two.address, one.address])
+        self.wait_until_applied({amphora.amphora_id for amphora in slow})
+        self.watch(test_failover_guard.HEARTBEAT_TIMEOUT)
+        self.assert_nothing_failed_over()

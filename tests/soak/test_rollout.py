@@ -1,0 +1,39 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A list with which amphorae fall silent."""
+
+from tests.functional import base
+from tests.functional import test_rollout
+
+
+class TestSilence(test_rollout.RolloutTestCase):
+
+    def test_they_fall_silent(self):
+        """Without the statistics driver only that can be seen."""
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
+            'controller_worker': {'statistics_drivers': 'stats_db'},
+            'hmsync': {'canary_size': 1, 'canary_wait': 1,
+                       'settle_time': 6}})
+        good = self.start(1)[0]
+        self.wait_until_synced([good.address])
+        bad = self.add_out_of_reach(2)
+        bad_address = f'{cloud.address(50)}:{bad.bind_port}'
+        self.wait_for(lambda: bad.host in self.members(), 'registration',
+                      base.START_TIMEOUT)
+        # Before it has settled, so that the list is to be that address
+        # alone.
+        self.command('health', 'manager', 'drain', good.host)
+        number = self.wait_until_rolled_back(bad_address)
+        self.assertEqual((bad_address,),
+                         self.generations()[number].addresses)
+        self.assert_rolled_back(number, good, bad_address)
