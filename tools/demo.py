@@ -321,9 +321,10 @@ class Demo:
             for row in rows]
         lines.insert(1, '-' * len(lines[0]))
         lines.append('Times count from the moment that every process serves '
-                     '(1), of the kill (2), that\nthe new health manager '
-                     'listens (3), that the first of the new ones listens '
-                     '(4); all but the\nfirst until it is true of the last amphora.')
+                     '(1), of the kill (2),\nthat the new health manager '
+                     'listens (3), that the first of the new ones\nlistens '
+                     '(4); to the first generation, then to the last '
+                     'amphora.')
         return '\n'.join(lines)
 
 
