@@ -136,7 +136,8 @@ class Keepalive:
 
     def _touch(self, ip_address, port):
         return hm_repo.touch(self._engine, self._conf.host, self._instance,
-                             ip_address, port)
+                             ip_address, port,
+                             self._conf.hmsync.offline_after)
 
     def _register(self, ip_address, port):
         address = addr.format_address(ip_address, port)

@@ -348,7 +348,7 @@ class Calls(base.DatabaseTestCase):
     @_call(hm_repo.touch)
     def touch_health_manager(self):
         self._register(1, 2)
-        return 'hm1', 'instance1', '192.0.2.1', 5555
+        return 'hm1', 'instance1', '192.0.2.1', 5555, OFFLINE_AFTER
 
     @_call(hm_repo.set_offline)
     def set_offline(self):

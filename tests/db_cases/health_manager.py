@@ -28,7 +28,8 @@ class HealthManagerCases(base.DatabaseTestCase):
                          OFFLINE_AFTER)
 
     def touch(self, host='hm1', instance='a', ip='192.0.2.1', port=5555):
-        return hm_repo.touch(self.engine, host, instance, ip, port)
+        return hm_repo.touch(self.engine, host, instance, ip, port,
+                             OFFLINE_AFTER)
 
     def members(self):
         return {m.host: m for m in hm_repo.get_all(self.engine)}
@@ -58,12 +59,20 @@ class HealthManagerCases(base.DatabaseTestCase):
 
     def test_touch(self):
         self.register()
-        self.silence(seconds=100)
+        self.silence(seconds=15)
         self.make_older(models.HealthManager, 'online_since', 200)
         self.assertTrue(self.touch())
         hm = self.members()['hm1']
         self.assertLess(hm.keepalive_age, 10)
         self.assertGreater(hm.online_for, 199)
+
+    def test_touch_after_silence(self):
+        """The others took it for dead: it has to register anew."""
+        self.register()
+        self.silence()
+        self.assertFalse(self.touch())
+        self.assertGreater(self.members()['hm1'].keepalive_age,
+                           OFFLINE_AFTER)
 
     def test_touch_twice_within_one_tick_of_the_clock(self):
         self.register()

@@ -108,7 +108,7 @@ def _conflict(address, holder):
 
 
 @api.retry
-def touch(engine, host, instance, ip_address, port):
+def touch(engine, host, instance, ip_address, port, offline_after):
     """Write a keepalive.
 
     :returns: True if it was written; False if this process is not (or no
@@ -119,7 +119,10 @@ def touch(engine, host, instance, ip_address, port):
             sa.update(_TABLE)
             .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
                    _TABLE.c.ip_address == ip_address, _TABLE.c.port == port,
-                   _TABLE.c.status != mem.OFFLINE)
+                   _TABLE.c.status != mem.OFFLINE,
+                   # Here, and not before: this statement may have hung.
+                   _TABLE.c.keepalive_at >=
+                   types.utcnow_plus(-offline_after))
             .values(keepalive_at=types.utcnow()))
         return result.rowcount == 1
 

@@ -59,7 +59,7 @@ class TestHealthManager(base.CommandTestCase):
         self.run_ok('health', 'manager', 'drain', 'hm1')
         # What it writes itself does not end it, whatever it has to write.
         self.assertTrue(hm_repo.touch(self.engine, 'hm1', 'first',
-                                      '192.0.2.101', 5555))
+                                      '192.0.2.101', 5555, 20))
         self.register('hm1', 101)
         self.assertEqual('DRAINING', self.status('hm1'))
         self.register('hm1', 101, 'second')
@@ -91,7 +91,7 @@ class TestHealthManager(base.CommandTestCase):
     def test_keepalive_in_the_moment_of_the_deletion(self):
         self.silence('hm1')
         row, _member = drain.find(self.engine, 'hm1')
-        hm_repo.touch(self.engine, 'hm1', 'first', '192.0.2.101', 5555)
+        self.register('hm1', 101)
         self.assertFalse(hm_repo.delete(self.engine, 'hm1',
                                         row.keepalive_at))
 
