@@ -46,6 +46,7 @@ class Rollout:
         self._clock = clock
         self._watch = heartbeats.HeartbeatWatch()
         self._looked_at = None
+        self._steady_since = None
 
     def run_once(self, newest):
         """Admit amphorae, judge how they fare, go on or roll back.
@@ -57,7 +58,9 @@ class Rollout:
         settings = plan.Settings.from_conf(self._conf)
         good = generation_repo.get_last_good(self._engine)
         members = hm_repo.get_all(self._engine)
-        if good and self._is_lost(good, members, settings):
+        steady_for = self._look(settings)
+        if good and steady_for > settings.offline_after and self._is_lost(
+                good, members, settings):
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return
@@ -101,14 +104,19 @@ class Rollout:
         return rollout.is_lost(good.addresses, rollout.find_gone(
             good.addresses, members, pinned, settings), settings)
 
-    def _judge(self, admitted, watch, settings):
+    def _look(self, settings):
+        """Note the time, and return for how long we have looked steadily."""
         now = self._clock()
         if (self._looked_at is None or now - self._looked_at >
                 settings.heartbeat_interval + self._conf.hmsync.poll_interval):
             # While we did not look, perhaps nobody could write.
             self._watch = heartbeats.HeartbeatWatch()
+            self._steady_since = now
         self._looked_at = now
-        self._watch.sample(now, {
+        return now - self._steady_since
+
+    def _judge(self, admitted, watch, settings):
+        self._watch.sample(self._looked_at, {
             _key(a): heartbeats.NO_NEWS if a.is_held or a.last_update is None
             else a.last_update for a in admitted if a.is_applied})
         return rollout.judge([
