@@ -141,24 +141,3 @@ class TestDatabase(base.FunctionalTestCase):
         self.check_nobody_is_taken_for_dead(managers, number)
         self.assertIn('Holding back the failover of',
                       managers[0].log() + managers[1].log())
-
-    def test_refuses_writes(self):
-        """The server can only be read for 30 s, as after a failover of its.
-
-        No heartbeat is recorded, and each health check fails at its first
-        statement, without an end of its connection. The first one after that
-        comes before or after the failover guard's first look, as it happens
-        (here nearly always before): in the process of the health check,
-        heartbeat_timeout is longer by the time in which nobody could write,
-        until its health manager has listened for a heartbeat_timeout again.
-        """
-        # An administrator may write all the same.
-        self.server.execute(
-            "REVOKE SUPER, READ_ONLY ADMIN ON *.* FROM octavia@'%'")
-        managers = self.start_cloud(poll_interval=2 * HEALTH_CHECK_INTERVAL)
-        number = self.newest().number
-        self.server.execute('SET GLOBAL read_only = 1')
-        time.sleep(OUTAGE)
-        self.server.execute('SET GLOBAL read_only = 0')
-        self.check_nobody_is_taken_for_dead(managers, number)
-        self.assertIn('read-only', managers[0].log())
