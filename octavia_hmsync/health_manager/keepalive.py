@@ -12,8 +12,6 @@
 
 """Keeps this health manager's row true."""
 
-import time
-
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -21,7 +19,6 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import member as mem
 
 LOG = logging.getLogger(__name__)
 
@@ -44,7 +41,6 @@ class Keepalive:
         self._registered = None
         self._has_been_registered = False
         self._registered_digest = None
-        self._written_at = None
         self._clock_is_wrong = False
 
     def beat(self):
@@ -58,10 +54,8 @@ class Keepalive:
             return
         try:
             ip_address, port = self._find_address()
-            if (self._was_silent() or self._has_other_key() or
-                    not self._touch(ip_address, port)):
+            if self._has_other_key() or not self._touch(ip_address, port):
                 self._register(ip_address, port)
-            self._written_at = time.monotonic()
             self._check_clock()
         except exceptions.HMSyncException:
             self.say_goodbye()
@@ -124,15 +118,6 @@ class Keepalive:
         """Tell whether the key was changed, which SIGHUP can do."""
         return (self._registered is not None and
                 self._registered_digest != self._key_digest())
-
-    def _was_silent(self):
-        """Tell whether the others take us for dead by now.
-
-        Then this is a start like any other, for which they let us settle.
-        """
-        return (self._written_at is not None and mem.is_silent(
-            time.monotonic() - self._written_at,
-            self._conf.hmsync.offline_after))
 
     def _touch(self, ip_address, port):
         return hm_repo.touch(self._engine, self._conf.host, self._instance,

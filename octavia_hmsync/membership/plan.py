@@ -61,8 +61,8 @@ def calm(settings, recent):
 
     A health manager that comes and goes every few seconds, each time at
     another address, must not have the fleet uploaded to as often. With each
-    generation it waits for settle_time longer: with settle_time = 2 there
-    are no more than 9 in a minute.
+    generation it waits for settle_time longer: with settle_time = 2 one such
+    health manager makes no more than 9 in a minute.
 
     :param settings: Settings.
     :param recent: generations that were published in the last CALM_PERIOD.

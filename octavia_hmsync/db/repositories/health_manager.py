@@ -120,7 +120,8 @@ def touch(engine, host, instance, ip_address, port, offline_after):
             .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
                    _TABLE.c.ip_address == ip_address, _TABLE.c.port == port,
                    _TABLE.c.status != mem.OFFLINE,
-                   # Here, and not before: this statement may have hung.
+                   # Who was silent for longer has been taken for dead, and
+                   # starts anew. Not asked before: this statement may hang.
                    _TABLE.c.keepalive_at >=
                    types.utcnow_plus(-offline_after))
             .values(keepalive_at=types.utcnow()))
