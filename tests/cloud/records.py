@@ -109,15 +109,16 @@ class Records:
                          cached_zone='nova', created_at=now)
         return amphora_id
 
-    def set_health(self, amphora_id, age=0, busy=False):
-        """Give the amphora a health row of that age, in seconds."""
+    def set_health(self, *amphora_ids, age=0, busy=False):
+        """Give the amphorae health rows of one age, in seconds."""
         health = self.tables['amphora_health']
         last_update = utcnow() - datetime.timedelta(seconds=age)
         with self.engine.begin() as connection:
             connection.execute(health.delete().where(
-                health.c.amphora_id == amphora_id))
-            self._insert(connection, 'amphora_health', amphora_id=amphora_id,
-                         last_update=last_update, busy=busy)
+                health.c.amphora_id.in_(amphora_ids)))
+            for amphora_id in amphora_ids:
+                self._insert(connection, 'amphora_health', busy=busy,
+                             amphora_id=amphora_id, last_update=last_update)
 
     def set_status(self, amphora_id, status):
         amphora = self.tables['amphora']
