@@ -99,28 +99,39 @@ _upload_opts = [
                     'all: connection, TLS handshake, request and answer. A '
                     'larger value gives a slow amphora more time and lets '
                     'one that hangs occupy its place for longer.'),
-    cfg.IntOpt('upload_concurrency', default=64, min=1,
-               help='Uploads in flight at once in one batch. A larger value '
-                    'passes more unresponsive amphorae by at a time and '
-                    'costs one socket each.'),
+    cfg.IntOpt('upload_concurrency', default=512, min=1,
+               help='Uploads in flight at once in one process, of all its '
+                    'batches together. A larger value passes more '
+                    'unresponsive amphorae by at a time, each of which '
+                    'occupies a place for upload_timeout, and costs one '
+                    'socket each.'),
+    cfg.IntOpt('upload_rate', default=0, min=0,
+               help='Uploads that one process begins per second, at most. A '
+                    'smaller value spares the management network and the '
+                    'hypervisors, and makes a sync take longer: number of '
+                    'amphorae divided by this and by the number of '
+                    'housekeepers. 0 sets no limit.'),
     cfg.IntOpt('batch_size', default=200, min=1, max=2000,
                help='Amphorae that a housekeeper claims at once. A larger '
                     'value costs fewer statements; a housekeeper that dies '
                     'leaves at most that many amphorae of each of its '
                     'batches waiting for claim_expiry.'),
-    cfg.IntOpt('parallel_batches', default=4, min=1, max=32,
-               help='Batches that one housekeeper works on at once. More '
-                    'than one keeps a batch with unresponsive amphorae '
-                    'from holding up the next. Each costs a thread and a '
-                    'connection to the database, and upload_concurrency '
-                    'sockets.'),
+    cfg.IntOpt('parallel_batches', default=64, min=1, max=256,
+               help='Batches that one housekeeper has begun and not ended, '
+                    'at most. The next one begins when all uploads of the '
+                    'last one have begun, so that those which wait for '
+                    'unresponsive amphorae hold up no others. Each costs a '
+                    'thread.'),
     cfg.IntOpt('claim_expiry', default=120, min=5,
                help='Seconds after which the amphorae claimed by a '
                     'housekeeper that died are taken over by another. Must '
-                    'be longer than a whole batch of unresponsive amphorae '
-                    'takes: upload_timeout times batch_size divided by '
-                    'upload_concurrency, rounded up. A larger value lets '
-                    'the amphorae of a dead housekeeper wait for longer.'),
+                    'be longer than a whole batch takes when no amphora '
+                    'answers: upload_timeout times the number of rounds, '
+                    'which is batch_size divided by upload_concurrency, '
+                    'rounded up, plus one for those of other batches; and '
+                    'with upload_rate, batch_size divided by it. A larger '
+                    'value lets the amphorae of a dead housekeeper wait for '
+                    'longer.'),
     cfg.IntOpt('retry_interval', default=10, min=1,
                help='Seconds before an amphora whose upload failed is tried '
                     'again; doubled for each further attempt, with up to a '
@@ -215,6 +226,15 @@ def neutralize(conf):
     return problem
 
 
+def _longest_batch(opts):
+    """Return the seconds that a batch takes in which no amphora answers."""
+    rounds = -(-opts['batch_size'] // opts['upload_concurrency']) + 1
+    seconds = rounds * opts['upload_timeout']
+    if opts['upload_rate']:
+        seconds += opts['batch_size'] / opts['upload_rate']
+    return seconds
+
+
 def check(conf):
     """Check what one option alone cannot tell.
 
@@ -230,14 +250,13 @@ def check(conf):
             f"[{GROUP}] offline_after = {opts['offline_after']} is less than "
             f"twice keepalive_interval = {opts['keepalive_interval']}: every "
             f"slow write would count as a death. Raise offline_after.")
-    rounds = -(-opts['batch_size'] // opts['upload_concurrency'])
-    longest = rounds * opts['upload_timeout']
+    longest = _longest_batch(opts)
     if opts['claim_expiry'] <= longest:
         raise exceptions.InvalidConfiguration(
             f"[{GROUP}] claim_expiry = {opts['claim_expiry']} is not longer "
-            f"than a batch of unresponsive amphorae takes ({longest} s): two "
-            f"housekeepers would configure the same amphora. Raise it, or "
-            f"lower batch_size or upload_timeout.")
+            f"than a batch takes in which no amphora answers ({longest:.0f} "
+            f"s): its last uploads would never begin. Raise it, or lower "
+            f"batch_size or upload_timeout.")
     interval = conf.health_manager.heartbeat_interval
     if interval < 1 or conf.health_manager.heartbeat_timeout <= interval:
         raise exceptions.InvalidConfiguration(

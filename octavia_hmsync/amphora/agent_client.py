@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Uploads agent configurations to amphorae, many at a time.
+"""Uploads an agent configuration to an amphora.
 
 For Octavia's REST driver with a client of our own: one connection and one
 ``PUT /1.0/config`` per amphora, with one time limit for all of it. Octavia's
@@ -20,23 +20,19 @@ Any other amphora driver is called as Octavia calls it.
 """
 
 import asyncio
-import concurrent.futures
 import dataclasses
 import http.client
 import io
 import ipaddress
-import queue
 import re
 import ssl
-import time
+import threading
 
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync import exceptions
 
 _ANSWER_LIMIT = 16384
-_GATHER_TIME = 0.05
-_END = object()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +65,8 @@ def create_client(conf):
     """Return a client for the amphora driver in use.
 
     :param conf: a parsed oslo.config object.
-    :returns: an object with ``upload_all(uploads)``.
+    :returns: an object with a coroutine function ``upload(upload)``, which
+              returns an Answer.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
@@ -108,33 +105,15 @@ class RestAgentClient:
         self._port = haproxy.bind_port
         self._interface = haproxy.lb_network_interface
         self._timeout = conf.hmsync.upload_timeout
-        self._concurrency = conf.hmsync.upload_concurrency
         # The one context for all: making one costs as much as an upload.
         self._tls = _create_context(conf)
 
-    def upload_all(self, uploads):
-        """Upload configurations concurrently.
+    async def upload(self, upload):
+        """Upload one configuration.
 
-        :param uploads: a list of Upload.
-        :returns: an iterator of lists of (Upload, Answer), as they end.
+        :param upload: an Upload.
+        :returns: an Answer.
         """
-        # The caller writes to the database between two answers; in the event
-        # loop's thread that would count against every upload's time limit.
-        return _in_background(
-            lambda put: asyncio.run(self._upload_all(uploads, put)))
-
-    async def _upload_all(self, uploads, put):
-        slots = asyncio.Semaphore(self._concurrency)
-
-        async def upload_one(upload):
-            async with slots:
-                put((upload, await self._upload(upload)))
-
-        async with asyncio.TaskGroup() as group:
-            for upload in uploads:
-                group.create_task(upload_one(upload))
-
-    async def _upload(self, upload):
         where = f'the agent at {upload.lb_network_ip} port {self._port}'
         try:
             ipaddress.ip_address(upload.lb_network_ip)
@@ -184,28 +163,6 @@ class RestAgentClient:
             return await _read_answer(reader)
         finally:
             writer.transport.abort()
-
-
-def _in_background(function):
-    """Run a function in a thread, and yield what it puts, in lists.
-
-    :param function: called with a function to put an item.
-    :raises Exception: what the function raised.
-    """
-    items = queue.SimpleQueue()
-    with concurrent.futures.ThreadPoolExecutor(1) as executor:
-        future = executor.submit(function, items.put)
-        future.add_done_callback(lambda _future: items.put(_END))
-        ended = False
-        while not ended:
-            chunk = [items.get()]
-            # A chunk costs a transaction; let a few gather.
-            time.sleep(_GATHER_TIME)
-            while not items.empty():
-                chunk.append(items.get())
-            ended = _END in chunk
-            yield [item for item in chunk if item is not _END]
-        future.result()
 
 
 class _FakeSocket:
@@ -282,24 +239,23 @@ class DriverAgentClient:
 
     def __init__(self, conf):
         self._name = conf.controller_worker.amphora_driver
-        self._concurrency = conf.hmsync.upload_concurrency
+        self._local = threading.local()
 
-    def upload_all(self, uploads):
-        """Upload configurations concurrently; see RestAgentClient."""
-        return _in_background(lambda put: self._upload_all(uploads, put))
+    async def upload(self, upload):
+        """Upload one configuration; see RestAgentClient."""
+        return await asyncio.get_running_loop().run_in_executor(
+            None, self._upload, upload)
 
-    def _upload_all(self, uploads, put):
-        with concurrent.futures.ThreadPoolExecutor(
-                self._concurrency) as executor:
-            for upload in uploads:
-                executor.submit(lambda u: put((u, self._upload(u))), upload)
+    def _driver(self):
+        # A driver must not be shared between threads: the REST driver keeps
+        # the expected host name of the current call on itself.
+        if not hasattr(self._local, 'driver'):
+            self._local.driver = compat.load_amphora_driver(self._name)
+        return self._local.driver
 
     def _upload(self, upload):
         try:
-            # A driver must not be shared between threads: the REST driver
-            # keeps the expected host name of the current call on itself.
-            driver = compat.load_amphora_driver(self._name)
-            driver.update_amphora_agent_config(
+            self._driver().update_amphora_agent_config(
                 compat.make_driver_amphora(upload.amphora_id,
                                            upload.lb_network_ip),
                 upload.body)

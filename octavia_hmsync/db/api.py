@@ -29,13 +29,17 @@ from octavia_hmsync import exceptions
 _PYMYSQL_TIMEOUTS = {'connect_timeout': '10', 'read_timeout': '30',
                      'write_timeout': '30'}
 
+# As many are kept open.
+_IDLE_CONNECTIONS = 5
 
-def create_engine(conf):
+
+def create_engine(conf, connections=15):
     """Create an engine for ``[database] connection``.
 
     It connects at first use only, and never retries by itself.
 
     :param conf: a parsed oslo.config object with oslo.db's options.
+    :param connections: how many at once; who needs one more waits for 10 s.
     :returns: an SQLAlchemy engine with oslo.db's exception filters.
     :raises DatabaseUnavailable: if the URL cannot be used.
     """
@@ -50,7 +54,9 @@ def create_engine(conf):
             if 'uri' not in url.query:
                 url = url.difference_update_query(['mode'])
         else:
-            options.update(max_pool_size=5, max_overflow=10, pool_timeout=10,
+            idle = min(connections, _IDLE_CONNECTIONS)
+            options.update(max_pool_size=idle,
+                           max_overflow=connections - idle, pool_timeout=10,
                            mysql_sql_mode=database.mysql_sql_mode)
         if url.get_driver_name() == 'pymysql':
             url = url.set(query={**_PYMYSQL_TIMEOUTS, **url.query})

@@ -49,7 +49,7 @@ def _sqlite_utcnow(element, compiler, **kwargs):
 class utcnow_plus(functions.FunctionElement):
     """The database server's time in some seconds.
 
-    :param seconds: a number.
+    :param seconds: a number, or an SQL expression.
     """
 
     type = sa.DateTime()
@@ -57,8 +57,10 @@ class utcnow_plus(functions.FunctionElement):
     name = 'utcnow_plus'
 
     def __init__(self, seconds):
-        super().__init__(sa.bindparam(None, float(seconds), sa.Float(),
-                                      unique=True))
+        if not isinstance(seconds, sa.ColumnElement):
+            seconds = sa.bindparam(None, float(seconds), sa.Float(),
+                                   unique=True)
+        super().__init__(seconds)
 
 
 @compiler.compiles(utcnow_plus, 'mysql')

@@ -20,6 +20,9 @@ from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync import periodic
 
+# Of all batches together.
+_BATCH_CONNECTIONS = 4
+
 
 class HouseKeepingExtension:
     """Plans lists, brings the amphorae to them, and sees that they use them.
@@ -49,8 +52,10 @@ class HouseKeepingExtension:
 
     @functools.cached_property
     def _synchronizer(self):
-        return synchronizer.Synchronizer(self._conf, self._engine,
-                                         self._sync_thread.wake)
+        return synchronizer.Synchronizer(
+            self._conf, self._engine,
+            api.create_engine(self._conf, _BATCH_CONNECTIONS),
+            self._sync_thread.wake)
 
     def start(self):
         """Start the threads."""

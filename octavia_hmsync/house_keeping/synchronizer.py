@@ -14,15 +14,15 @@
 
 import collections
 import concurrent.futures
+import threading
 import time
 
 from oslo_log import log as logging
 from taskflow import engines
 
-from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.house_keeping import rollout
 from octavia_hmsync.membership import rollout as rules
 from octavia_hmsync.worker import flows
@@ -32,25 +32,36 @@ LOG = logging.getLogger(__name__)
 _PURGE_INTERVAL = 600
 
 
+_CONNECTIONS = 4
+
+
 class Synchronizer:
     """Level-triggered: whatever is behind is due, for whatever reason.
 
-    A batch with amphorae that do not answer lasts as long as the slowest of
-    them, so several run at once, and run_once() waits for none.
+    A batch lasts as long as its slowest amphora, and run_once() waits for
+    none: the next batch begins as soon as all uploads of one have begun.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
+    :param batch_engine: another one, for the batches: however many there
+                         are, they leave the others' connections alone.
     :param wake: called when run_once() should be called again soon.
     """
 
-    def __init__(self, conf, engine, wake):
+    def __init__(self, conf, engine, batch_engine, wake):
         self._conf = conf
         self._engine = engine
         self._wake = wake
-        self._slots = conf.hmsync.parallel_batches
+        opts = conf.hmsync
+        self._batch_engine = batch_engine
+        self._uploader = uploader.Uploader(opts.upload_concurrency,
+                                           opts.upload_rate)
         self._executor = concurrent.futures.ThreadPoolExecutor(
-            self._slots, thread_name_prefix='hmsync-batch')
+            opts.parallel_batches, thread_name_prefix='hmsync-batch')
+        self._lock = threading.Lock()
         self._running = set()
+        # The batch that has amphorae which wait for their turn.
+        self._feeder = None
         self._purged_at = None
         self._rollout = rollout.Rollout(conf, engine)
 
@@ -67,14 +78,8 @@ class Synchronizer:
             return results
         self._purge()
         amphora_repo.add_missing(self._engine)
-        heartbeat_key.check(
-            self._conf.health_manager.heartbeat_key, hm_repo.get_key_digests(
-                self._engine, self._conf.hmsync.offline_after))
         self._rollout.run_once(newest)
-        # One batch tells whether more is due; then all slots help.
-        wanted = self._slots if results else 1
-        for _ in range(min(wanted, self._slots - len(self._running))):
-            self._begin_batch()
+        self._begin_batch()
         if (newest.status == rules.OPEN and
                 newest.completed_at is None and not amphora_repo.count(
                 self._engine, newest.number).due and
@@ -86,15 +91,33 @@ class Synchronizer:
     def stop(self):
         """Wait for the batches under way, and begin no more."""
         self._executor.shutdown(wait=True, cancel_futures=True)
+        self._uploader.close()
 
     def _begin_batch(self):
-        try:
-            future = self._executor.submit(self._run_batch)
-        except RuntimeError:
-            # The interpreter is going down.
-            return
-        self._running.add(future)
+        """Begin a batch, if there is room for one."""
+        with self._lock:
+            if (self._feeder is not None or
+                    len(self._running) >= self._conf.hmsync.parallel_batches):
+                return
+            feeder = object()
+            try:
+                future = self._executor.submit(self._run_batch, feeder)
+            except RuntimeError:
+                # No more are to begin, or the interpreter is going down.
+                return
+            self._running.add(future)
+            self._feeder = feeder
         future.add_done_callback(self._on_batch_done)
+
+    def _on_all_begun(self, feeder):
+        """Begin the next batch, now that one has no more to feed."""
+        self._end_feeding(feeder)
+        self._begin_batch()
+
+    def _end_feeding(self, feeder):
+        with self._lock:
+            if self._feeder is feeder:
+                self._feeder = None
 
     def _on_batch_done(self, future):
         if not future.cancelled() and (future.exception() or
@@ -106,8 +129,9 @@ class Synchronizer:
 
         :raises Exception: what a batch raised.
         """
-        done = {future for future in self._running if future.done()}
-        self._running -= done
+        with self._lock:
+            done = {future for future in self._running if future.done()}
+            self._running -= done
         results, error = collections.Counter(), None
         for future in done:
             error = error or future.exception()
@@ -120,27 +144,37 @@ class Synchronizer:
             raise error
         return results
 
-    def _run_batch(self):
+    def _run_batch(self, feeder):
         """Run one flow, for whatever generation is newest by then.
 
         :returns: how many amphorae had each result, empty if none was due.
         """
-        newest = generation_repo.get_newest(self._engine)
+        try:
+            return self._run_newest(lambda: self._on_all_begun(feeder))
+        finally:
+            self._end_feeding(feeder)
+
+    def _run_newest(self, on_all_begun):
+        newest = generation_repo.get_newest(self._batch_engine)
         if newest.status == rules.OPEN:
-            return self._run_flow(newest)
+            return self._run_flow(newest, on_all_begun)
         results = {}
         if newest.is_on_trial:
-            results = self._run_flow(newest, admitted_to=newest.number)
-        good = generation_repo.get_last_good(self._engine)
+            results = self._run_flow(newest, on_all_begun,
+                                     admitted_to=newest.number)
+        good = generation_repo.get_last_good(self._batch_engine)
         if not results and good is not None:
             # The others must not wait for the end of the trial with a list
             # that is older still.
-            results = self._run_flow(good, not_admitted_to=newest.number)
+            results = self._run_flow(good, on_all_begun,
+                                     not_admitted_to=newest.number)
         return results
 
-    def _run_flow(self, generation, admitted_to=None, not_admitted_to=None):
+    def _run_flow(self, generation, on_all_begun, admitted_to=None,
+                  not_admitted_to=None):
         engine = engines.load(
-            flows.get_sync_amphorae_flow(self._conf, self._engine),
+            flows.get_sync_amphorae_flow(self._conf, self._batch_engine,
+                                         self._uploader, on_all_begun),
             store={'generation': generation.number,
                    'slots': generation.slots, 'admitted_to': admitted_to,
                    'not_admitted_to': not_admitted_to})

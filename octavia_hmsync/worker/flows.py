@@ -19,7 +19,8 @@ from octavia_hmsync.worker import tasks
 SYNC_AMPHORAE_FLOW = 'octavia-hmsync-sync-amphorae-flow'
 
 
-def get_sync_amphorae_flow(conf, engine):
+def get_sync_amphorae_flow(conf, engine, uploader,
+                           on_all_begun=lambda: None):
     """Bring one batch of amphorae to a generation.
 
     1. Claim amphorae that are behind it.
@@ -33,9 +34,11 @@ def get_sync_amphorae_flow(conf, engine):
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
+    :param uploader: an amphora.uploader.Uploader.
+    :param on_all_begun: called when the last upload has begun.
     :returns: a flow.
     """
     flow = linear_flow.Flow(SYNC_AMPHORAE_FLOW)
     flow.add(tasks.ClaimAmphorae(conf, engine),
-             tasks.ConfigureAmphorae(conf, engine))
+             tasks.ConfigureAmphorae(conf, engine, uploader, on_all_begun))
     return flow

@@ -13,6 +13,7 @@
 """Rows of hmsync_amphora."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import rollout as rollout_repo
 from octavia_hmsync.membership import addresses as addr
@@ -100,13 +101,18 @@ class ClaimCases(AmphoraCases):
         without = self.records.add_amphora('2001:db8::1', role=None)
         amphora_repo.add_missing(self.engine)
         self.assertEqual(2, self.claim())
+        claimed = self.claimed()
+        for amphora in claimed.values():
+            self.assertLessEqual(amphora.claimed_for, EXPIRY)
+            self.assertGreater(amphora.claimed_for, EXPIRY - 60)
         self.assertEqual({
             with_lb: amphora_repo.ClaimedAmphora(
                 with_lb, '192.0.2.1', 'ACTIVE_STANDBY', 'MASTER', None, None,
-                0),
+                0, claimed[with_lb].claimed_for),
             without: amphora_repo.ClaimedAmphora(
-                without, '2001:db8::1', None, None, None, None, 0),
-        }, self.claimed())
+                without, '2001:db8::1', None, None, None, None, 0,
+                claimed[without].claimed_for),
+        }, claimed)
 
     def test_limit(self):
         self.add(5)
@@ -239,6 +245,19 @@ class ClaimCases(AmphoraCases):
         self.claim('batch3')
         self.assertEqual(mine, set(self.claimed('batch3')))
 
+    def test_give_back(self):
+        """What was not begun leaves what is known as it is."""
+        self.add(2)
+        for owner, number in (('batch1', 1), ('batch2', 2)):
+            self.claim(owner, number)
+            if number == 1:
+                for amphora_id in self.claimed(owner):
+                    self.record(amphora_id)
+        amphora_repo.give_back(self.engine, 'batch2')
+        self.assertEqual({(None, None, 'APPLIED')}, {
+            (row.claim_owner, row.claim_expires_at, row.result)
+            for row in self.rows(models.Amphora)})
+
 
 class RecordCases(AmphoraCases):
 
@@ -336,6 +355,45 @@ class RecordCases(AmphoraCases):
             row = self.row(outcome.amphora_id)
             self.assertEqual((outcome.result, outcome.error),
                              (row.result, row.error))
+
+    def test_a_list_for_each(self):
+        """One statement is enough, also for errors and times of their own."""
+        ids = self.add(30)
+        applied, failed = ids[:20], ids[20:]
+        lists = {amphora_id: (f'192.0.2.{n}:5555', '192.0.2.200:5555')
+                 for n, amphora_id in enumerate(applied)}
+        self.claim()
+        with self.count_statements() as statements:
+            self.assertEqual(30, amphora_repo.record(
+                self.engine, 1, 'batch1',
+                [amphora_repo.Outcome(amphora_id, 'APPLIED', addresses)
+                 for amphora_id, addresses in lists.items()] +
+                [amphora_repo.Outcome(amphora_id, 'UNREACHABLE', LIST,
+                                      f'error {n}', 100 * n)
+                 for n, amphora_id in enumerate(failed)]))
+        self.assertEqual(2, len(statements), statements)
+        for amphora_id, addresses in lists.items():
+            self.assertEqual(addr.join_list(addresses),
+                             self.row(amphora_id).controller_ip_port_list)
+        retries = [self.row(amphora_id).next_attempt_at
+                   for amphora_id in failed]
+        self.assertEqual(sorted(retries), retries)
+        self.assertEqual([f'error {n}' for n in range(10)],
+                         [self.row(amphora_id).error
+                          for amphora_id in failed])
+        # The same lists again change nothing of what was proven, another
+        # one does.
+        kept, changed = applied[:2]
+        adoption_repo.set_adopted(
+            self.engine, adoption_repo.get_unproven(self.engine))
+        self.claim('batch2', number=2)
+        amphora_repo.record(self.engine, 2, 'batch2', [
+            amphora_repo.Outcome(kept, 'APPLIED', lists[kept]),
+            amphora_repo.Outcome(changed, 'APPLIED', lists[kept])])
+        self.assertIsNotNone(self.row(kept).adopted_at)
+        self.assertIsNone(self.row(changed).adopted_at)
+        self.assertEqual(addr.join_list(lists[changed]),
+                         self.row(changed).previous_ip_port_lists)
 
     def test_long_error(self):
         amphora_id, = self.add(1)

@@ -13,6 +13,7 @@
 """A database at Octavia's schema and ours, and ways to look into it."""
 
 import concurrent.futures
+import contextlib
 import threading
 
 import sqlalchemy as sa
@@ -75,6 +76,22 @@ class DatabaseTestCase(base.TestCase):
         """Add amphorae of Octavia's, and return their ids."""
         return [self.records.add_amphora(f'192.0.2.{n}', **values)
                 for n in range(1, number + 1)]
+
+    @contextlib.contextmanager
+    def count_statements(self):
+        """Collect the statements of all threads, in a list."""
+        statements = []
+
+        def add(connection, cursor, statement, *args):
+            # oslo.db begins transactions of SQLite by one.
+            if statement != 'BEGIN':
+                statements.append(statement)
+
+        sa.event.listen(self.engine, 'before_cursor_execute', add)
+        try:
+            yield statements
+        finally:
+            sa.event.remove(self.engine, 'before_cursor_execute', add)
 
     def run_at_once(self, functions):
         """Call functions at the same time, a thread for each.

@@ -111,6 +111,10 @@ class Calls(base.DatabaseTestCase):
             amphora_repo.Outcome(three, amphora_repo.UNREACHABLE, LIST,
                                  'it hangs', 10.0)]
 
+    @_call(amphora_repo.give_back)
+    def give_back(self):
+        return self.release()
+
     @_call(amphora_repo.release)
     def release(self):
         self._add()
@@ -258,6 +262,11 @@ class Calls(base.DatabaseTestCase):
     def get_history(self):
         self._publish(1, 2)
         return ()
+
+    @_call(generation_repo.is_wanted)
+    def is_wanted(self):
+        self._publish(1, 2)
+        return 1,
 
     @_call(generation_repo.count_since)
     def count_since(self):

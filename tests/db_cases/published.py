@@ -140,6 +140,19 @@ class TrialCases(base.DatabaseTestCase):
         self.assertEqual(3, generation_repo.get_last_good(
             self.engine).number)
 
+    def test_is_wanted(self):
+        def wanted():
+            return [number for number in range(1, newest + 1)
+                    if generation_repo.is_wanted(self.engine, number)]
+
+        for newest, (status, expected) in enumerate((
+                (rollout.CANARY, [1]), (rollout.OPEN, [2]),
+                (rollout.OPEN, [3]), (rollout.CANARY, [3, 4]),
+                (rollout.ROLLED_BACK, [3]), (rollout.WAVES, [3, 6]),
+                (rollout.OPEN, [7])), 1):
+            self.publish(newest, status)
+            self.assertEqual(expected, wanted(), newest)
+
     def test_history(self):
         self.assertEqual([], generation_repo.get_history(self.engine))
         for number in (1, 2, 10):

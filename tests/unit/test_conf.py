@@ -66,10 +66,14 @@ class TestCheck(base.TestCase):
     def test_claim_expiry(self):
         values = {'batch_size': 200, 'upload_concurrency': 64,
                   'upload_timeout': 10}
-        self.assertRefused('claim_expiry = 40',
-                           hmsync={'claim_expiry': 40, **values})
+        self.assertRefused('claim_expiry = 50',
+                           hmsync={'claim_expiry': 50, **values})
         hmsync_conf.check(self.make_conf(
-            hmsync={'claim_expiry': 41, **values}))
+            hmsync={'claim_expiry': 51, **values}))
+        self.assertRefused('claim_expiry = 60', hmsync={
+            'claim_expiry': 60, 'upload_rate': 20, **values})
+        hmsync_conf.check(self.make_conf(hmsync={
+            'claim_expiry': 61, 'upload_rate': 20, **values}))
 
     def test_heartbeat_timeout(self):
         for timeout, interval in ((10, 10), (9, 10), (10, 0)):

@@ -62,14 +62,14 @@ class Unproven:
     is_certain: bool
 
 
-def values_when_acknowledged(number, addresses):
+def values_when_acknowledged(number, new):
     """Return what an acknowledged list changes, for an UPDATE in that order.
 
     :param number: its generation.
-    :param addresses: the list.
+    :param new: an SQL expression for the list.
     :returns: a list of (column of hmsync_amphora, value).
     """
-    new, old = addr.join_list(addresses), _TABLE.c.controller_ip_port_list
+    old = _TABLE.c.controller_ip_port_list
     previous, unknown = _TABLE.c.previous_ip_port_lists, f'{_UNKNOWN}{number}'
     # An upload that failed, or whose end nobody knows, may have arrived.
     is_known = sa.func.coalesce(_TABLE.c.result, '') == APPLIED

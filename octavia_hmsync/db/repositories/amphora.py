@@ -50,6 +50,7 @@ class ClaimedAmphora:
     :param addresses: the list that its agent last acknowledged, or None.
     :param result: how the last attempt ended, or None.
     :param attempts: attempts at the newest generation so far.
+    :param claimed_for: seconds until the claim lapses.
     """
 
     id: str
@@ -59,6 +60,7 @@ class ClaimedAmphora:
     addresses: tuple | None
     result: str | None
     attempts: int
+    claimed_for: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,7 +214,9 @@ def get_claimed(engine, number, owner):
             sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
                       _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
                       _TABLE.c.controller_ip_port_list, _TABLE.c.result,
-                      _TABLE.c.attempts, _TABLE.c.attempted_generation)
+                      _TABLE.c.attempts, _TABLE.c.attempted_generation,
+                      _TABLE.c.claim_expires_at,
+                      types.utcnow().label('now'))
             .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .outerjoin(_LOAD_BALANCER,
                        _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
@@ -222,7 +226,8 @@ def get_claimed(engine, number, owner):
         None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
         row.result,
-        row.attempts if row.attempted_generation == number else 0)
+        row.attempts if row.attempted_generation == number else 0,
+        (row.claim_expires_at - row.now).total_seconds())
         for row in rows]
 
 
@@ -239,20 +244,33 @@ def record(engine, number, owner, outcomes):
     """
     groups = collections.defaultdict(list)
     for outcome in outcomes:
-        groups[(outcome.result, outcome.addresses, outcome.error,
-                outcome.retry_after, outcome.uploaded)].append(
-                    outcome.amphora_id)
+        groups[(outcome.result, outcome.uploaded)].append(outcome)
     recorded = 0
     with engine.begin() as connection:
-        for group, amphora_ids in groups.items():
+        for (result, uploaded), group in groups.items():
             recorded += connection.execute(
                 sa.update(_TABLE)
-                .where(_TABLE.c.amphora_id.in_(amphora_ids),
+                .where(_TABLE.c.amphora_id.in_(o.amphora_id for o in group),
                        _TABLE.c.claim_owner == owner)
                 # MySQL evaluates SET in order, and some of them look at the
                 # old values of others.
-                .ordered_values(*_values(number, *group))).rowcount
+                .ordered_values(*_values(number, result, uploaded,
+                                         group))).rowcount
     return recorded
+
+
+def _of_each(outcomes, get, type_):
+    """Return an expression for a value that each amphora has its own of.
+
+    One statement for all: with a list of its own for each amphora, and an
+    error for each that fails, there would be one for every amphora.
+    """
+    values = {outcome.amphora_id: get(outcome) for outcome in outcomes}
+    if len(set(values.values())) == 1:
+        return sa.literal(next(iter(values.values())), type_)
+    return sa.case({amphora_id: sa.literal(value, type_)
+                    for amphora_id, value in values.items()},
+                   value=_TABLE.c.amphora_id)
 
 
 def _storable(text):
@@ -265,8 +283,8 @@ def _storable(text):
                    for c in text)[:_ERROR_LENGTH]
 
 
-def _values(number, result, addresses, error, retry_after, uploaded):
-    values = []
+def _values(number, result, uploaded, outcomes):
+    values, error = [], None
     if uploaded:
         values += [
             (_TABLE.c.attempts, sa.case(
@@ -278,13 +296,17 @@ def _values(number, result, addresses, error, retry_after, uploaded):
                    (_TABLE.c.next_attempt_at, None)]
         if uploaded:
             values += adoption_repo.values_when_acknowledged(
-                number, addresses)
+                number, _of_each(outcomes,
+                                 lambda o: addr.join_list(o.addresses),
+                                 _TABLE.c.controller_ip_port_list.type))
             values.append((_TABLE.c.applied_at, types.utcnow()))
     else:
-        values.append((_TABLE.c.next_attempt_at,
-                       types.utcnow_plus(retry_after)))
+        values.append((_TABLE.c.next_attempt_at, types.utcnow_plus(_of_each(
+            outcomes, lambda o: float(o.retry_after), sa.Float()))))
+        error = _of_each(outcomes, lambda o: _storable(o.error),
+                         _TABLE.c.error.type)
     return values + [(_TABLE.c.result, result),
-                     (_TABLE.c.error, error and _storable(error)),
+                     (_TABLE.c.error, error),
                      (_TABLE.c.claim_owner, None),
                      (_TABLE.c.claim_expires_at, None)]
 
@@ -298,10 +320,24 @@ def release(engine, owner):
     :param engine: an SQLAlchemy engine.
     :param owner: the batch.
     """
+    _release(engine, owner, result=None)
+
+
+@api.retry
+def give_back(engine, owner):
+    """Give back what a batch claimed and did not begin with.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: the batch.
+    """
+    _release(engine, owner)
+
+
+def _release(engine, owner, **values):
     with engine.begin() as connection:
         connection.execute(
             sa.update(_TABLE).where(_TABLE.c.claim_owner == owner)
-            .values(result=None, claim_owner=None, claim_expires_at=None))
+            .values(claim_owner=None, claim_expires_at=None, **values))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -86,6 +86,21 @@ def get_last_good(engine):
     return _find(engine, _TABLE.c.status == rollout.OPEN)
 
 
+def is_wanted(engine, number):
+    """Tell whether amphorae are still to be brought to a generation.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :returns: False once a later one has taken its place, or it was rolled
+              back.
+    """
+    newest = get_newest(engine)
+    if newest.is_on_trial and newest.number == number:
+        return True
+    good = newest if newest.status == rollout.OPEN else get_last_good(engine)
+    return good is not None and good.number == number
+
+
 def get_history(engine):
     """Return all generations that are kept, oldest first."""
     with engine.connect() as connection:

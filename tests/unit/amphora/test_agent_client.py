@@ -18,6 +18,7 @@ import time
 import fixtures
 
 from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import uploader
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from tests.cloud import ailing
@@ -49,6 +50,16 @@ class Answers(ailing.AilingAmphora):
             self._ended.wait()
 
 
+def upload_all(test, client, uploads, concurrency=64):
+    """Upload as a batch does.
+
+    :returns: an iterator of lists of (Upload, Answer)
+    """
+    subject = uploader.Uploader(concurrency)
+    test.addCleanup(subject.close)
+    return subject.upload_all(client, uploads, lambda: True, lambda: None)
+
+
 class AgentClientTestCase(base.TestCase):
 
     @classmethod
@@ -69,7 +80,7 @@ class AgentClientTestCase(base.TestCase):
             self.port = sock.getsockname()[1]
         self.amphorae = []
 
-    def make_client(self, timeout=5, concurrency=64, **haproxy):
+    def make_client(self, timeout=5, **haproxy):
         return agent_client.create_client(self.make_conf(
             controller_worker={'amphora_driver': compat.REST_DRIVER},
             haproxy_amphora={
@@ -78,8 +89,7 @@ class AgentClientTestCase(base.TestCase):
                 'server_ca':
                     self.certificates.server_authority.certificate_path,
                 **haproxy},
-            hmsync={'upload_timeout': timeout,
-                    'upload_concurrency': concurrency}))
+            hmsync={'upload_timeout': timeout}))
 
     def add(self, ailment, certs=None, **kwargs):
         number = len(self.amphorae) + 1
@@ -97,7 +107,7 @@ class AgentClientTestCase(base.TestCase):
         self.amphorae.append(amphora)
         return amphora
 
-    def upload(self, client=None):
+    def upload(self, client=None, concurrency=64):
         """Upload to all amphorae.
 
         :returns: the Answer of each, in their order.
@@ -105,7 +115,8 @@ class AgentClientTestCase(base.TestCase):
         uploads = [agent_client.Upload(a.amphora_id, a.lb_network_ip, BODY)
                    for a in self.amphorae]
         answers = {}
-        for chunk in (client or self.make_client()).upload_all(uploads):
+        for chunk in upload_all(self, client or self.make_client(), uploads,
+                                concurrency):
             for upload, answer in chunk:
                 self.assertNotIn(upload.amphora_id, answers)
                 self.assertNotIn('S3cret', repr(answer))
@@ -189,7 +200,7 @@ class TestAilments(AgentClientTestCase):
         uploads = [agent_client.Upload(a.amphora_id, a.lb_network_ip, BODY)
                    for a in self.amphorae]
         began, ended = time.monotonic(), {}
-        for chunk in client.upload_all(uploads):
+        for chunk in upload_all(self, client, uploads):
             for upload, answer in chunk:
                 ended[upload.amphora_id] = (time.monotonic() - began,
                                             answer.result)
@@ -206,7 +217,7 @@ class TestAilments(AgentClientTestCase):
         """The time limit of an upload begins when it gets its place."""
         for _ in range(6):
             self.add(ailing.SLOW, delay=0.5)
-        answers = self.upload(self.make_client(timeout=2, concurrency=1))
+        answers = self.upload(self.make_client(timeout=2), concurrency=1)
         self.assertEqual(['APPLIED'] * 6, [a.result for a in answers])
 
     def test_no_uploads(self):
@@ -314,7 +325,7 @@ class TestDriverAgentClient(base.TestCase):
         uploads = [agent_client.Upload(f'amphora-{n}', f'192.0.2.{n}', BODY)
                    for n in range(20)]
         return {upload.amphora_id: answer
-                for chunk in client.upload_all(uploads)
+                for chunk in upload_all(self, client, uploads)
                 for upload, answer in chunk}
 
     def test_noop_driver_of_octavia(self):

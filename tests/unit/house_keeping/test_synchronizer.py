@@ -40,7 +40,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
             health_manager={'heartbeat_key': KEY}, hmsync=hmsync)
-        subject = synchronizer.Synchronizer(conf, self.engine,
+        subject = synchronizer.Synchronizer(conf, self.engine, self.engine,
                                             self.woken.set)
         self.addCleanup(subject.stop)
         return subject
@@ -108,7 +108,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.register('hm1', KEY)
         self.register('hm2', 'another key')
         error = self.assertRaises(exceptions.InvalidConfiguration,
-                                  self.subject.run_once)
+                                  self.run_until_idle)
         self.assertIn('health managers hm2,', str(error))
         self.assertNotIn(KEY, str(error))
         self.assertEqual({}, self.driver.files)
@@ -120,7 +120,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.publish(1)
         self.subject._conf.clear_override('heartbeat_key', 'health_manager')
         error = self.assertRaises(exceptions.InvalidConfiguration,
-                                  self.subject.run_once)
+                                  self.run_until_idle)
         self.assertIn('heartbeat_key is not set', str(error))
 
     def test_topologies(self):

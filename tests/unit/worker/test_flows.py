@@ -16,6 +16,7 @@ import fixtures
 from taskflow import engines
 
 from octavia_hmsync.amphora import agent_config
+from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.worker import flows
@@ -36,7 +37,9 @@ class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
             health_manager={'heartbeat_key': KEY})
-        self.flow = flows.get_sync_amphorae_flow(self.conf, self.engine)
+        pace = uploader.Uploader(concurrency=8)
+        self.addCleanup(pace.close)
+        self.flow = flows.get_sync_amphorae_flow(self.conf, self.engine, pace)
 
     def add(self, number):
         ids = self.add_amphorae(number)

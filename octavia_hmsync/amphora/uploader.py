@@ -1,0 +1,121 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Paces the uploads of one process, whatever batch they belong to.
+
+An amphora that hangs holds a place for the whole upload_timeout. With places
+for each batch alone, a batch would last as long as its slowest amphora and
+keep the next one waiting; here the places are the process's own, and a batch
+that waits for its last answers takes no more of them than these.
+"""
+
+import asyncio
+import concurrent.futures
+import queue
+import threading
+import time
+
+_GATHER_TIME = 0.2
+_END = object()
+# For the clients that cannot do without: they cost memory, and Octavia's
+# drivers gain nothing by more.
+_THREADS = 32
+
+
+class Uploader:
+    """An event loop in a thread of its own, with a limit on what it does.
+
+    :param concurrency: uploads in flight at once, at most.
+    :param rate: uploads begun per second, at most; 0 for no limit.
+    """
+
+    def __init__(self, concurrency, rate=0):
+        self._rate = rate
+        self._next_start = 0.0
+        self._slots = asyncio.Semaphore(concurrency)
+        # The caller writes to the database between two answers; in the event
+        # loop's thread that would count against every upload's time limit.
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(
+            _THREADS, thread_name_prefix='hmsync-driver'))
+        self._thread = threading.Thread(target=self._loop.run_forever,
+                                        daemon=True, name='hmsync-uploads')
+        self._thread.start()
+
+    def upload_all(self, client, uploads, may_begin, on_all_begun):
+        """Upload configurations concurrently.
+
+        :param client: with a coroutine function ``upload(upload)``.
+        :param uploads: a list of agent_client.Upload.
+        :param may_begin: called before each upload; once it returns False,
+                          no more are begun.
+        :param on_all_begun: called when none waits for its turn any more.
+        :returns: an iterator of lists of (Upload, Answer), as they end; of
+                  those that were not begun nothing comes.
+        :raises Exception: what the client or may_begin() raised.
+        """
+        answers = queue.SimpleQueue()
+        future = asyncio.run_coroutine_threadsafe(
+            self._upload_all(client, uploads, may_begin, on_all_begun,
+                             answers.put), self._loop)
+        future.add_done_callback(lambda _future: answers.put(_END))
+        try:
+            ended = False
+            while not ended:
+                chunk = [answers.get()]
+                if chunk[0] is not _END:
+                    # A chunk costs a transaction; let a few gather.
+                    time.sleep(_GATHER_TIME)
+                while not answers.empty():
+                    chunk.append(answers.get())
+                ended = _END in chunk
+                yield [answer for answer in chunk if answer is not _END]
+        finally:
+            # Nobody else may configure these before they have ended.
+            concurrent.futures.wait([future])
+        future.result()
+
+    def close(self):
+        """End the thread; nothing may be under way."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _upload_all(self, client, uploads, may_begin, on_all_begun,
+                          put):
+        async def upload_one(upload):
+            try:
+                put((upload, await client.upload(upload)))
+            finally:
+                self._slots.release()
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                try:
+                    for upload in uploads:
+                        await self._wait_for_rate()
+                        await self._slots.acquire()
+                        if not may_begin():
+                            self._slots.release()
+                            break
+                        group.create_task(upload_one(upload))
+                finally:
+                    on_all_begun()
+        except ExceptionGroup as e:
+            raise e.exceptions[0]
+
+    async def _wait_for_rate(self):
+        if self._rate:
+            now = self._loop.time()
+            begin = max(now, self._next_start)
+            self._next_start = begin + 1 / self._rate
+            await asyncio.sleep(begin - now)

@@ -1,0 +1,152 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The work on one batch of claimed amphorae."""
+
+import collections
+import contextlib
+import random
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import agent_config
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import subset
+
+LOG = logging.getLogger(__name__)
+
+
+class Batch:
+    """Uploads to the amphorae that one owner has claimed.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param generation: number of the generation that they are brought to.
+    :param slots: slot by address of its list, see membership.subset.
+    :param owner: owner of the claims.
+    """
+
+    def __init__(self, conf, engine, generation, slots, owner):
+        self._conf = conf
+        self._engine = engine
+        self._generation = generation
+        self._slots = slots
+        self._owner = owner
+        self._counts = collections.Counter()
+        self._is_wanted = True
+        self._asked_at = time.monotonic()
+        self._claimed_until = 0.0
+
+    def run(self, uploader, on_all_begun):
+        """Upload, and record each one's result as it comes.
+
+        :param uploader: an amphora.uploader.Uploader.
+        :param on_all_begun: see Uploader.upload_all().
+        :returns: how many amphorae had each result, a dict.
+        """
+        claimed = {a.id: a for a in amphora_repo.get_claimed(
+            self._engine, self._generation, self._owner)}
+        if not claimed:
+            return {}
+        self._claimed_until = time.monotonic() + min(
+            a.claimed_for for a in claimed.values())
+        lists = self._choose_lists(claimed)
+        unconcerned = [amphora for amphora in claimed.values() if
+                       amphora.addresses == lists[amphora.id] and
+                       amphora.result == amphora_repo.APPLIED]
+        self._record([amphora_repo.Outcome(a.id, amphora_repo.APPLIED,
+                                           lists[a.id], uploaded=False)
+                      for a in unconcerned])
+        others = [claimed[amphora_id] for amphora_id in
+                  claimed.keys() - {a.id for a in unconcerned}]
+        # Those that failed come last: they are the ones that take long.
+        others.sort(key=lambda a: a.result not in (None,
+                                                   amphora_repo.APPLIED))
+        uploads = self._render(others, lists)
+        chunks = uploader.upload_all(
+            agent_client.create_client(self._conf), uploads,
+            self._may_begin, on_all_begun)
+        ended = 0
+        with contextlib.closing(chunks):
+            try:
+                for answers in chunks:
+                    ended += len(answers)
+                    self._record([self._outcome(claimed[upload.amphora_id],
+                                                lists[upload.amphora_id],
+                                                answer)
+                                  for upload, answer in answers])
+                    self._ask_whether_wanted()
+            finally:
+                self._is_wanted = False
+        if ended < len(uploads):
+            amphora_repo.give_back(self._engine, self._owner)
+        return dict(self._counts)
+
+    def _choose_lists(self, amphora_ids):
+        length = subset.max_list_length(
+            self._conf.health_manager.heartbeat_timeout,
+            self._conf.health_manager.heartbeat_interval)
+        return {amphora_id: subset.subset(amphora_id, self._slots, length)
+                for amphora_id in amphora_ids}
+
+    def _render(self, amphorae, lists):
+        renderer = agent_config.AgentConfigRenderer(self._conf)
+        return [agent_client.Upload(
+            a.id, a.lb_network_ip, renderer.render(
+                a.id, agent_config.topology_for(a.topology, a.role,
+                                                self._conf), lists[a.id]))
+                for a in amphorae]
+
+    def _may_begin(self):
+        """Tell whether another upload may begin.
+
+        None that could last beyond the claim: somebody else may have the
+        amphora by then.
+        """
+        return self._is_wanted and (time.monotonic() <
+                                    self._claimed_until -
+                                    self._conf.hmsync.upload_timeout)
+
+    def _ask_whether_wanted(self):
+        """Stop beginning uploads when a later generation has come."""
+        now = time.monotonic()
+        if now - self._asked_at >= self._conf.hmsync.poll_interval:
+            self._asked_at = now
+            self._is_wanted = generation_repo.is_wanted(self._engine,
+                                                        self._generation)
+
+    def _outcome(self, amphora, addresses, answer):
+        retry_after = None
+        if answer.error:
+            retry_after = self._retry_after(amphora.attempts)
+            if answer.result != amphora.result:
+                LOG.warning('Amphora %s is %s: %s. It is tried again in '
+                            '%d s.', amphora.id, answer.result, answer.error,
+                            retry_after)
+        return amphora_repo.Outcome(amphora.id, answer.result, addresses,
+                                    answer.error, retry_after)
+
+    def _record(self, outcomes):
+        self._counts.update(outcome.result for outcome in outcomes)
+        if outcomes:
+            amphora_repo.record(self._engine, self._generation, self._owner,
+                                outcomes)
+
+    def _retry_after(self, attempts):
+        opts = self._conf.hmsync
+        delay = min(opts.retry_interval * 2 ** min(attempts, 16),
+                    opts.retry_interval_max)
+        # Amphorae that failed together must not come back together.
+        return delay * random.uniform(1, 1.25)  # nosec B311
