@@ -28,6 +28,7 @@ import re
 import ssl
 import threading
 
+from octavia_hmsync.amphora import tls
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync import exceptions
@@ -131,7 +132,7 @@ class RestAgentClient:
         except ssl.SSLCertVerificationError as e:
             return Answer(amphora_repo.UNREACHABLE,
                           _certificate_error(where, upload.amphora_id, e))
-        except (OSError, ssl.SSLError, EOFError) as e:
+        except OSError as e:
             return Answer(amphora_repo.UNREACHABLE,
                           f'{where} cannot be reached: '
                           f'{e.strerror or e or type(e).__name__}')
@@ -146,23 +147,19 @@ class RestAgentClient:
         ip = ipaddress.ip_address(host)
         if ip.version == 6 and ip.is_link_local and '%' not in host:
             host = f'{host}%{self._interface}'
-        reader, writer = await asyncio.open_connection(
-            host, self._port, ssl=self._tls,
-            server_hostname=upload.amphora_id)
-        try:
-            body = upload.body.encode()
-            # In one write: an agent that has read half a body writes half a
-            # configuration file.
-            writer.write(
-                f'PUT /1.0/config HTTP/1.1\r\n'
-                f'Host: {upload.amphora_id}\r\n'
-                f'User-Agent: octavia-hmsync\r\n'
-                f'Content-Type: application/octet-stream\r\n'
-                f'Content-Length: {len(body)}\r\n'
-                f'Connection: close\r\n\r\n'.encode() + body)
-            return await _read_answer(reader)
-        finally:
-            writer.transport.abort()
+        body = upload.body.encode()
+        # In one write: an agent that has read half a body writes half a
+        # configuration file.
+        request = (
+            f'PUT /1.0/config HTTP/1.1\r\n'
+            f'Host: {upload.amphora_id}\r\n'
+            f'User-Agent: octavia-hmsync\r\n'
+            f'Content-Type: application/octet-stream\r\n'
+            f'Content-Length: {len(body)}\r\n'
+            f'Connection: close\r\n\r\n'.encode() + body)
+        return _parse(await tls.exchange(
+            host, self._port, self._tls, upload.amphora_id, request,
+            _is_enough))
 
 
 class _FakeSocket:
@@ -175,29 +172,21 @@ class _FakeSocket:
         return self._file
 
 
-def _is_whole(data):
+def _is_enough(data):
     """Tell whether an answer has all that its Content-Length promises."""
+    if len(data) >= _ANSWER_LIMIT:
+        return True
     head, separator, body = data.partition(b'\r\n\r\n')
     length = re.search(rb'\r\ncontent-length: *(\d+)', head, re.IGNORECASE)
     return bool(separator and length) and len(body) >= int(length[1])
 
 
-async def _read_answer(reader):
-    """Read an answer whole, or as far as it comes.
+def _parse(data):
+    """Take an answer apart.
 
     :returns: (status, start of the body as text).
     :raises http.client.HTTPException: if there is not even a status.
     """
-    data = b''
-    while len(data) < _ANSWER_LIMIT and not _is_whole(data):
-        try:
-            chunk = await reader.read(_ANSWER_LIMIT)
-        except OSError:
-            # Reset after the status came is an answer all the same.
-            chunk = b''
-        if not chunk:
-            break
-        data += chunk
     response = http.client.HTTPResponse(_FakeSocket(data), method='PUT')
     response.begin()
     try:
