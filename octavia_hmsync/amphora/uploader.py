@@ -93,10 +93,7 @@ class Uploader:
     async def _upload_all(self, client, uploads, may_begin, on_all_begun,
                           put):
         async def upload_one(upload):
-            try:
-                put((upload, await client.upload(upload)))
-            finally:
-                self._slots.release()
+            put((upload, await client.upload(upload)))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -107,7 +104,11 @@ class Uploader:
                         if not may_begin():
                             self._slots.release()
                             break
-                        group.create_task(upload_one(upload))
+                        # Also one that is cancelled before it has begun
+                        # gives its place back.
+                        group.create_task(
+                            upload_one(upload)).add_done_callback(
+                                lambda _task: self._slots.release())
                 finally:
                     on_all_begun()
         except ExceptionGroup as e:

@@ -58,12 +58,14 @@ class Cloud(fixtures.Fixture):
     :param make_database: takes a directory, returns a database.Database
     :param options: {group: {option: value}} for every controller
     :param log_directory: where to put the logs of all processes
+    :param sniff: whether to have a .sniffer, which reads every heartbeat
     """
 
     def __init__(self, amphorae=0, controller_ip_port_list=(), hmsync=True,
                  make_database=database.SqliteDatabase, options=None,
-                 log_directory=None, listeners=False):
+                 log_directory=None, listeners=False, sniff=True):
         super().__init__()
+        self._sniff = sniff
         self.hmsync = hmsync
         self.options = options or {}
         self.log_directory = log_directory
@@ -83,8 +85,9 @@ class Cloud(fixtures.Fixture):
         self.certificates = self.useFixture(certificates.Certificates(
             os.path.join(self.directory, 'certs')))
         self.useFixture(syslog.SyslogSocket(self.directory))
-        self.sniffer = self.useFixture(sniffer.Sniffer(
-            self.heartbeat_key, self.network.cidr))
+        if self._sniff:
+            self.sniffer = self.useFixture(sniffer.Sniffer(
+                self.heartbeat_key, self.network.cidr))
         self._next_amphora = FIRST_AMPHORA
         # Agents need no database; its schema takes some seconds.
         load_balancers = self._plan(self._amphora_count)
@@ -254,15 +257,20 @@ class Cloud(fixtures.Fixture):
     def add_worker(self, host='worker', options=None):
         return self._add(controllers.Worker, host, options)
 
+    def write_conf(self, name, options=None):
+        """Write an octavia.conf of this cloud, and return its path."""
+        path = os.path.join(self.directory, f'{name}.conf')
+        octavia_conf.write(path, self._options(options))
+        return path
+
     def command(self, name, *arguments, options=None, timeout=60):
         """Run a command line tool with an octavia.conf of this cloud.
 
         :returns: a CompletedProcess, with its output and errors as text
         """
-        conf_path = os.path.join(self.directory, f'{name}.conf')
-        octavia_conf.write(conf_path, self._options(options))
         return subprocess.run(
-            [process.program(name), '--config-file', conf_path, *arguments],
+            [process.program(name), '--config-file',
+             self.write_conf(name, options), *arguments],
             env=process.environment(self.directory), cwd=self.directory,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             timeout=timeout, stdin=subprocess.DEVNULL)

@@ -31,6 +31,45 @@ def utcnow():
     return datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
 
 
+def load_balancer_row(load_balancer_id, topology='SINGLE', flavor_id=None):
+    return {'id': load_balancer_id, 'project_id': 'demo',
+            'name': f'lb-{load_balancer_id[:8]}',
+            'provisioning_status': 'ACTIVE', 'operating_status': 'ONLINE',
+            'enabled': True, 'topology': topology, 'flavor_id': flavor_id,
+            'provider': 'amphora', 'created_at': utcnow()}
+
+
+def vip_row(load_balancer_id):
+    return {'load_balancer_id': load_balancer_id,
+            'ip_address': '198.51.100.1', 'port_id': new_id(),
+            'subnet_id': new_id(), 'network_id': new_id(),
+            'octavia_owned': True}
+
+
+def listener_row(listener_id, load_balancer_id, protocol_port=80):
+    return {'id': listener_id, 'project_id': 'demo',
+            'name': f'listener-{listener_id[:8]}',
+            'load_balancer_id': load_balancer_id, 'protocol': 'HTTP',
+            'protocol_port': protocol_port, 'connection_limit': -1,
+            'client_authentication': 'NONE', 'provisioning_status': 'ACTIVE',
+            'operating_status': 'ONLINE', 'enabled': True,
+            'created_at': utcnow()}
+
+
+def amphora_row(amphora_id, lb_network_ip, load_balancer_id=None,
+                role='STANDALONE', status='ALLOCATED'):
+    now = utcnow()
+    return {'id': amphora_id, 'load_balancer_id': load_balancer_id,
+            'compute_id': new_id(), 'image_id': new_id(),
+            'lb_network_ip': lb_network_ip, 'vrrp_ip': '198.51.100.2',
+            'ha_ip': '198.51.100.1', 'vrrp_port_id': new_id(),
+            'ha_port_id': new_id(),
+            'cert_expiration': now + datetime.timedelta(days=30),
+            'cert_busy': False, 'role': role, 'status': status,
+            'vrrp_interface': 'eth1', 'vrrp_id': 1, 'vrrp_priority': 100,
+            'cached_zone': 'nova', 'created_at': now}
+
+
 class Records:
     """Makes and reads the rows of load balancers and amphorae.
 
@@ -59,18 +98,12 @@ class Records:
     def add_load_balancer(self, topology='SINGLE', flavor_id=None,
                           load_balancer_id=None):
         load_balancer_id = load_balancer_id or new_id()
-        with self.engine.begin() as connection:
-            self._insert(connection, 'load_balancer', id=load_balancer_id,
-                         project_id='demo', name=f'lb-{load_balancer_id[:8]}',
-                         provisioning_status='ACTIVE',
-                         operating_status='ONLINE', enabled=True,
-                         topology=topology, flavor_id=flavor_id,
-                         provider='amphora', created_at=utcnow())
-            self._insert(connection, 'vip', load_balancer_id=load_balancer_id,
-                         ip_address='198.51.100.1', port_id=new_id(),
-                         subnet_id=new_id(), network_id=new_id(),
-                         octavia_owned=True)
-            if topology == 'ACTIVE_STANDBY':
+        self.insert_all({
+            'load_balancer': [load_balancer_row(load_balancer_id, topology,
+                                                flavor_id)],
+            'vip': [vip_row(load_balancer_id)]})
+        if topology == 'ACTIVE_STANDBY':
+            with self.engine.begin() as connection:
                 self._insert(connection, 'vrrp_group',
                              load_balancer_id=load_balancer_id,
                              vrrp_group_name=load_balancer_id.replace('-', ''),
@@ -81,33 +114,22 @@ class Records:
     def add_listener(self, load_balancer_id, protocol_port=80,
                      listener_id=None):
         listener_id = listener_id or new_id()
-        with self.engine.begin() as connection:
-            self._insert(connection, 'listener', id=listener_id,
-                         project_id='demo', name=f'listener-{listener_id[:8]}',
-                         load_balancer_id=load_balancer_id, protocol='HTTP',
-                         protocol_port=protocol_port, connection_limit=-1,
-                         client_authentication='NONE',
-                         provisioning_status='ACTIVE',
-                         operating_status='ONLINE', enabled=True,
-                         created_at=utcnow())
+        self.insert_all({'listener': [
+            listener_row(listener_id, load_balancer_id, protocol_port)]})
         return listener_id
 
     def add_amphora(self, lb_network_ip, load_balancer_id=None,
                     role='STANDALONE', status='ALLOCATED', amphora_id=None):
         amphora_id = amphora_id or new_id()
-        now = utcnow()
-        with self.engine.begin() as connection:
-            self._insert(connection, 'amphora', id=amphora_id,
-                         load_balancer_id=load_balancer_id,
-                         compute_id=new_id(), image_id=new_id(),
-                         lb_network_ip=lb_network_ip,
-                         vrrp_ip='198.51.100.2', ha_ip='198.51.100.1',
-                         vrrp_port_id=new_id(), ha_port_id=new_id(),
-                         cert_expiration=now + datetime.timedelta(days=30),
-                         cert_busy=False, role=role, status=status,
-                         vrrp_interface='eth1', vrrp_id=1, vrrp_priority=100,
-                         cached_zone='nova', created_at=now)
+        self.insert_all({'amphora': [amphora_row(
+            amphora_id, lb_network_ip, load_balancer_id, role, status)]})
         return amphora_id
+
+    def insert_all(self, rows):
+        """Insert rows, {table: list of dicts}, in that order."""
+        with self.engine.begin() as connection:
+            for table, values in rows.items():
+                connection.execute(self.tables[table].insert(), values)
 
     def set_health(self, *amphora_ids, age=0, busy=False):
         """Give the amphorae health rows of one age, in seconds."""

@@ -24,7 +24,7 @@ class AmphoraDriver:
 
     .files holds what each amphora was sent; .broken the ids of those that
     fail, .old of those that cannot be reconfigured; .gate, when set, has to
-    be opened before any upload ends.
+    be opened before any upload ends, or any to those in .hanging.
     """
 
     def __init__(self):
@@ -33,10 +33,12 @@ class AmphoraDriver:
         self.broken = set()
         self.old = set()
         self.gate = None
+        self.hanging = None
 
     def update_amphora_agent_config(self, amphora, agent_config):
         self.uploads.append(amphora.id)
-        if self.gate is not None:
+        if self.gate is not None and (self.hanging is None or
+                                      amphora.id in self.hanging):
             self.gate.wait(10)
         if amphora.id in self.broken:
             raise RuntimeError('broken')

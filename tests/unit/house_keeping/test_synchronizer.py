@@ -11,6 +11,7 @@
 #    under the License.
 
 import threading
+import time
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
@@ -222,6 +223,66 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_until_idle()
         self.assertIn(late, self.driver.files)
         gate.set()
+
+    def test_batches_with_those_that_hang_hold_up_no_others(self):
+        ids = self.add_amphorae(30)
+        self.driver.close_gate()
+        self.driver.hanging = set(ids[::10])
+        self.addCleanup(self.driver.gate.set)
+        self.publish(1)
+        subject = self.make(batch_size=3)
+        subject.run_once()
+        healthy = set(ids) - self.driver.hanging
+        for _ in range(100):
+            if set(self.driver.files) == healthy:
+                break
+            time.sleep(0.1)
+        self.assertEqual(healthy, set(self.driver.files))
+        self.driver.gate.set()
+        self.run_until_idle(subject)
+        self.assertEqual(set(ids), set(self.driver.files))
+
+    def test_as_many_batches_as_are_allowed(self):
+        ids = self.add_amphorae(10)
+        self.driver.close_gate()
+        self.addCleanup(self.driver.gate.set)
+        self.publish(1)
+        subject = self.make(batch_size=2, parallel_batches=2)
+        subject.run_once()
+        time.sleep(1)
+        subject.run_once()
+        self.assertEqual(4, len(self.driver.uploads))
+        self.driver.gate.set()
+        self.run_until_idle(subject)
+        self.assertEqual(set(ids), set(self.driver.files))
+
+    def statements_of_a_sync(self, *numbers):
+        """How many SQL statements a sync takes per amphora."""
+        amphorae = 1000
+        self.add_amphorae(amphorae)
+        self.publish(*numbers)
+        with self.count_statements() as statements:
+            self.assertEqual({'APPLIED': amphorae}, self.run_until_idle())
+        return len(statements) / amphorae
+
+    def test_few_statements(self):
+        self.assertLess(self.statements_of_a_sync(1, 2), 0.2)
+
+    def test_few_statements_where_each_has_a_list_of_its_own(self):
+        self.assertLess(self.statements_of_a_sync(*range(1, 21)), 0.2)
+
+    def test_rest_takes_as_many_statements_whatever_the_size(self):
+        counts = []
+        for size in (10, 500):
+            self.add_amphorae(size)
+            self.publish(1)
+            self.run_until_idle()
+            self.subject.run_once()
+            with self.count_statements() as statements:
+                for _ in range(5):
+                    self.run_until_idle()
+            counts.append(len(statements))
+        self.assertEqual(*counts)
 
     def test_batch_that_fails_gives_its_claims_back(self):
         self.add_amphorae(2)

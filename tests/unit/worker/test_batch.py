@@ -1,0 +1,120 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+
+from octavia_hmsync.amphora import uploader
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import rollout
+from octavia_hmsync.worker import batch
+from tests.db_cases import base
+from tests.unit.db import sqlite
+from tests.unit import fakes
+
+SLOTS = {'192.0.2.1:5555': 0}
+
+
+class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.driver = fakes.install_driver(self)
+        self.conf = self.make_conf(
+            controller_worker={'amphora_driver': fakes.DRIVER},
+            health_manager={'heartbeat_key': 'S3cret'},
+            hmsync={'poll_interval': 1})
+        self.uploader = uploader.Uploader(concurrency=1, rate=20)
+        self.addCleanup(self.uploader.close)
+        self.publish(1)
+
+    def publish(self, number, status=rollout.OPEN):
+        generation_repo.publish(self.engine, number, SLOTS, '', 'here',
+                                status)
+
+    def claim(self, amphorae, number=1, expiry=120):
+        ids = self.add_amphorae(amphorae)
+        amphora_repo.add_missing(self.engine)
+        amphora_repo.claim_due(self.engine, number, 'batch', 100, expiry)
+        return ids
+
+    def run_batch(self, number=1, on_all_begun=lambda: None):
+        return batch.Batch(self.conf, self.engine, number, SLOTS,
+                           'batch').run(self.uploader, on_all_begun)
+
+    def claimed(self):
+        return [row.amphora_id for row in self.rows(models.Amphora)
+                if row.claim_owner]
+
+    def test_nothing_claimed(self):
+        """Somebody else took over, or it was released."""
+        self.assertEqual({}, self.run_batch())
+
+    def run_and_supersede(self, number, status=rollout.OPEN):
+        """Publish another list in the middle of a batch."""
+        ids = self.claim(20)
+        self.driver.close_gate()
+        results = []
+        thread = threading.Thread(
+            target=lambda: results.append(self.run_batch()))
+        thread.start()
+        self.publish(number, status)
+        # The batch asks at most each poll_interval.
+        for _ in range(20):
+            self.driver.gate.wait(0.1)
+        self.driver.gate.set()
+        thread.join()
+        self.assertEqual([], self.claimed())
+        return ids, results[0]
+
+    def test_a_later_generation(self):
+        """What waits is not uploaded to; it gets the later one at once."""
+        ids, results = self.run_and_supersede(2)
+        uploaded = len(self.driver.uploads)
+        self.assertLess(uploaded, len(ids))
+        self.assertEqual({'APPLIED': uploaded}, results)
+        self.assertEqual(len(ids), amphora_repo.claim_due(
+            self.engine, 2, 'later', 100, 120))
+        self.assertEqual(uploaded, len([
+            a for a in amphora_repo.get_claimed(self.engine, 2, 'later')
+            if a.result == 'APPLIED']))
+
+    def test_a_later_one_that_is_on_trial(self):
+        """Others than its canaries still get this one."""
+        ids, results = self.run_and_supersede(2, rollout.CANARY)
+        self.assertEqual({'APPLIED': len(ids)}, results)
+
+    def test_claims_that_end_soon(self):
+        """An upload could last for longer."""
+        self.claim(3, expiry=self.conf.hmsync.upload_timeout)
+        begun = threading.Event()
+        self.assertEqual({}, self.run_batch(on_all_begun=begun.set))
+        self.assertTrue(begun.is_set())
+        self.assertEqual([], self.driver.uploads)
+        self.assertEqual([], self.claimed())
+
+    def test_result_that_cannot_be_recorded(self):
+        """No upload goes on behind the back of who gets the claims next."""
+        self.claim(10)
+
+        def fail(*args):
+            raise ZeroDivisionError()
+
+        self.patch(amphora_repo, 'record', fail)
+        self.patch(batch.Batch, '_record', lambda batch, outcomes: (
+            outcomes and fail()))
+        self.assertRaises(ZeroDivisionError, self.run_batch)
+        uploaded = len(self.driver.uploads)
+        self.driver.close_gate()
+        self.assertFalse(self.driver.gate.wait(0.5))
+        self.assertEqual(uploaded, len(self.driver.uploads))
