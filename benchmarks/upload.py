@@ -52,7 +52,7 @@ def run(amphorae=1000, upstream=100, rounds=3):
                 number = upstream if name == 'upstream' else amphorae
                 rows.append(_measure(cloud, name, number))
                 state = fleet.state()
-                if state['answers'] != {'202': state['uploads']}:
+                if state['answers'].get('202') != state['uploads']:
                     raise RuntimeError(f'not all were uploaded to: {state}')
     floor = _median(results['bare'], 'cpu_ms')
     return [{'contender': name, 'amphorae': rows[0]['amphorae'],

@@ -13,6 +13,7 @@
 """A thread that does one thing again and again, and never dies of it."""
 
 import threading
+import time
 
 from oslo_log import log as logging
 
@@ -21,6 +22,9 @@ from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
+
+# How many times as long as a call takes in the processor the pause is after.
+_PAUSE = 9
 
 
 class _Problems:
@@ -62,7 +66,7 @@ class PeriodicThread:
     The database being down is one WARNING when it begins and one INFO when
     it ends, whatever else comes is logged with its traceback; the next
     interval is the retry. No call is made before the plugin's tables are
-    there.
+    there, and none takes more than a tenth of a processor in the long run.
 
     :param name: what it does, for the log.
     :param function: called without arguments.
@@ -108,8 +112,11 @@ class PeriodicThread:
     def _run(self):
         while not self._stopping.is_set():
             self._wake.clear()
+            cpu = time.thread_time()
             self._call()
-            self._wake.wait(self._interval)
+            # What looks at each amphora takes long in a large fleet.
+            self._wake.wait(max(self._interval,
+                                _PAUSE * (time.thread_time() - cpu)))
         _PROBLEMS.forget(self)
 
     def _call(self):

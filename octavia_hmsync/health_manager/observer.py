@@ -22,13 +22,18 @@ from octavia_hmsync.membership import member as mem
 # Seconds after which one that is overdue may show again that it has adopted,
 # for example because its agent restarted.
 _RENEWAL = 3600
+# As many amphorae in doubt are read in one go. In the middle of a sync of a
+# large fleet there are thousands, of which each process of a health manager
+# hears few in the time for which what it has read is good.
+_FEW = 500
 
 
 class AdoptionObserver:
     """Judges each heartbeat that this health manager receives.
 
-    It reads which amphorae are in doubt every half heartbeat_interval, and
-    writes only what is not known yet.
+    It reads which amphorae are in doubt every half heartbeat_interval, or,
+    when they are many, whether the one that it hears is; and it writes only
+    what is not known yet.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
@@ -40,6 +45,7 @@ class AdoptionObserver:
         self._engine = engine
         self._clock = clock
         self._read_at = None
+        self._are_many = False
         self._unproven = {}
         self._heard = {}
         self._address = None
@@ -65,33 +71,48 @@ class AdoptionObserver:
                          makes up for this one.
         """
         self._refresh()
-        unproven = self._unproven.get(amphora_id)
-        if (unproven is None or not unproven.is_certain or
-                self._address is None):
+        if self._address is None:
+            return
+        unproven, ages, read_at = self._look_up(amphora_id)
+        if unproven is None or not unproven.is_certain:
             return
         interval = self._conf.health_manager.heartbeat_interval
-        since_read = self._clock() - self._read_at - delay
+        since_read = self._clock() - read_at - delay
         doubt = adoption.Doubt(
             unproven.doubt.addresses, unproven.doubt.previous,
             unproven.doubt.age + since_read)
         if not adoption.has_had_time(doubt.age, interval):
             return
         heard = {
-            address: since_read + age for address, age in
-            self._heard.get(amphora_id, {}).items()
+            address: since_read + age for address, age in ages.items()
             if adoption.has_had_time(unproven.doubt.age - age, interval)}
         period = heard.get(self._address)
         if adoption.is_proven_by_receivers(doubt, self._address, set(heard),
                                            period, interval):
             adoption_repo.set_adopted(self._engine, [unproven],
                                       self._address)
-            del self._unproven[amphora_id]
+            self._unproven.pop(amphora_id, None)
         elif (adoption.is_worth_noting(doubt, self._address, interval) and
                 self._is_news(doubt, period)):
             adoption_repo.note_heartbeat(self._engine, amphora_id,
                                          self._address, delay)
-            self._heard.setdefault(amphora_id, {})[self._address] = (
-                -since_read)
+            ages[self._address] = -since_read
+
+    def _look_up(self, amphora_id):
+        """Return what is known of an amphora.
+
+        :returns: (its Unproven, or None; seconds since it was heard, by
+                  address; when that was read).
+        """
+        if not self._are_many:
+            return (self._unproven.get(amphora_id),
+                    self._heard.setdefault(amphora_id, {}), self._read_at)
+        read_at = self._clock()
+        rows = adoption_repo.get_unproven(self._engine, amphora_id=amphora_id)
+        if not rows:
+            return None, {}, read_at
+        heard = adoption_repo.get_heartbeats(self._engine, amphora_id)
+        return rows[0], heard.get(amphora_id, {}), read_at
 
     def _is_news(self, doubt, period):
         if period is None:
@@ -112,14 +133,16 @@ class AdoptionObserver:
             return
         # First, so that a database that is down is asked again only then.
         self._read_at = now
+        self._are_many = False
         self._unproven = {}
+        self._heard = {}
         members = hm_repo.get_all(self._engine)
         own = next((m for m in members if m.host == self._conf.host), None)
         self._address = own and own.address
         self._is_heard = own and own.is_heard
         self._is_draining = own is not None and own.status == mem.DRAINING
-        rows = adoption_repo.get_unproven(self._engine)
-        if not rows:
-            return
-        self._heard = adoption_repo.get_heartbeats(self._engine)
-        self._unproven = {row.amphora_id: row for row in rows}
+        rows = adoption_repo.get_unproven(self._engine, limit=_FEW + 1)
+        self._are_many = len(rows) > _FEW
+        if rows and not self._are_many:
+            self._heard = adoption_repo.get_heartbeats(self._engine)
+            self._unproven = {row.amphora_id: row for row in rows}

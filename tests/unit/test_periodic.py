@@ -11,6 +11,7 @@
 #    under the License.
 
 import threading
+import time
 
 import fixtures
 from oslo_db import exception as db_exc
@@ -139,6 +140,23 @@ class TestPeriodicThread(base.TestCase):
                 return
             done.wait(0.01)
         self.fail(f'"{text}" is not in the log: {self.log.output}')
+
+    def test_one_that_takes_long_is_called_rarely(self):
+        times = []
+
+        def work():
+            times.append(time.monotonic())
+            begun = time.thread_time()
+            while time.thread_time() - begun < 0.05:
+                pass
+
+        subject = periodic.PeriodicThread('work', work, 0.01, self.engine)
+        schema.upgrade(self.engine)
+        subject.start()
+        self.addCleanup(subject.stop, 5)
+        while len(times) < 3:
+            time.sleep(0.05)
+        self.assertGreater(times[2] - times[1], 9 * 0.05)
 
     def test_newer_tables_are_worked_with(self):
         schema.upgrade(self.engine)

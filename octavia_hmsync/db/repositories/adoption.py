@@ -120,11 +120,13 @@ def get_others(row):
             other, adoption.Unknown))
 
 
-def get_unproven(engine, max_age=None):
+def get_unproven(engine, max_age=None, amphora_id=None, limit=None):
     """Return the amphorae that were not seen to use their list yet.
 
     :param engine: an SQLAlchemy engine.
     :param max_age: leave out those that acknowledged it longer ago, seconds.
+    :param amphora_id: only this one.
+    :param limit: how many at most.
     :returns: a list of Unproven.
     """
     select = (
@@ -139,8 +141,10 @@ def get_unproven(engine, max_age=None):
     if max_age is not None:
         select = select.where(
             _TABLE.c.applied_at > types.utcnow_plus(-max_age))
+    if amphora_id is not None:
+        select = select.where(_TABLE.c.amphora_id == amphora_id)
     with engine.connect() as connection:
-        rows = connection.execute(select).all()
+        rows = connection.execute(select.limit(limit)).all()
     return [Unproven(
         row.amphora_id, adoption.Doubt(
             addr.split_list(row.controller_ip_port_list),
@@ -152,18 +156,21 @@ def get_unproven(engine, max_age=None):
         row.result == APPLIED and row.claim_owner is None) for row in rows]
 
 
-def get_heartbeats(engine):
+def get_heartbeats(engine, amphora_id=None):
     """Return where unproven amphorae were heard since they acknowledged.
 
     :param engine: an SQLAlchemy engine.
+    :param amphora_id: only this one.
     :returns: {amphora id: {address: seconds since}}.
     """
+    select = (sa.select(_HEARTBEAT, types.utcnow().label('now'))
+              .join(_TABLE, _TABLE.c.amphora_id == _HEARTBEAT.c.amphora_id)
+              .where(_TABLE.c.adopted_at.is_(None),
+                     _HEARTBEAT.c.heard_at > _TABLE.c.applied_at))
+    if amphora_id is not None:
+        select = select.where(_HEARTBEAT.c.amphora_id == amphora_id)
     with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_HEARTBEAT, types.utcnow().label('now'))
-            .join(_TABLE, _TABLE.c.amphora_id == _HEARTBEAT.c.amphora_id)
-            .where(_TABLE.c.adopted_at.is_(None),
-                   _HEARTBEAT.c.heard_at > _TABLE.c.applied_at)).all()
+        rows = connection.execute(select).all()
     heard = {}
     for row in rows:
         heard.setdefault(row.amphora_id, {})[row.address] = (

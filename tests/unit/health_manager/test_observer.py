@@ -360,6 +360,17 @@ class _Cloud:
         self._ages.pop(address, None)
 
 
+class TestProofAmongMany(TestProof):
+    """The same where each amphora is looked up when it is heard."""
+
+    def setUp(self):
+        super().setUp()
+        self.patch(observer, '_FEW', 0)
+
+    # What is read at each heartbeat is not old.
+    test_time_goes_on_between_looks = None
+
+
 class TestSteadyState(ObserverTestCase):
 
     def hear(self, subject, amphora_ids, rounds, length):
@@ -469,6 +480,24 @@ class TestSteadyState(ObserverTestCase):
         self.make_older(models.Heartbeat, 'heard_at', 10)
         subject.observe(amphora_id)
         self.assertTrue(self.is_adopted(amphora_id))
+
+    def test_of_many_only_those_that_are_heard_are_read(self):
+        self.patch(observer, '_FEW', 10)
+        self.listen(1, 2)
+        ids = self.add(30)
+        self.upload(('192.0.2.1:5555', '192.0.2.2:5555'), *ids, age=5)
+        self.adopt()
+        self.upload(('192.0.2.1:5555',), *ids[:20], age=5)
+        subject = self.make(1)
+        subject.observe_any()
+        self.statements.clear()
+        for amphora_id in ids[20:]:
+            subject.observe(amphora_id)
+        self.assertEqual(10, self.reads)
+        for amphora_id in ids[:20]:
+            subject.observe(amphora_id)
+        self.assertEqual(10 + 2 * 20, self.reads)
+        self.assertEqual([], self.writes)
 
     def test_database_that_is_down_is_asked_rarely(self):
         subject = self.make(1)
