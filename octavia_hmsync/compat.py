@@ -25,6 +25,7 @@ from octavia.amphorae.driver_exceptions import exceptions as driver_except
 from octavia.common import config as octavia_config
 from octavia.common import constants
 from octavia.common import data_models
+from octavia.controller.worker.v2 import taskflow_jobboard_driver
 from octavia.statistics import stats_base
 from oslo_config import cfg
 import sqlalchemy as sa
@@ -129,3 +130,17 @@ def make_driver_amphora(amphora_id, lb_network_ip):
     :returns: a data model.
     """
     return data_models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)
+
+
+def load_jobboard_driver():
+    """Load the jobboard driver that octavia-worker uses.
+
+    :returns: an object with ``job_board(persistence)`` and
+              ``persistence_driver.get_persistence()``, context managers, and
+              ``shutdown()``.
+    """
+    persistence = taskflow_jobboard_driver.MysqlPersistenceDriver()
+    return stevedore_driver.DriverManager(
+        namespace='octavia.worker.jobboard_driver',
+        name=CONF.task_flow.jobboard_backend_driver, invoke_on_load=True,
+        invoke_args=(persistence,)).driver

@@ -18,6 +18,7 @@ in every program that uses any, so this module imports little.
 """
 
 import importlib
+import sys
 
 from oslo_config import cfg
 from oslo_config import sources
@@ -55,7 +56,11 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
 
 
 def _begin(conf):
-    # Only a program of Octavia's may import Octavia here.
+    # Only a program of Octavia's may import Octavia here, and of those
+    # octavia-db-manage must not: upgrade_persistence registers an option
+    # again that Octavia's own configuration module has.
+    if 'octavia.common.config' not in sys.modules:
+        return None
     compat = importlib.import_module('octavia_hmsync.compat')
     service = compat.service_name()
     if service is None or conf is not compat.CONF:

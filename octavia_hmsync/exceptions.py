@@ -49,5 +49,9 @@ class DatabaseUnavailable(HMSyncException):
     """Octavia's database cannot be used."""
 
 
+class JobboardUnavailable(HMSyncException):
+    """Octavia's jobboard, or what it keeps its jobs in, cannot be used."""
+
+
 class NotPossible(HMSyncException):
     """What an operator asked for cannot be done now."""

@@ -16,6 +16,7 @@ import functools
 
 from octavia_hmsync.db import api
 from octavia_hmsync.house_keeping import adoption
+from octavia_hmsync.house_keeping import delegate
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync import periodic
@@ -49,13 +50,18 @@ class HouseKeepingExtension:
             'adoption watch',
             adoption.AdoptionWatch(conf, self._engine).run_once, interval,
             self._engine)
+        self._delegate = None
+        if conf.task_flow.jobboard_enabled:
+            self._delegate = delegate.Delegate(conf, self._engine)
+            self._jobboard_thread = periodic.PeriodicThread(
+                'jobboard', self._delegate.run_once, interval, self._engine)
 
     @functools.cached_property
     def _synchronizer(self):
         return synchronizer.Synchronizer(
             self._conf, self._engine,
             api.create_engine(self._conf, _BATCH_CONNECTIONS),
-            self._sync_thread.wake)
+            self._sync_thread.wake, self._delegate)
 
     def start(self):
         """Start the threads."""
@@ -73,6 +79,8 @@ class HouseKeepingExtension:
     def _plan(self):
         if self._planner.run_once():
             self._sync_thread.wake()
+            if self._delegate:
+                self._jobboard_thread.wake()
 
     def _sync(self):
         self._synchronizer.run_once()

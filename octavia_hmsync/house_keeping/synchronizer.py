@@ -26,6 +26,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.house_keeping import rollout
 from octavia_hmsync.membership import rollout as rules
 from octavia_hmsync.worker import flows
+from octavia_hmsync.worker import targets
 
 LOG = logging.getLogger(__name__)
 
@@ -46,12 +47,15 @@ class Synchronizer:
     :param batch_engine: another one, for the batches: however many there
                          are, they leave the others' connections alone.
     :param wake: called when run_once() should be called again soon.
+    :param workers: a delegate.Delegate, or None without a jobboard.
     """
 
-    def __init__(self, conf, engine, batch_engine, wake):
+    def __init__(self, conf, engine, batch_engine, wake, workers=None):
         self._conf = conf
         self._engine = engine
         self._wake = wake
+        self._workers = workers
+        self._is_delegated = False
         opts = conf.hmsync
         self._batch_engine = batch_engine
         self._uploader = uploader.Uploader(opts.upload_concurrency,
@@ -79,6 +83,8 @@ class Synchronizer:
         self._purge()
         amphora_repo.add_missing(self._engine)
         self._rollout.run_once(newest)
+        self._is_delegated = (self._workers is not None and
+                              self._workers.are_at_work())
         self._begin_batch()
         if (newest.status == rules.OPEN and
                 newest.completed_at is None and not amphora_repo.count(
@@ -95,6 +101,8 @@ class Synchronizer:
 
     def _begin_batch(self):
         """Begin a batch, if there is room for one."""
+        if self._is_delegated:
+            return
         with self._lock:
             if (self._feeder is not None or
                     len(self._running) >= self._conf.hmsync.parallel_batches):
@@ -155,29 +163,20 @@ class Synchronizer:
             self._end_feeding(feeder)
 
     def _run_newest(self, on_all_begun):
-        newest = generation_repo.get_newest(self._batch_engine)
-        if newest.status == rules.OPEN:
-            return self._run_flow(newest, on_all_begun)
-        results = {}
-        if newest.is_on_trial:
-            results = self._run_flow(newest, on_all_begun,
-                                     admitted_to=newest.number)
-        good = generation_repo.get_last_good(self._batch_engine)
-        if not results and good is not None:
-            # The others must not wait for the end of the trial with a list
-            # that is older still.
-            results = self._run_flow(good, on_all_begun,
-                                     not_admitted_to=newest.number)
-        return results
+        for target in targets.get_targets(self._batch_engine):
+            results = self._run_flow(target, on_all_begun)
+            if results:
+                return results
+        return {}
 
-    def _run_flow(self, generation, on_all_begun, admitted_to=None,
-                  not_admitted_to=None):
+    def _run_flow(self, target, on_all_begun):
         engine = engines.load(
             flows.get_sync_amphorae_flow(self._conf, self._batch_engine,
                                          self._uploader, on_all_begun),
-            store={'generation': generation.number,
-                   'slots': generation.slots, 'admitted_to': admitted_to,
-                   'not_admitted_to': not_admitted_to})
+            store={'generation': target.generation.number,
+                   'slots': target.generation.slots,
+                   'admitted_to': target.admitted_to,
+                   'not_admitted_to': target.not_admitted_to})
         engine.run()
         return engine.storage.fetch('results')
 

@@ -197,6 +197,34 @@ class ClaimCases(AmphoraCases):
         self.assertEqual(1, self.claim('batch2'))
         self.assertEqual({}, self.claimed('batch1'))
 
+    def test_count_due(self):
+        """It counts what a claim would get."""
+        ids = self.add(5)
+        rollout_repo.admit(self.engine, 2, ids[:2])
+        for number, admissions, expected in (
+                (1, {}, 5), (2, {'admitted_to': 2}, 2),
+                (1, {'not_admitted_to': 2}, 3)):
+            self.assertEqual(expected, amphora_repo.count_due(
+                self.engine, number, **admissions))
+        self.claim('batch1', limit=2)
+        self.assertEqual(3, amphora_repo.count_due(self.engine, 1))
+        self.record(next(iter(self.claimed('batch1'))), 'UNREACHABLE')
+        self.assertEqual(3, amphora_repo.count_due(self.engine, 1))
+        self.retry_now()
+        self.assertEqual(4, amphora_repo.count_due(self.engine, 1))
+
+    def test_release_all(self):
+        """Of the batches of one job, whether their claims lapsed or not."""
+        self.add(4)
+        for owner in ('job_1-run1', 'job_1-run2', 'jobX1-run1', 'batch'):
+            self.claim(owner, limit=1)
+        self.make_older(models.Amphora, 'claim_expires_at', 1,
+                        claim_owner='job_1-run1')
+        self.assertEqual(2, amphora_repo.release_all(self.engine, 'job_1-'))
+        self.assertEqual(0, amphora_repo.release_all(self.engine, 'job_1-'))
+        self.assertEqual(2, self.claim('another'))
+        self.assertEqual(1, len(self.claimed('jobX1-run1')))
+
     def test_result_is_void_after_a_claim_that_lapsed(self):
         """Its batch may have uploaded another list before it died."""
         amphora_id, = self.add(1)

@@ -122,6 +122,18 @@ class Calls(base.DatabaseTestCase):
         self._claim('batch2')
         return 'batch1',
 
+    @_call(amphora_repo.release_all)
+    def release_all(self):
+        self._add()
+        self._claim('job1-batch1', limit=2)
+        self._claim('job2-batch1')
+        return 'job1-',
+
+    @_call(amphora_repo.count_due)
+    def count_due(self):
+        self._add()
+        return 1,
+
     @_call(amphora_repo.count)
     def count(self):
         self._add()

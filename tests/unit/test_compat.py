@@ -48,3 +48,9 @@ class TestCompat(base.TestCase):
         driver = compat.load_amphora_driver('amphora_noop_driver')
         amphora = compat.make_driver_amphora('amphora', '192.0.2.1')
         driver.update_amphora_agent_config(amphora, 'configuration')
+
+    def test_jobboard_driver(self):
+        driver = compat.load_jobboard_driver()
+        for name in ('job_board', 'shutdown'):
+            self.assertTrue(callable(getattr(driver, name)), name)
+        self.assertTrue(callable(driver.persistence_driver.get_persistence))

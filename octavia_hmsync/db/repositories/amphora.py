@@ -160,7 +160,7 @@ def _unclaimed():
                   _TABLE.c.claim_expires_at <= types.utcnow())
 
 
-def _find_due(engine, number, limit, admitted_to, not_admitted_to):
+def _is_due(number, admitted_to, not_admitted_to):
     may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
                      _TABLE.c.attempted_generation < number,
                      _TABLE.c.next_attempt_at.is_(None),
@@ -171,16 +171,36 @@ def _find_due(engine, number, limit, admitted_to, not_admitted_to):
     elif not_admitted_to is not None:
         admitted = (sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
                     not_admitted_to)
+    return sa.and_(with_agent(), behind(number), _unclaimed(), may_try,
+                   admitted)
+
+
+def _find_due(engine, number, limit, admitted_to, not_admitted_to):
     with engine.connect() as connection:
         # Those that failed come last: they are the ones that take long.
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(with_agent(), behind(number), _unclaimed(), may_try,
-                   admitted)
+            .where(_is_due(number, admitted_to, not_admitted_to))
             .order_by(sa.case((_TABLE.c.result == APPLIED, 0),
                               (_TABLE.c.result.is_(None), 0), else_=1))
             .limit(limit)).scalars().all()
+
+
+def count_due(engine, number, admitted_to=None, not_admitted_to=None):
+    """Count what claim_due() would find.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: see claim_due().
+    :param admitted_to: likewise.
+    :param not_admitted_to: likewise.
+    :returns: how many amphorae could be claimed now.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(_TABLE)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(_is_due(number, admitted_to, not_admitted_to))).scalar()
 
 
 @api.retry
@@ -320,7 +340,7 @@ def release(engine, owner):
     :param engine: an SQLAlchemy engine.
     :param owner: the batch.
     """
-    _release(engine, owner, result=None)
+    _release(engine, _TABLE.c.claim_owner == owner, result=None)
 
 
 @api.retry
@@ -330,14 +350,30 @@ def give_back(engine, owner):
     :param engine: an SQLAlchemy engine.
     :param owner: the batch.
     """
-    _release(engine, owner)
+    _release(engine, _TABLE.c.claim_owner == owner)
 
 
-def _release(engine, owner, **values):
+@api.retry
+def release_all(engine, prefix):
+    """Give back what batches claimed that did not come to their end.
+
+    What their agents have by now is not known, so they have no result.
+
+    :param engine: an SQLAlchemy engine.
+    :param prefix: what the owners of these batches begin with.
+    :returns: how many amphorae were given back.
+    """
+    return _release(
+        engine, _TABLE.c.claim_owner.startswith(prefix, autoescape=True),
+        result=None)
+
+
+def _release(engine, condition, **values):
     with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.claim_owner == owner)
-            .values(claim_owner=None, claim_expires_at=None, **values))
+        return connection.execute(
+            sa.update(_TABLE).where(condition)
+            .values(claim_owner=None, claim_expires_at=None, **values)
+        ).rowcount
 
 
 @dataclasses.dataclass(frozen=True)

@@ -656,8 +656,8 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
             health_manager={'heartbeat_key': 'the key'})
-        self.subject = synchronizer.Synchronizer(conf, self.engine,
-                                                 self.woken.set)
+        self.subject = synchronizer.Synchronizer(
+            conf, self.engine, self.engine, self.woken.set)
         self.addCleanup(self.subject.stop)
         hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'one', 20,
                          heartbeat_key.digest('the key'))
@@ -678,11 +678,16 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         for _ in range(50):
             self.woken.clear()
             self.subject.run_once()
-            concurrent.futures.wait(self.subject._running)
+            self.wait_for_batches()
             # It wakes whoever waits a moment after a batch has ended.
             if not self.woken.wait(0.2):
                 return
         self.fail('it never comes to an end')
+
+    def wait_for_batches(self):
+        # One may begin the next.
+        while running := [f for f in self.subject._running if not f.done()]:
+            concurrent.futures.wait(running)
 
     def lists(self):
         """How many amphorae have each list, by its length."""

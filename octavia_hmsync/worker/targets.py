@@ -1,0 +1,62 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which list amphorae are to be brought to now, and which of them."""
+
+import dataclasses
+
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import rollout
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A generation, and who gets it; see amphora.claim_due().
+
+    :param generation: a Generation.
+    :param admitted_to: only amphorae that were admitted to this one.
+    :param not_admitted_to: only amphorae that were not.
+    """
+
+    generation: generation_repo.Generation
+    admitted_to: int | None = None
+    not_admitted_to: int | None = None
+
+
+def get_targets(engine):
+    """Return what there is to do, the most urgent first.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: a list of Target, empty if no list was ever published.
+    """
+    newest = generation_repo.get_newest(engine)
+    if newest is None:
+        return []
+    if newest.status == rollout.OPEN:
+        return [Target(newest)]
+    targets = []
+    if newest.is_on_trial:
+        targets.append(Target(newest, admitted_to=newest.number))
+    good = generation_repo.get_last_good(engine)
+    if good is not None:
+        # The others must not wait for the end of the trial with a list that
+        # is older still.
+        targets.append(Target(good, not_admitted_to=newest.number))
+    return targets
+
+
+def count_due(engine):
+    """Return how many amphorae could be claimed now."""
+    return sum(amphora_repo.count_due(
+        engine, target.generation.number, target.admitted_to,
+        target.not_admitted_to) for target in get_targets(engine))

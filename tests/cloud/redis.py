@@ -1,0 +1,63 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+"""A Redis server of one's own, and Octavia's jobboard on it."""
+
+import os
+import socket
+
+from taskflow.jobs import backends
+
+from tests.cloud import network
+from tests.cloud import process
+
+# The default of [task_flow] jobboard_backend_namespace.
+NAMESPACE = 'octavia_jobboard'
+
+
+def _free_port():
+    with socket.socket() as sock:
+        sock.bind(('127.0.0.1', 0))
+        return sock.getsockname()[1]
+
+
+class RedisServer(process.ChildProcess):
+    """redis-server with its own port, which keeps nothing on disk.
+
+    A restart loses all jobs; pause() and resume() make it hang.
+
+    :param directory: where its log goes.
+    """
+
+    def __init__(self, directory):
+        directory = os.path.join(directory, 'redis')
+        os.makedirs(directory)
+        self.port = _free_port()
+        super().__init__('redis', [
+            process.system_program('redis-server'),
+            '--bind', '127.0.0.1', '--port', str(self.port), '--save', '',
+            '--appendonly', 'no', '--dir', directory,
+        ], log_directory=directory, env=process.environment(directory),
+            cwd=directory)
+
+    def is_ready(self):
+        return self.running and network.tcp_port_is_open('127.0.0.1',
+                                                         self.port)
+
+    def jobboard(self):
+        """A connection to the jobboard, as a context manager."""
+        return backends.backend(NAMESPACE, {
+            'board': 'redis', 'host': '127.0.0.1', 'port': self.port,
+            'namespace': NAMESPACE})

@@ -1,0 +1,258 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A sync that octavia-workers do, by way of Octavia's jobboard."""
+
+import os
+import re
+import uuid
+
+import sqlalchemy as sa
+from sqlalchemy import pool
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.worker import jobboard
+from tests.cloud import ailing
+from tests.cloud import database
+from tests.cloud import octavia_conf
+from tests.cloud import redis
+from tests.functional import base
+from tests.functional import test_hostile_agents as hostile
+
+# Seconds after which the job of a worker that was killed is another's.
+EXPIRATION = 6
+# Octavia's conductor logs what its jobs do at DEBUG.
+JOB_ID = re.compile(r"Flow 'octavia-hmsync-(\S+)' .* into state 'RUNNING'")
+
+
+class JobboardCase(hostile.HostileAgentCase):
+    """A cloud with a jobboard, and amphorae that know one health manager."""
+
+    make_database = database.MariaDBDatabase
+
+    def make_jobboard_cloud(self, options=None, jobboard_options=None):
+        cloud = self.make_cloud(boot_numbers=(1,), options=options)
+        self.redis = self.useFixture(redis.RedisServer(cloud.directory))
+        self.redis.wait_until_ready()
+        self.jobboard_options = {
+            'DEFAULT': {'debug': True},
+            # TaskFlow takes no empty one.
+            'database': {'pool_timeout': 10},
+            'task_flow': {
+                'jobboard_enabled': True,
+                'jobboard_backend_hosts': '127.0.0.1',
+                'jobboard_backend_port': self.redis.port,
+                'jobboard_expiration_time': EXPIRATION,
+                'persistence_connection': self._make_persistence(),
+                **(jobboard_options or {})}}
+        result = cloud.command('octavia-db-manage', 'upgrade_persistence',
+                               options=self.jobboard_options)
+        self.assertEqual(0, result.returncode,
+                         result.stderr + result.stdout)
+        return cloud
+
+    def _make_persistence(self):
+        # Octavia and TaskFlow call their version tables the same.
+        server, name = self.cloud.database.server, f'p_{uuid.uuid4().hex[:9]}'
+        server.execute(f'CREATE DATABASE {name}')
+        self.addCleanup(server.execute, f'DROP DATABASE {name}')
+        self.persistence = sa.create_engine(server.url(name),
+                                            poolclass=pool.NullPool)
+        return server.url(name)
+
+    def add_workers(self, *hosts, options=None):
+        """Start workers, without waiting for them."""
+        self.workers = [self.cloud.add_worker(
+            host, options=octavia_conf.merge(self.jobboard_options, options))
+            for host in hosts]
+
+    def start(self):
+        """Wait for the workers, and start what gives them work."""
+        cloud = self.cloud
+        cloud.add_health_manager(cloud.address(1))
+        # A worker that is still starting would miss the sync.
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        self.housekeeping = cloud.add_housekeeping(
+            options=self.jobboard_options)
+        self.wait_until_published([f'{cloud.address(1)}:5555'])
+
+    def make_due(self):
+        """Have all amphorae brought to the newest list once more."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.update(models.Amphora).values(
+                generation=None, result=None))
+
+    def jobs(self):
+        """Names of our jobs on the board."""
+        with self.redis.jobboard() as board:
+            return {job.name for job in board.iterjobs()
+                    if job.name.startswith(jobboard.PREFIX)}
+
+    def logbooks(self):
+        """What TaskFlow keeps of the jobs, as text."""
+        text = []
+        with self.persistence.connect() as connection:
+            for table in ('logbooks', 'flowdetails', 'atomdetails'):
+                text += map(str, connection.execute(
+                    sa.text(f'SELECT * FROM {table}')).all())  # nosec B608
+        return '\n'.join(text)
+
+    def wait_until_tidy(self):
+        """Wait until nothing of a job is left anywhere."""
+        self.wait_for(lambda: not self.jobs() and not self.logbooks(),
+                      lambda: f'end of {self.jobs()}, {self.logbooks()}')
+
+    def claimed_by(self, worker):
+        """Ids of the amphorae that the newest job of a worker has claimed."""
+        begun = JOB_ID.findall(worker.log())
+        prefix = begun[-1].replace('-', '')[:20] if begun else 'none'
+        return {i for i, row in self.results().items()
+                if (row.claim_owner or '').startswith(prefix)}
+
+    def configured_by(self, process):
+        """How many amphorae a process has configured since its start."""
+        return sum(map(int, re.findall(
+            r'Configured amphorae: (\d+) APPLIED', process.log())))
+
+
+class TestWorkers(JobboardCase):
+    """Two workers with the plugin."""
+
+    def begin(self, amphorae, delay, *workers):
+        self.make_jobboard_cloud({'hmsync': {'batch_size': 4}})
+        self.amphorae = self.add(amphorae, ailing.SLOW, delay=delay)
+        self._post_foreign_job()
+        self.add_workers(*workers)
+        self.start()
+
+    def _post_foreign_job(self):
+        """A job of somebody else's that never ends."""
+        with self.redis.jobboard() as board:
+            board.claim(board.post('foreign'), 'somebody')
+
+    def test_workers(self):
+        self.begin(20, 0.8, 'worker1', 'worker2')
+        # Both take part, and housekeeping leaves it to them.
+        text = set()
+
+        def are_done():
+            text.add(self.logbooks())
+            return all(row.result == amphora_repo.APPLIED
+                       for row in self.results().values())
+        self.wait_for(are_done, 'upload to all')
+        self.assertEqual(len(self.amphorae), sum(
+            map(self.configured_by, self.workers)))
+        for worker in self.workers:
+            self.assertGreaterEqual(self.configured_by(worker), 4)
+        self.assertEqual(0, self.configured_by(self.housekeeping))
+        self.assertEqual({1}, {a.uploads for a in self.amphorae})
+        self.wait_until_tidy()
+
+        # Nothing secret went through TaskFlow.
+        self.assertIn('get_run_batches_flow', ''.join(text))
+        for shown in (*text, *(w.log() for w in self.workers)):
+            self.assertNotIn(self.cloud.heartbeat_key, shown)
+
+        # One is killed hard in the middle. The other goes on with its job,
+        # long before the claims in the database lapse.
+        doomed, survivor = self.workers
+        self.make_due()
+        self.wait_for(lambda: self.claimed_by(doomed), 'job')
+        doomed.kill_tree()
+        left = self.claimed_by(doomed)
+        self.assertTrue(left)
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.assertIn('Going on with job', survivor.log())
+        # What it had under way is done again, and nothing else is.
+        for amphora in self.amphorae:
+            self.assertLessEqual(
+                amphora.uploads, 3 if amphora.amphora_id in left else 2)
+        self.assertEqual(0, self.due())
+        for amphora in self.amphorae:
+            self.assertEqual([], amphora.overlaps())
+        self.wait_until_tidy()
+        with self.redis.jobboard() as board:
+            self.assertEqual(['foreign'], [j.name for j in board.iterjobs()])
+
+    def test_redis_stops_and_starts(self):
+        # More than the worker does in one job.
+        self.begin(24, 0.5, 'worker')
+        self.wait_until_applied(self.ids(self.amphorae))
+        worker, = self.workers
+
+        # A sync that begins while it is there goes on when it is not.
+        self.make_due()
+        self.wait_for(lambda: self.claimed_by(worker), 'job')
+        self.redis.stop()
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.wait_for(lambda: 'The jobboard cannot be used' in
+                      self.housekeeping.log(), 'warning')
+        self.assertGreater(self.configured_by(self.housekeeping), 0)
+
+        self.redis.start()
+        self.wait_for(lambda: 'octavia-hmsync works again' in
+                      self.housekeeping.log(), 'jobboard again')
+        before = self.configured_by(worker)
+        self.make_due()
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.assertGreater(self.configured_by(worker), before)
+        self.assertEqual(1, self.housekeeping.log().count(
+            'The jobboard cannot be used'))
+
+        # One that hangs is no better than one that is down.
+        before = self.configured_by(self.housekeeping)
+        self.redis.pause()
+        self.addCleanup(self.redis.resume)
+        self.make_due()
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.assertGreater(self.configured_by(self.housekeeping), before)
+        for amphora in self.amphorae:
+            self.assertEqual([], amphora.overlaps())
+
+
+class TestWorkersWithoutPlugin(JobboardCase):
+
+    def test_housekeeping_does_it(self):
+        """They take the jobs, and do nothing with them."""
+        cloud = self.make_jobboard_cloud({'hmsync': {'batch_size': 4}})
+        amphorae = self.add(8, ailing.HEALTHY)
+        # Switched off.
+        self.add_workers('off', options={'DEFAULT': {'config_source': None}})
+        self.start()
+        self.wait_until_applied(self.ids(amphorae))
+        self.assertEqual(8, self.configured_by(self.housekeeping))
+        self.assertIn('No octavia-worker configures', self.housekeeping.log())
+        off = self.workers[0]
+        self.assertEqual(1, off.log().count('octavia-hmsync is off'))
+
+        # Not even installed.
+        off.kill_tree()
+        path = os.path.join(cloud.directory, 'broken', 'octavia_hmsync')
+        os.makedirs(path)
+        with open(os.path.join(path, '__init__.py'), 'w') as module:
+            module.write('raise ImportError("not installed")')
+        off.env['PYTHONPATH'] = os.pathsep.join(
+            [os.path.dirname(path), off.env.get('PYTHONPATH', '')])
+        off.start()
+        off.wait_until_ready()
+        self.make_due()
+        self.wait_until_applied(self.ids(amphorae))
+        self.assertEqual(16, self.configured_by(self.housekeeping))
+        self.wait_for(lambda: 'Could not import factory' in off.log(),
+                      'job that is thrown away')
+        # Housekeeping says so, and removes what is left of it.
+        self.make_due()
+        self.wait_for(lambda: 'Install the package for every octavia-worker'
+                      in self.housekeeping.log(), 'warning')
+        self.wait_until_applied(self.ids(amphorae))
+        self.wait_until_tidy()
