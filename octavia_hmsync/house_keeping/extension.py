@@ -41,20 +41,21 @@ class HouseKeepingExtension:
         self._conf = conf
         self._engine = api.create_engine(conf)
         self._planner = planner.Planner(conf, self._engine, get_pinned)
-        interval = conf.hmsync.poll_interval
-        self._plan_thread = periodic.PeriodicThread(
-            'planner', self._plan, interval, self._engine)
-        self._sync_thread = periodic.PeriodicThread(
-            'synchronizer', self._sync, interval, self._engine)
-        self._adoption_thread = periodic.PeriodicThread(
-            'adoption watch',
-            adoption.AdoptionWatch(conf, self._engine).run_once, interval,
-            self._engine)
+        self._sync_thread = self._thread('synchronizer', self._sync)
+        self._threads = [
+            self._thread('planner', self._plan), self._sync_thread,
+            self._thread('adoption watch', adoption.AdoptionWatch(
+                conf, self._engine).run_once)]
         self._delegate = None
         if conf.task_flow.jobboard_enabled:
             self._delegate = delegate.Delegate(conf, self._engine)
-            self._jobboard_thread = periodic.PeriodicThread(
-                'jobboard', self._delegate.run_once, interval, self._engine)
+            self._jobboard_thread = self._thread('jobboard',
+                                                 self._delegate.run_once)
+            self._threads.append(self._jobboard_thread)
+
+    def _thread(self, name, function):
+        return periodic.PeriodicThread(
+            name, function, self._conf.hmsync.poll_interval, self._engine)
 
     @functools.cached_property
     def _synchronizer(self):
@@ -65,15 +66,15 @@ class HouseKeepingExtension:
 
     def start(self):
         """Start the threads."""
-        self._plan_thread.start()
-        self._sync_thread.start()
-        self._adoption_thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self):
         """Let the batches under way end, and begin nothing more."""
-        self._plan_thread.stop(timeout=5)
-        self._sync_thread.stop(timeout=5)
-        self._adoption_thread.stop(timeout=5)
+        if self._delegate:
+            self._delegate.stop()
+        for thread in self._threads:
+            thread.stop(timeout=5)
         self._synchronizer.stop()
 
     def _plan(self):

@@ -124,10 +124,6 @@ class JobboardCase(hostile.HostileAgentCase):
         return sum(map(int, re.findall(
             r'Configured amphorae: (\d+) APPLIED', process.log())))
 
-
-class TestWorkers(JobboardCase):
-    """Two workers with the plugin."""
-
     def begin(self, amphorae, delay, *workers):
         self.make_jobboard_cloud({'hmsync': {'batch_size': 4}})
         self.amphorae = self.add(amphorae, ailing.SLOW, delay=delay)
@@ -139,6 +135,10 @@ class TestWorkers(JobboardCase):
         """A job of somebody else's that never ends."""
         with self.redis.jobboard() as board:
             board.claim(board.post('foreign'), 'somebody')
+
+
+class TestWorkers(JobboardCase):
+    """Two workers with the plugin."""
 
     def test_workers(self):
         self.begin(20, 0.8, 'worker1', 'worker2')
@@ -183,41 +183,6 @@ class TestWorkers(JobboardCase):
         self.wait_until_tidy()
         with self.redis.jobboard() as board:
             self.assertEqual(['foreign'], [j.name for j in board.iterjobs()])
-
-    def test_redis_stops_and_starts(self):
-        # More than the worker does in one job.
-        self.begin(24, 0.5, 'worker')
-        self.wait_until_applied(self.ids(self.amphorae))
-        worker, = self.workers
-
-        # A sync that begins while it is there goes on when it is not.
-        self.make_due()
-        self.wait_for(lambda: self.claimed_by(worker), 'job')
-        self.redis.stop()
-        self.wait_until_applied(self.ids(self.amphorae))
-        self.wait_for(lambda: 'The jobboard cannot be used' in
-                      self.housekeeping.log(), 'warning')
-        self.assertGreater(self.configured_by(self.housekeeping), 0)
-
-        self.redis.start()
-        self.wait_for(lambda: 'octavia-hmsync works again' in
-                      self.housekeeping.log(), 'jobboard again')
-        before = self.configured_by(worker)
-        self.make_due()
-        self.wait_until_applied(self.ids(self.amphorae))
-        self.assertGreater(self.configured_by(worker), before)
-        self.assertEqual(1, self.housekeeping.log().count(
-            'The jobboard cannot be used'))
-
-        # One that hangs is no better than one that is down.
-        before = self.configured_by(self.housekeeping)
-        self.redis.pause()
-        self.addCleanup(self.redis.resume)
-        self.make_due()
-        self.wait_until_applied(self.ids(self.amphorae))
-        self.assertGreater(self.configured_by(self.housekeeping), before)
-        for amphora in self.amphorae:
-            self.assertEqual([], amphora.overlaps())
 
 
 class TestWorkersWithoutPlugin(JobboardCase):

@@ -1,0 +1,53 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A jobboard that goes away and comes back."""
+
+from tests.functional import test_jobboard
+
+
+class TestRedis(test_jobboard.JobboardCase):
+
+    def test_redis_stops_and_starts(self):
+        # More than the worker does in one job.
+        self.begin(24, 0.5, 'worker')
+        self.wait_until_applied(self.ids(self.amphorae))
+        worker, = self.workers
+
+        # A sync that begins while it is there goes on when it is not.
+        self.make_due()
+        self.wait_for(lambda: self.claimed_by(worker), 'job')
+        self.redis.stop()
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.wait_for(lambda: 'The jobboard cannot be used' in
+                      self.housekeeping.log(), 'warning')
+        self.assertGreater(self.configured_by(self.housekeeping), 0)
+
+        self.redis.start()
+        self.wait_for(lambda: 'octavia-hmsync works again' in
+                      self.housekeeping.log(), 'jobboard again')
+        before = self.configured_by(worker)
+        self.make_due()
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.assertGreater(self.configured_by(worker), before)
+        self.assertEqual(1, self.housekeeping.log().count(
+            'The jobboard cannot be used'))
+
+        # One that hangs is no better than one that is down.
+        before = self.configured_by(self.housekeeping)
+        self.redis.pause()
+        self.addCleanup(self.redis.resume)
+        self.make_due()
+        self.wait_until_applied(self.ids(self.amphorae))
+        self.assertGreater(self.configured_by(self.housekeeping), before)
+        for amphora in self.amphorae:
+            self.assertEqual([], amphora.overlaps())
