@@ -42,16 +42,16 @@ COLUMNS = ['amphorae', 'plugin', 'heartbeats', 'statements',
 INTERVAL = 10
 # Some amphorae for each health manager process, however large the fleet.
 HEARTBEATS_PER_S = 10
-_SETTLE = 15
 TIMEOUT = 300
 
 
-def run(amphorae, with_plugin, minutes=1.0):
+def run(amphorae, with_plugin, minutes=1.0, settle=15):
     """Measure.
 
     :param amphorae: how many.
     :param with_plugin: whether the plugin is on.
     :param minutes: for how long.
+    :param settle: seconds to wait before.
     :returns: a dict with the COLUMNS; all but the first two per minute.
     """
     options = {'health_manager': {'heartbeat_interval': INTERVAL,
@@ -70,7 +70,7 @@ def run(amphorae, with_plugin, minutes=1.0):
         cloud.wait_until_ready()
         if with_plugin:
             _settle(cloud)
-        time.sleep(_SETTLE)
+        time.sleep(settle)
         return {'amphorae': amphorae, 'plugin': with_plugin,
                 **_measure(cloud.database.server, fleet, manager, keeper,
                            minutes)}

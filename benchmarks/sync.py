@@ -30,6 +30,7 @@ is too large for this machine only some amphorae send heartbeats, as many as
 import argparse
 import datetime
 import itertools
+import re
 import time
 
 import psutil
@@ -88,7 +89,12 @@ class Run:
         self._healthy = set(ids) - set(ails)
 
     def measure(self):
-        """Run it, and return a dict with the COLUMNS."""
+        """Run it.
+
+        :returns: a dict with the COLUMNS, ``aborted`` (requests that did not
+                  reach a healthy amphora whole) and ``shares`` (amphorae that
+                  each housekeeper has configured since its start).
+        """
         with self._cloud as cloud:
             self._engine = sa.create_engine(cloud.database.engine.url,
                                             poolclass=pool.NullPool)
@@ -136,7 +142,11 @@ class Run:
             'cpu_ms': cpu / len(cloud.members) * 1000,
             'memory_mb': max(_peak(k.pid) - before for k, before in
                              zip(keepers, idle)) / 1e6,
-            'failovers': len(cloud.failovers_begun())}
+            'failovers': len(cloud.failovers_begun()),
+            'aborted': sum(counts[4] for i, counts in
+                           self._fleet.amphorae().items()
+                           if i in self._healthy),
+            'shares': [_configured(k) for k in keepers]}
 
     def _wait(self, condition, what):
         # Each look takes time that is missing elsewhere.
@@ -177,6 +187,11 @@ class Run:
         member = next(m for m in hm_repo.get_all(self._engine)
                       if m.host == health_manager.host)
         return time.time() - member.online_for
+
+
+def _configured(keeper):
+    return sum(map(int, re.findall(r'Configured amphorae: (\d+) APPLIED',
+                                   keeper.log())))
 
 
 def _peak(pid):

@@ -1,0 +1,58 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Short forms of the benchmarks: what comes of them, never how long it takes.
+"""
+
+from oslotest import base
+
+from benchmarks import steady
+from benchmarks import sync
+from benchmarks import upload
+
+
+class TestUpload(base.BaseTestCase):
+
+    def test_each_contender(self):
+        rows = {row['contender']: row for row in
+                upload.run(amphorae=200, upstream=2, rounds=1)}
+        self.assertEqual({'bare', 'hmsync', 'upstream'}, set(rows))
+        self.assertEqual(0, rows['bare']['statements'])
+        self.assertLessEqual(rows['hmsync']['statements'], 0.2)
+        self.assertGreaterEqual(rows['upstream']['statements'], 10)
+
+
+class TestSync(base.BaseTestCase):
+
+    def test_two_housekeepers_and_some_that_ail(self):
+        """They share the work, and those that hang keep nobody waiting."""
+        run = sync.Run(amphorae=120, housekeepers=2, ailing_percent=5,
+                       heartbeats=20, options={'hmsync': {'batch_size': 20}})
+        run.INTERVAL = 2
+        row = run.measure()
+        self.assertEqual((120, 6), (row['amphorae'], row['ailing']))
+        self.assertEqual(0, row['failovers'])
+        self.assertGreaterEqual(row['proven'],
+                                row['heartbeating'] - row['ailing'])
+        # Nobody was left with half a request.
+        self.assertEqual(0, row['aborted'])
+        self.assertEqual(2, len(row['shares']))
+        self.assertGreater(min(row['shares']), 0)
+
+
+class TestSteady(base.BaseTestCase):
+
+    def test_statements_do_not_grow_with_the_fleet(self):
+        small, large = (steady.run(amphorae, True, minutes=0.2, settle=5)
+                        for amphorae in (100, 1000))
+        self.assertGreater(small['statements'], 0)
+        self.assertLess(large['statements'], 1.3 * small['statements'])
