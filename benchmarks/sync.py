@@ -63,24 +63,24 @@ class Run:
     :param ailing_percent: how many of the amphorae begin to ail together
                            with the change, a third of them in each way.
     :param heartbeats: per second, at most.
+    :param interval: heartbeat_interval, seconds.
     :param answer_after: seconds that each agent takes to answer.
     :param options: {group: {option: value}} for every controller.
     """
 
-    INTERVAL = 10
-
     def __init__(self, amphorae, housekeepers=1, ailing_percent=0,
-                 heartbeats=100, answer_after=0.0, options=None):
+                 heartbeats=100, interval=10, answer_after=0.0, options=None):
         self._housekeepers = housekeepers
+        self._interval = interval
         self._answer_after = answer_after
         self._cloud = fleet_cloud.FleetCloud(
             amphorae, listeners=True, options={
-                'health_manager': {'heartbeat_interval': self.INTERVAL,
+                'health_manager': {'heartbeat_interval': self._interval,
                                    'heartbeat_timeout': 60,
                                    'health_check_interval': 3},
                 **(options or {})})
         ids = [member['id'] for member in self._cloud.members]
-        step = max(1, round(amphorae / (heartbeats * self.INTERVAL)))
+        step = max(1, round(amphorae / (heartbeats * self._interval)))
         self._heartbeating = set(ids[::step])
         # From the others, where there are some.
         ails = sorted(ids, key=lambda i: i in self._heartbeating)[
@@ -106,9 +106,10 @@ class Run:
         managers = [cloud.add_health_manager(cloud.address(n))
                     for n in (1, 2)]
         self._fleet = cloud.start_fleet(
-            [m.address for m in managers], self.INTERVAL, ailments={
+            [m.address for m in managers], self._interval, ailments={
                 member['id']: fleet_amphora.MUTE for member in cloud.members
-                if member['id'] not in self._heartbeating})
+                if member['id'] not in self._heartbeating},
+            delay=self._answer_after)
         idle = [psutil.Process(k.pid).memory_info().rss for k in keepers]
         cloud.wait_until_ready()
         self._wait(self._is_settled, 'first sync')
@@ -216,7 +217,7 @@ def main():
     args = parser.parse_args()
     report.print_results('sync', COLUMNS, [
         Run(amphorae, housekeepers, ailing_percent, args.heartbeats,
-            args.answer_after).measure()
+            answer_after=args.answer_after).measure()
         for amphorae, housekeepers, ailing_percent in itertools.product(
             args.amphorae, args.housekeepers, args.ailing)])
 

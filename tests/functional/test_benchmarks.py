@@ -35,10 +35,10 @@ class TestSync(base.BaseTestCase):
 
     def test_two_housekeepers_and_some_that_ail(self):
         """They share the work, and those that hang keep nobody waiting."""
-        run = sync.Run(amphorae=120, housekeepers=2, ailing_percent=5,
-                       heartbeats=20, options={'hmsync': {'batch_size': 20}})
-        run.INTERVAL = 2
-        row = run.measure()
+        row = sync.Run(
+            amphorae=120, housekeepers=2, ailing_percent=5, heartbeats=20,
+            interval=1, answer_after=0.5, options={'hmsync': {
+                'batch_size': 8, 'upload_concurrency': 16}}).measure()
         self.assertEqual((120, 6), (row['amphorae'], row['ailing']))
         self.assertEqual(0, row['failovers'])
         self.assertGreaterEqual(row['proven'],
