@@ -90,7 +90,7 @@ class TestKilledHousekeeper(HostileAgentCase):
         cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
             'hmsync': {'upload_timeout': 5, 'upload_concurrency': 2,
                        'batch_size': 6, 'parallel_batches': 2,
-                       'claim_expiry': 17}})
+                       'claim_expiry': 21}})
         slow = self.add(14, ailing.SLOW, delay=2)
         self.start(1)
         self.wait_for(lambda: sum(a.uploads for a in slow) >= 3,
