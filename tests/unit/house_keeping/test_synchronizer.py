@@ -217,6 +217,22 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({5}, {len(text.split(', ')) for text in lists})
         self.assertGreater(len(lists), 1)
 
+    def test_one_of_twenty_is_replaced(self):
+        """Only those that had it are uploaded to."""
+        ids = self.add_amphorae(400)
+        slots = {}
+        for number, first in ((1, 1), (2, 2)):
+            slots = subset.assign_slots(slots, [
+                f'192.0.2.{n}:5555' for n in range(first, first + 20)])
+            generation_repo.publish(self.engine, number, slots, '', 'here')
+            self.driver.uploads.clear()
+            self.run_until_idle()
+        self.assertLess(len(self.driver.uploads), 0.3 * len(ids))
+        self.assertEqual(0, amphora_repo.count(self.engine, 2).due)
+        lists = ''.join(self.driver.lists().values())
+        self.assertNotIn('192.0.2.1:5555', lists)
+        self.assertIn('192.0.2.21:5555', lists)
+
     def test_run_once_does_not_wait_for_those_that_hang(self):
         self.add_amphorae(2)
         self.driver.close_gate()

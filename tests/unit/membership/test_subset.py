@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import subset
 from tests.unit import base
 from tests.unit.membership import cases
@@ -179,3 +180,13 @@ class TestFleet(base.TestCase):
         """Only those that had it: a quarter, not half of them."""
         self.assertAlmostEqual(0.25, self.touched((*PUBLISHED[1:], NEW)),
                                delta=0.02)
+
+    def test_nobody_is_near_the_timeout_in_between(self):
+        """Whichever of the two lists it has, and before NEW is up, too."""
+        settings = cases.SETTINGS
+        for published in (PUBLISHED, (*PUBLISHED[1:], NEW)):
+            for addresses in subsets(published):
+                self.assertLess(
+                    plan.list_gap(addresses, {PUBLISHED[0], NEW},
+                                  settings.heartbeat_interval),
+                    settings.heartbeat_timeout / 2)
