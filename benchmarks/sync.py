@@ -113,6 +113,14 @@ class Run:
         idle = [psutil.Process(k.pid).memory_info().rss for k in keepers]
         cloud.wait_until_ready()
         self._wait(self._is_settled, 'first sync')
+        # Those without heartbeats count as known to use their list, as in
+        # any fleet at rest.
+        with self._engine.begin() as connection:
+            connection.execute(
+                sa.update(models.Amphora)
+                .where(models.Amphora.adopted_at.is_(None))
+                .values(adopted_at=models.Amphora.applied_at,
+                        previous_ip_port_lists=None))
         self._fleet.reset()
         if self._answer_after:
             self._fleet.set_ailment(self._healthy, ailing.SLOW)
@@ -176,7 +184,8 @@ class Run:
         with self._engine.connect() as connection:
             return connection.execute(
                 sa.select(sa.func.count())
-                .where(models.Amphora.adopted_at.is_not(None))).scalar()
+                .where(models.Amphora.adopted_at.is_not(None),
+                       models.Amphora.adopted_via.is_not(None))).scalar()
 
     def _published_at(self):
         """When the newest list was published, as time.time() has it."""

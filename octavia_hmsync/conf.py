@@ -104,7 +104,9 @@ _upload_opts = [
                     'batches together. A larger value passes more '
                     'unresponsive amphorae by at a time, each of which '
                     'occupies a place for upload_timeout, and costs one '
-                    'socket each.'),
+                    'socket each; it is never more than three quarters of '
+                    'the files that the process may open, and 32 with '
+                    'another amphora driver than the REST one.'),
     cfg.IntOpt('upload_rate', default=0, min=0,
                help='Uploads that one process begins per second, at most. A '
                     'smaller value spares the management network and the '
@@ -255,8 +257,9 @@ def check(conf):
         raise exceptions.InvalidConfiguration(
             f"[{GROUP}] claim_expiry = {opts['claim_expiry']} is not longer "
             f"than a batch takes in which no amphora answers ({longest:.0f} "
-            f"s): its last uploads would never begin. Raise it, or lower "
-            f"batch_size or upload_timeout.")
+            f"s): its last uploads would never begin. Raise it, "
+            f"upload_concurrency or upload_rate, or lower batch_size or "
+            f"upload_timeout.")
     interval = conf.health_manager.heartbeat_interval
     if interval < 1 or conf.health_manager.heartbeat_timeout <= interval:
         raise exceptions.InvalidConfiguration(

@@ -21,10 +21,13 @@ Any other amphora driver is called as Octavia calls it.
 
 import asyncio
 import dataclasses
+import errno
 import http.client
 import io
 import ipaddress
+import os
 import re
+import resource
 import ssl
 import threading
 
@@ -34,6 +37,9 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync import exceptions
 
 _ANSWER_LIMIT = 16384
+# For the clients that cannot do without threads: they cost memory, and
+# Octavia's drivers gain nothing by more.
+THREADS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +80,23 @@ def create_client(conf):
     if conf.controller_worker.amphora_driver == compat.REST_DRIVER:
         return RestAgentClient(conf)
     return DriverAgentClient(conf)
+
+
+def concurrency(conf):
+    """Return how many uploads there can be at once.
+
+    One that waits for a thread has begun as far as its claim is concerned;
+    and a process that is out of files takes every amphora for unreachable.
+
+    :param conf: a parsed oslo.config object.
+    """
+    files, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    places = conf.hmsync.upload_concurrency
+    if files != resource.RLIM_INFINITY:
+        places = max(1, min(places, files * 3 // 4))
+    if conf.controller_worker.amphora_driver == compat.REST_DRIVER:
+        return places
+    return min(places, THREADS)
 
 
 def _create_context(conf):
@@ -134,9 +157,10 @@ class RestAgentClient:
                           _certificate_error(where, upload.amphora_id, e))
         except OSError as e:
             return Answer(amphora_repo.UNREACHABLE,
-                          f'{where} cannot be reached: '
-                          f'{e.strerror or e or type(e).__name__}')
-        except (http.client.HTTPException, ValueError) as e:
+                          f'{where} cannot be reached: {_reason(e)}')
+        except Exception as e:
+            # An agent may answer anything; what it says must not end the
+            # uploads to the others of its batch.
             return Answer(amphora_repo.UNREACHABLE,
                           f'{where} closed the connection without a valid '
                           f'answer ({type(e).__name__})')
@@ -177,7 +201,8 @@ def _is_enough(data):
     if len(data) >= _ANSWER_LIMIT:
         return True
     head, separator, body = data.partition(b'\r\n\r\n')
-    length = re.search(rb'\r\ncontent-length: *(\d+)', head, re.IGNORECASE)
+    length = re.search(rb'\r\ncontent-length: *(\d{1,9})(?:\r|$)', head,
+                       re.IGNORECASE)
     return bool(separator and length) and len(body) >= int(length[1])
 
 
@@ -193,6 +218,9 @@ def _parse(data):
         body = response.read()
     except http.client.IncompleteRead as e:
         body = e.partial
+    except OverflowError:
+        # A length beyond all measure; the status is an answer all the same.
+        body = b''
     return response.status, body.decode('ascii', errors='replace')
 
 
@@ -209,6 +237,13 @@ def _interpret(answer, where):
     return Answer(amphora_repo.REJECTED,
                   f'{where} answered {status}: {detail or "no details"}. '
                   f'See /var/log/amphora-agent.log in the amphora')
+
+
+def _reason(error):
+    # asyncio's own text of a connection that failed does not say why.
+    if error.errno in errno.errorcode and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return error.strerror or error or type(error).__name__
 
 
 def _certificate_error(where, amphora_id, error):

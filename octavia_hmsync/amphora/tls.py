@@ -108,3 +108,6 @@ class _Connection(asyncio.Protocol):
             self.answer.set_result(self._data)
         else:
             self.answer.set_exception(error)
+            # Whoever waited may have given up meanwhile; asyncio would log
+            # that nobody asked.
+            self.answer.exception()

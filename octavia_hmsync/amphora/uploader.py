@@ -24,11 +24,10 @@ import queue
 import threading
 import time
 
+from octavia_hmsync.amphora import agent_client
+
 _GATHER_TIME = 0.2
 _END = object()
-# For the clients that cannot do without: they cost memory, and Octavia's
-# drivers gain nothing by more.
-_THREADS = 32
 
 
 class Uploader:
@@ -41,12 +40,13 @@ class Uploader:
     def __init__(self, concurrency, rate=0):
         self._rate = rate
         self._next_start = 0.0
+        self._is_ending = False
         self._slots = asyncio.Semaphore(concurrency)
         # The caller writes to the database between two answers; in the event
         # loop's thread that would count against every upload's time limit.
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(
-            _THREADS, thread_name_prefix='hmsync-driver'))
+            agent_client.THREADS, thread_name_prefix='hmsync-driver'))
         self._thread = threading.Thread(target=self._loop.run_forever,
                                         daemon=True, name='hmsync-uploads')
         self._thread.start()
@@ -57,11 +57,12 @@ class Uploader:
         :param client: with a coroutine function ``upload(upload)``.
         :param uploads: a list of agent_client.Upload.
         :param may_begin: called before each upload; once it returns False,
-                          no more are begun.
-        :param on_all_begun: called when none waits for its turn any more.
+                          no more are begun. It must not raise.
+        :param on_all_begun: called when none waits for its turn any more; it
+                             must not raise, either.
         :returns: an iterator of lists of (Upload, Answer), as they end; of
                   those that were not begun nothing comes.
-        :raises Exception: what the client or may_begin() raised.
+        :raises Exception: what the client raised.
         """
         answers = queue.SimpleQueue()
         future = asyncio.run_coroutine_threadsafe(
@@ -84,8 +85,14 @@ class Uploader:
             concurrent.futures.wait([future])
         future.result()
 
+    def begin_no_more(self):
+        """Let what is under way end, and begin nothing else."""
+        self._is_ending = True
+
     def close(self):
-        """End the thread; nothing may be under way."""
+        """End the thread; nothing may be under way. Twice is harmless."""
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -101,7 +108,7 @@ class Uploader:
                     for upload in uploads:
                         await self._wait_for_rate()
                         await self._slots.acquire()
-                        if not may_begin():
+                        if self._is_ending or not may_begin():
                             self._slots.release()
                             break
                         # Also one that is cancelled before it has begun

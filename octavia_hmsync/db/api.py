@@ -33,13 +33,14 @@ _PYMYSQL_TIMEOUTS = {'connect_timeout': '10', 'read_timeout': '30',
 _IDLE_CONNECTIONS = 5
 
 
-def create_engine(conf, connections=15):
+def create_engine(conf, connections=15, patience=10):
     """Create an engine for ``[database] connection``.
 
     It connects at first use only, and never retries by itself.
 
     :param conf: a parsed oslo.config object with oslo.db's options.
-    :param connections: how many at once; who needs one more waits for 10 s.
+    :param connections: how many at once.
+    :param patience: seconds for which whoever needs one more waits.
     :returns: an SQLAlchemy engine with oslo.db's exception filters.
     :raises DatabaseUnavailable: if the URL cannot be used.
     """
@@ -56,7 +57,8 @@ def create_engine(conf, connections=15):
         else:
             idle = min(connections, _IDLE_CONNECTIONS)
             options.update(max_pool_size=idle,
-                           max_overflow=connections - idle, pool_timeout=10,
+                           max_overflow=connections - idle,
+                           pool_timeout=patience,
                            mysql_sql_mode=database.mysql_sql_mode)
         if url.get_driver_name() == 'pymysql':
             url = url.set(query={**_PYMYSQL_TIMEOUTS, **url.query})

@@ -50,17 +50,17 @@ class AdoptionWatch:
         :returns: how many amphorae were found to use their list.
         """
         settings = plan.Settings.from_conf(self._conf)
+        # In the middle of a sync there are thousands that tell nothing yet.
         unproven = adoption_repo.get_unproven(
-            self._engine, max_age=2 * adoption.time_to_wait(
-                settings.heartbeat_timeout))
+            self._engine, min_age=adoption.time_to_adopt(
+                settings.heartbeat_interval),
+            max_age=2 * adoption.time_to_wait(settings.heartbeat_timeout))
         noted = adoption_repo.get_heartbeats(self._engine) if unproven else {}
         members = hm_repo.get_all(self._engine) if unproven else []
         self._name(adoption_repo.judge(unproven, noted, members, settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
-             row.is_certain and not row.is_held and adoption.has_had_time(
-                 row.doubt.age, settings.heartbeat_interval)],
-            members, settings)
+             row.is_certain and not row.is_held], members, settings)
         for row, previous in left:
             if previous and previous != row.doubt.previous:
                 adoption_repo.set_previous(self._engine, row, previous)

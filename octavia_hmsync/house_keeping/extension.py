@@ -21,8 +21,10 @@ from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync import periodic
 
-# Of all batches together.
+# Of all batches together, and seconds for which they wait for one of them:
+# what a batch cannot record has to be done again.
 _BATCH_CONNECTIONS = 4
+_PATIENCE = 60
 
 
 class HouseKeepingExtension:
@@ -61,7 +63,7 @@ class HouseKeepingExtension:
     def _synchronizer(self):
         return synchronizer.Synchronizer(
             self._conf, self._engine,
-            api.create_engine(self._conf, _BATCH_CONNECTIONS),
+            api.create_engine(self._conf, _BATCH_CONNECTIONS, _PATIENCE),
             self._sync_thread.wake, self._delegate)
 
     def start(self):
@@ -75,7 +77,10 @@ class HouseKeepingExtension:
             self._delegate.stop()
         for thread in self._threads:
             thread.stop(timeout=5)
-        self._synchronizer.stop()
+        # Made by its first use; at the end of the interpreter no thread can
+        # be started any more.
+        if '_synchronizer' in vars(self):
+            self._synchronizer.stop()
 
     def _plan(self):
         if self._planner.run_once():
@@ -85,3 +90,4 @@ class HouseKeepingExtension:
 
     def _sync(self):
         self._synchronizer.run_once()
+        self._synchronizer.check()

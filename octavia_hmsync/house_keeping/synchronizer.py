@@ -20,6 +20,7 @@ import time
 from oslo_log import log as logging
 from taskflow import engines
 
+from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
@@ -58,12 +59,13 @@ class Synchronizer:
         self._is_delegated = False
         opts = conf.hmsync
         self._batch_engine = batch_engine
-        self._uploader = uploader.Uploader(opts.upload_concurrency,
+        self._uploader = uploader.Uploader(agent_client.concurrency(conf),
                                            opts.upload_rate)
-        self._executor = concurrent.futures.ThreadPoolExecutor(
-            opts.parallel_batches, thread_name_prefix='hmsync-batch')
         self._lock = threading.Lock()
         self._running = set()
+        self._is_stopping = False
+        # What the batches that ended last raised, None if they did not.
+        self._error = None
         # The batch that has amphorae which wait for their turn.
         self._feeder = None
         self._purged_at = None
@@ -94,9 +96,22 @@ class Synchronizer:
                      newest.number)
         return results
 
+    def check(self):
+        """Raise again what a batch raised, until one has ended well.
+
+        run_once() begins batches and does not know how they will end; that
+        it raised nothing does not tell that all is well.
+        """
+        if self._error:
+            raise self._error.with_traceback(None)
+
     def stop(self):
-        """Wait for the batches under way, and begin no more."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        """Let the uploads under way end, and begin no more."""
+        self._uploader.begin_no_more()
+        with self._lock:
+            self._is_stopping = True
+            running = set(self._running)
+        concurrent.futures.wait(running)
         self._uploader.close()
 
     def _begin_batch(self):
@@ -104,23 +119,32 @@ class Synchronizer:
         if self._is_delegated:
             return
         with self._lock:
-            if (self._feeder is not None or
+            if (self._is_stopping or self._feeder is not None or
                     len(self._running) >= self._conf.hmsync.parallel_batches):
                 return
-            feeder = object()
-            try:
-                future = self._executor.submit(self._run_batch, feeder)
-            except RuntimeError:
-                # No more are to begin, or the interpreter is going down.
-                return
+            future, feeder = concurrent.futures.Future(), object()
+            # Not an executor's: the interpreter waits for these at its end
+            # before anybody can tell them to begin no more.
+            threading.Thread(target=self._run, args=(future, feeder),
+                             daemon=True, name='hmsync-batch').start()
             self._running.add(future)
             self._feeder = feeder
         future.add_done_callback(self._on_batch_done)
 
+    def _run(self, future, feeder):
+        try:
+            future.set_result(self._run_batch(feeder))
+        except BaseException as e:
+            future.set_exception(e)
+
     def _on_all_begun(self, feeder):
         """Begin the next batch, now that one has no more to feed."""
         self._end_feeding(feeder)
-        self._begin_batch()
+        try:
+            self._begin_batch()
+        except RuntimeError:
+            # No thread is to be had; run_once() says so.
+            self._wake()
 
     def _end_feeding(self, feeder):
         with self._lock:
@@ -128,8 +152,7 @@ class Synchronizer:
                 self._feeder = None
 
     def _on_batch_done(self, future):
-        if not future.cancelled() and (future.exception() or
-                                       future.result()):
+        if future.exception() or future.result():
             self._wake()
 
     def _reap(self):
@@ -148,6 +171,8 @@ class Synchronizer:
         if results:
             LOG.info('Configured amphorae: %s.', ', '.join(
                 f'{n} {result}' for result, n in sorted(results.items())))
+        if done:
+            self._error = error
         if error:
             raise error
         return results

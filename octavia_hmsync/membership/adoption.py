@@ -83,13 +83,22 @@ class Doubt:
         return [c for c in self.previous if isinstance(c, Unknown)]
 
 
+def time_to_adopt(heartbeat_interval):
+    """Return how long after its upload the old list may be in use.
+
+    :param heartbeat_interval: seconds.
+    :returns: seconds.
+    """
+    return _INTERVALS_TO_ADOPT * heartbeat_interval
+
+
 def has_had_time(age, heartbeat_interval):
     """Tell whether a heartbeat now can no longer be meant for the old list.
 
     :param age: seconds since the agent acknowledged the new one.
     :param heartbeat_interval: seconds.
     """
-    return age >= _INTERVALS_TO_ADOPT * heartbeat_interval
+    return age >= time_to_adopt(heartbeat_interval)
 
 
 def time_for_round(length, heartbeat_interval):

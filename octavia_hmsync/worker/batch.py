@@ -56,11 +56,12 @@ class Batch:
         :param on_all_begun: see Uploader.upload_all().
         :returns: how many amphorae had each result, a dict.
         """
+        asked_at = time.monotonic()
         claimed = {a.id: a for a in amphora_repo.get_claimed(
             self._engine, self._generation, self._owner)}
         if not claimed:
             return {}
-        self._claimed_until = time.monotonic() + min(
+        self._claimed_until = asked_at + min(
             a.claimed_for for a in claimed.values())
         lists = self._choose_lists(claimed)
         unconcerned = [amphora for amphora in claimed.values() if
@@ -74,10 +75,15 @@ class Batch:
         # Those that failed come last: they are the ones that take long.
         others.sort(key=lambda a: a.result not in (None,
                                                    amphora_repo.APPLIED))
-        uploads = self._render(others, lists)
-        chunks = uploader.upload_all(
-            agent_client.create_client(self._conf), uploads,
-            self._may_begin, on_all_begun)
+        try:
+            uploads = self._render(others, lists)
+            client = agent_client.create_client(self._conf)
+        except Exception:
+            # Nothing was uploaded: what is known of them stays true.
+            amphora_repo.give_back(self._engine, self._owner)
+            raise
+        chunks = uploader.upload_all(client, uploads, self._may_begin,
+                                     on_all_begun)
         ended = 0
         with contextlib.closing(chunks):
             try:

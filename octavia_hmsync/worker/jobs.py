@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from taskflow.patterns import linear_flow
 from taskflow import task
 
+from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync import compat
@@ -94,7 +95,7 @@ class BatchRunner:
         self._conf = conf
         self._clock = clock
         self._engine = api.create_engine(conf)
-        self._uploader = uploader.Uploader(conf.hmsync.upload_concurrency,
+        self._uploader = uploader.Uploader(agent_client.concurrency(conf),
                                            conf.hmsync.upload_rate)
         self._problem = None
 

@@ -38,6 +38,8 @@ APPLIED = 'APPLIED'
 _UNKNOWN = '?'
 # Lists that may still be in use, together; longer than that, unknown.
 _PREVIOUS_LENGTH = 8000
+# Amphorae in one statement.
+_AT_ONCE = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,11 +122,13 @@ def get_others(row):
             other, adoption.Unknown))
 
 
-def get_unproven(engine, max_age=None, amphora_id=None, limit=None):
+def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
+                 limit=None):
     """Return the amphorae that were not seen to use their list yet.
 
     :param engine: an SQLAlchemy engine.
     :param max_age: leave out those that acknowledged it longer ago, seconds.
+    :param min_age: leave out those that acknowledged it later, seconds.
     :param amphora_id: only this one.
     :param limit: how many at most.
     :returns: a list of Unproven.
@@ -141,6 +145,9 @@ def get_unproven(engine, max_age=None, amphora_id=None, limit=None):
     if max_age is not None:
         select = select.where(
             _TABLE.c.applied_at > types.utcnow_plus(-max_age))
+    if min_age is not None:
+        select = select.where(
+            _TABLE.c.applied_at <= types.utcnow_plus(-min_age))
     if amphora_id is not None:
         select = select.where(_TABLE.c.amphora_id == amphora_id)
     with engine.connect() as connection:
@@ -272,20 +279,21 @@ def set_previous(engine, unproven, previous):
     """
     with engine.begin() as connection:
         connection.execute(
-            sa.update(_TABLE).where(_is_still(unproven))
+            sa.update(_TABLE).where(_are_still([unproven]))
             .values(previous_ip_port_lists=_join_previous(previous)))
 
 
-def _is_still(unproven):
+def _are_still(unproven):
     """Whether no upload has come, or is coming, in between."""
-    return sa.and_(_TABLE.c.amphora_id == unproven.amphora_id,
-                   _TABLE.c.adopted_at.is_(None),
-                   _TABLE.c.applied_at == unproven.applied_at,
-                   _TABLE.c.result == APPLIED,
-                   _TABLE.c.claim_owner.is_(None))
+    return sa.and_(
+        # For the index.
+        _TABLE.c.amphora_id.in_([row.amphora_id for row in unproven]),
+        sa.tuple_(_TABLE.c.amphora_id, _TABLE.c.applied_at).in_(
+            [(row.amphora_id, row.applied_at) for row in unproven]),
+        _TABLE.c.adopted_at.is_(None), _TABLE.c.result == APPLIED,
+        _TABLE.c.claim_owner.is_(None))
 
 
-@api.retry
 def set_adopted(engine, unproven, address=None):
     """Record that amphorae were seen to use their lists.
 
@@ -296,17 +304,36 @@ def set_adopted(engine, unproven, address=None):
                     told which.
     :returns: how many were recorded.
     """
+    return sum(_set_adopted(engine, unproven[n:n + _AT_ONCE], address)
+               for n in range(0, len(unproven), _AT_ONCE))
+
+
+@api.retry
+def _set_adopted(engine, unproven, address):
+    def have_changed(row):
+        return bool(row.doubt.others and not row.doubt.unknown)
+
     recorded = 0
     with engine.begin() as connection:
-        for amphora in unproven:
+        for changed in (True, False):
+            rows = [row for row in unproven if have_changed(row) is changed]
+            if not rows:
+                continue
             values = {'adopted_at': types.utcnow(), 'adopted_via': address,
                       'previous_ip_port_lists': None}
-            if amphora.doubt.others and not amphora.doubt.unknown:
+            if changed:
                 values['has_changed_list'] = True
-            if connection.execute(sa.update(_TABLE).where(
-                    _is_still(amphora)).values(**values)).rowcount:
-                recorded += 1
-                delete_heartbeats(connection, [amphora.amphora_id])
+            recorded += connection.execute(
+                sa.update(_TABLE).where(_are_still(rows))
+                .values(**values)).rowcount
+        if recorded:
+            connection.execute(
+                sa.delete(_HEARTBEAT).where(
+                    _HEARTBEAT.c.amphora_id.in_(
+                        [row.amphora_id for row in unproven]),
+                    _HEARTBEAT.c.amphora_id.in_(
+                        sa.select(_TABLE.c.amphora_id)
+                        .where(_TABLE.c.adopted_at.is_not(None)))))
     return recorded
 
 

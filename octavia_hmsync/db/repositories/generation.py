@@ -95,6 +95,8 @@ def is_wanted(engine, number):
               back.
     """
     newest = get_newest(engine)
+    if newest is None:
+        return False
     if newest.is_on_trial and newest.number == number:
         return True
     good = newest if newest.status == rollout.OPEN else get_last_good(engine)

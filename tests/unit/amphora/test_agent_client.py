@@ -11,6 +11,7 @@
 #    under the License.
 
 import os
+import resource
 import socket
 import threading
 import time
@@ -260,6 +261,16 @@ class TestAnswers(AgentClientTestCase):
         self.add_answering(ANSWERS_202, keep_open=True)
         self.assertAnswer('APPLIED', client=self.make_client(timeout=2))
 
+    def test_lengths_beyond_measure(self):
+        """What one of them says must not end the uploads to the others."""
+        for head in (b'Content-Length: ' + b'9' * 20,
+                     b'Content-Length: ' + b'9' * 5000,
+                     b'Transfer-Encoding: chunked'):
+            self.add_answering(b'HTTP/1.1 202 OK\r\n' + head +
+                               b'\r\n\r\n' + b'f' * 16 + b'\r\nx')
+        for answer in self.upload(self.make_client(timeout=2)):
+            self.assertIn(answer.result, ('APPLIED', 'UNREACHABLE'))
+
     def test_details_fit_every_database(self):
         """MySQL's utf8 refuses the whole statement for one such character."""
         self.add_answering('HTTP/1.1 500 BAD\r\n\r\n\U0001f4a5 \x1b[31m'
@@ -333,6 +344,19 @@ class TestDriverAgentClient(base.TestCase):
         self.assertEqual(20, len(answers))
         self.assertEqual({agent_client.Answer('APPLIED')},
                          set(answers.values()))
+
+    def test_places(self):
+        """Whoever waits for a thread would have begun already."""
+        for driver, expected in (('amphora_noop_driver', 32),
+                                 (compat.REST_DRIVER, 200)):
+            conf = self.make_conf(
+                controller_worker={'amphora_driver': driver},
+                hmsync={'upload_concurrency': 200})
+            self.assertEqual(expected, agent_client.concurrency(conf))
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, files)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, files[1]))
+        self.assertEqual(150, agent_client.concurrency(conf))
 
     def answers_of(self, error):
         class Driver:

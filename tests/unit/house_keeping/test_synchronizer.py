@@ -308,6 +308,42 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
             counts.append(len(statements))
         self.assertEqual(*counts)
 
+    def test_stop_begins_no_more(self):
+        self.add_amphorae(60)
+        self.publish(1)
+        subject = self.make(upload_rate=5)
+        subject.run_once()
+        while not self.driver.uploads:
+            time.sleep(0.01)
+        subject.stop()
+        self.assertLess(len(self.driver.uploads), 30)
+        self.assertEqual({None}, {
+            row.claim_owner for row in self.rows(models.Amphora)})
+
+    def test_error_stays_until_a_batch_ends_well(self):
+        """Or each other pass would say that all works again."""
+        self.add_amphorae(1)
+        self.publish(1)
+        self.subject._conf.clear_override('heartbeat_key', 'health_manager')
+        self.assertRaises(exceptions.InvalidConfiguration,
+                          self.run_until_idle)
+        for _ in range(3):
+            try:
+                self.subject.run_once()
+            except exceptions.InvalidConfiguration:
+                pass
+            self.assertRaises(exceptions.InvalidConfiguration,
+                              self.subject.check)
+        self.subject._conf.set_override('heartbeat_key', KEY,
+                                        'health_manager')
+        time.sleep(0.5)
+        try:
+            self.subject.run_once()
+        except exceptions.InvalidConfiguration:
+            pass
+        self.run_until_idle()
+        self.subject.check()
+
     def test_batch_that_fails_gives_its_claims_back(self):
         self.add_amphorae(2)
         self.publish(1)

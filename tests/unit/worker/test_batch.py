@@ -12,6 +12,7 @@
 
 import threading
 
+from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
@@ -102,6 +103,24 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertTrue(begun.is_set())
         self.assertEqual([], self.driver.uploads)
         self.assertEqual([], self.claimed())
+
+    def test_certificates_that_cannot_be_used(self):
+        """Nothing was uploaded, so what is known of them stays true."""
+        self.claim(3)
+        self.run_batch()
+        self.publish(2)
+        amphora_repo.claim_due(self.engine, 2, 'batch', 100, 120)
+
+        def fail(conf):
+            raise ZeroDivisionError()
+
+        self.patch(agent_client, 'create_client', fail)
+        self.assertRaises(ZeroDivisionError, batch.Batch(
+            self.conf, self.engine, 2, {'192.0.2.2:5555': 0}, 'batch').run,
+            self.uploader, lambda: None)
+        self.assertEqual({(None, 'APPLIED')}, {
+            (row.claim_owner, row.result)
+            for row in self.rows(models.Amphora)})
 
     def test_result_that_cannot_be_recorded(self):
         """No upload goes on behind the back of who gets the claims next."""
