@@ -184,8 +184,8 @@ class Run:
         with self._engine.connect() as connection:
             return connection.execute(
                 sa.select(sa.func.count())
-                .where(models.Amphora.adopted_at.is_not(None),
-                       models.Amphora.adopted_via.is_not(None))).scalar()
+                .where(models.Amphora.adopted_at !=
+                       models.Amphora.applied_at)).scalar()
 
     def _published_at(self):
         """When the newest list was published, as time.time() has it."""
