@@ -12,6 +12,7 @@
 
 """Rows of hmsync_amphora."""
 
+from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
@@ -383,6 +384,18 @@ class RecordCases(AmphoraCases):
             row = self.row(outcome.amphora_id)
             self.assertEqual((outcome.result, outcome.error),
                              (row.result, row.error))
+
+    def test_many_batches_share_few_connections(self):
+        ids = self.add(32)
+        owners = [f'batch{n}' for n in range(len(ids))]
+        for owner in owners:
+            self.claim(owner, limit=1)
+        few = api.create_engine(self.conf, connections=2)
+        self.addCleanup(few.dispose)
+        self.assertEqual([1] * len(ids), self.run_at_once([
+            lambda o=owner: amphora_repo.record(few, 1, o, [
+                amphora_repo.Outcome(next(iter(self.claimed(o))), 'APPLIED',
+                                     LIST)]) for owner in owners]))
 
     def test_a_list_for_each(self):
         """One statement is enough, also for errors and times of their own."""

@@ -13,12 +13,14 @@
 import os
 import resource
 import socket
+import ssl
 import threading
 import time
 
 import fixtures
 
 from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import tls
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
@@ -82,7 +84,11 @@ class AgentClientTestCase(base.TestCase):
         self.amphorae = []
 
     def make_client(self, timeout=5, **haproxy):
-        return agent_client.create_client(self.make_conf(
+        return agent_client.create_client(
+            self.make_client_conf(timeout, **haproxy))
+
+    def make_client_conf(self, timeout=5, **haproxy):
+        return self.make_conf(
             controller_worker={'amphora_driver': compat.REST_DRIVER},
             haproxy_amphora={
                 'bind_port': self.port,
@@ -90,7 +96,7 @@ class AgentClientTestCase(base.TestCase):
                 'server_ca':
                     self.certificates.server_authority.certificate_path,
                 **haproxy},
-            hmsync={'upload_timeout': timeout}))
+            hmsync={'upload_timeout': timeout})
 
     def add(self, ailment, certs=None, **kwargs):
         number = len(self.amphorae) + 1
@@ -286,7 +292,60 @@ class TestAnswers(AgentClientTestCase):
         self.assertAnswer('REJECTED', 'answered 302')
 
 
+class Listening(ailing.AilingAmphora):
+    """Notes what comes with the first look at a request."""
+
+    first = None
+
+    def _read_request(self, tls, body=True):
+        self.first = tls.recv(1 << 16)
+        return self.first.decode().splitlines()[0]
+
+
+class TestRequest(AgentClientTestCase):
+
+    def test_it_comes_whole_or_not_at_all(self):
+        """An agent that reads half a body writes half a file."""
+        with Listening('amphora-1', '127.0.1.1', self.certificates,
+                       ailing.HEALTHY, port=self.port) as amphora:
+            self.amphorae.append(amphora)
+            self.assertAnswer('APPLIED')
+        head, _, body = amphora.first.partition(b'\r\n\r\n')
+        self.assertEqual(BODY.encode(), body)
+        self.assertIn(b'PUT /1.0/config HTTP/1.1', head)
+        self.assertIn(f'Content-Length: {len(BODY)}'.encode(), head)
+
+    def test_tls_protocol(self):
+        amphora = self.add(ailing.HEALTHY)
+        for context in amphora._contexts:
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+        for protocol, expected in (('TLSv1.2', 'APPLIED'),
+                                   ('TLSv1.3', 'UNREACHABLE')):
+            conf = self.make_client_conf()
+            conf.set_override('agent_tls_protocol', protocol,
+                              'amphora_agent')
+            answer, = self.upload(agent_client.create_client(conf))
+            self.assertEqual(expected, answer.result)
+
+
 class TestAddresses(AgentClientTestCase):
+
+    def test_link_local(self):
+        """It is reached through the interface that Octavia's client takes."""
+        hosts = []
+
+        async def exchange(host, *args):
+            hosts.append(host)
+            return ANSWERS_202
+
+        self.patch(tls, 'exchange', exchange)
+        amphora = self.add(ailing.HEALTHY)
+        client = self.make_client(lb_network_interface='o-hm0')
+        for address in ('fe80::1', 'fe80::1%eth9', '2001:db8::1'):
+            amphora.lb_network_ip = address
+            self.assertAnswer('APPLIED', client=client)
+        self.assertEqual(['fe80::1%o-hm0', 'fe80::1%eth9', '2001:db8::1'],
+                         hosts)
 
     def test_ipv6(self):
         class IPv6Amphora(ailing.AilingAmphora):
