@@ -19,6 +19,9 @@ from octavia_hmsync import exceptions
 
 GROUP = 'hmsync'
 
+# Seconds for which the uploads of a batch wait for upload_rate, at most.
+_RATED_SECONDS = 10
+
 _keepalive_opts = [
     cfg.IntOpt('keepalive_interval', default=5, min=1,
                help='Seconds between two keepalives that a health manager '
@@ -114,7 +117,8 @@ _upload_opts = [
                     'amphorae divided by this and by the number of '
                     'housekeepers. 0 sets no limit.'),
     cfg.IntOpt('batch_size', default=200, min=1, max=2000,
-               help='Amphorae that a housekeeper claims at once. A larger '
+               help='Amphorae that a housekeeper claims at once; with '
+                    'upload_rate no more than begin within 10 s. A larger '
                     'value costs fewer statements; a housekeeper that dies '
                     'leaves at most that many amphorae of each of its '
                     'batches waiting for claim_expiry.'),
@@ -131,9 +135,8 @@ _upload_opts = [
                     'answers: upload_timeout times the number of rounds, '
                     'which is batch_size divided by upload_concurrency, '
                     'rounded up, plus one for those of other batches; and '
-                    'with upload_rate, batch_size divided by it. A larger '
-                    'value lets the amphorae of a dead housekeeper wait for '
-                    'longer.'),
+                    '10 s more with upload_rate. A larger value lets the '
+                    'amphorae of a dead housekeeper wait for longer.'),
     cfg.IntOpt('retry_interval', default=10, min=1,
                help='Seconds before an amphora whose upload failed is tried '
                     'again; doubled for each further attempt, with up to a '
@@ -228,12 +231,26 @@ def neutralize(conf):
     return problem
 
 
+def batch_limit(opts):
+    """Return how many amphorae a batch may have.
+
+    With upload_rate no more than begin within some seconds: what is more
+    urgent, such as the canaries of a new list, comes after the batch.
+
+    :param opts: the group ``[hmsync]``.
+    """
+    if not opts['upload_rate']:
+        return opts['batch_size']
+    return min(opts['batch_size'], _RATED_SECONDS * opts['upload_rate'])
+
+
 def _longest_batch(opts):
     """Return the seconds that a batch takes in which no amphora answers."""
-    rounds = -(-opts['batch_size'] // opts['upload_concurrency']) + 1
+    limit = batch_limit(opts)
+    rounds = -(-limit // opts['upload_concurrency']) + 1
     seconds = rounds * opts['upload_timeout']
     if opts['upload_rate']:
-        seconds += opts['batch_size'] / opts['upload_rate']
+        seconds += limit / opts['upload_rate']
     return seconds
 
 
@@ -257,9 +274,8 @@ def check(conf):
         raise exceptions.InvalidConfiguration(
             f"[{GROUP}] claim_expiry = {opts['claim_expiry']} is not longer "
             f"than a batch takes in which no amphora answers ({longest:.0f} "
-            f"s): its last uploads would never begin. Raise it, "
-            f"upload_concurrency or upload_rate, or lower batch_size or "
-            f"upload_timeout.")
+            f"s): its last uploads would never begin. Raise it or "
+            f"upload_concurrency, or lower batch_size or upload_timeout.")
     interval = conf.health_manager.heartbeat_interval
     if interval < 1 or conf.health_manager.heartbeat_timeout <= interval:
         raise exceptions.InvalidConfiguration(

@@ -156,7 +156,7 @@ class BatchRunner:
         opts = self._conf.hmsync
         # No more than can be in flight at once: a batch of amphorae that do
         # not answer is over after one upload_timeout.
-        limit = min(opts.batch_size, opts.upload_concurrency)
+        limit = min(hmsync_conf.batch_limit(opts), opts.upload_concurrency)
         for target in targets.get_targets(self._engine):
             claimed = amphora_repo.claim_due(
                 self._engine, target.generation.number, owner, limit,

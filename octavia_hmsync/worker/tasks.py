@@ -21,6 +21,7 @@ from taskflow import task
 from taskflow.types import failure
 
 from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.worker import batch
@@ -61,7 +62,8 @@ class ClaimAmphorae(task.Task):
         _check_key(self._conf, self._engine)
         owner = uuidutils.generate_uuid()
         claimed = amphora_repo.claim_due(
-            self._engine, generation, owner, self._conf.hmsync.batch_size,
+            self._engine, generation, owner,
+            hmsync_conf.batch_limit(self._conf.hmsync),
             self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)
         return owner, claimed
 

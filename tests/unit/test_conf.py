@@ -75,6 +75,13 @@ class TestCheck(base.TestCase):
         hmsync_conf.check(self.make_conf(hmsync={
             'claim_expiry': 61, 'upload_rate': 20, **values}))
 
+    def test_batches_are_short_where_there_is_a_rate(self):
+        for rate, expected in ((0, 200), (1, 10), (50, 200)):
+            conf = self.make_conf(hmsync={'batch_size': 200,
+                                          'upload_rate': rate})
+            self.assertEqual(expected, hmsync_conf.batch_limit(conf.hmsync))
+            hmsync_conf.check(conf)
+
     def test_heartbeat_timeout(self):
         for timeout, interval in ((10, 10), (9, 10), (10, 0)):
             self.assertRefused('heartbeat_timeout', health_manager={
