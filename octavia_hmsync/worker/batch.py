@@ -21,11 +21,25 @@ from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import subset
 
 LOG = logging.getLogger(__name__)
+
+
+def check_key(conf, engine):
+    """Check that an upload from here would not silence amphorae.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :raises InvalidConfiguration: if the health managers have another key.
+    """
+    heartbeat_key.check(
+        conf.health_manager.heartbeat_key,
+        hm_repo.get_key_digests(engine, conf.hmsync.offline_after))
 
 
 class Batch:

@@ -27,13 +27,11 @@ from taskflow.patterns import linear_flow
 from taskflow import task
 
 from octavia_hmsync.amphora import agent_client
-from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync import compat
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import targets
@@ -139,10 +137,7 @@ class BatchRunner:
             LOG.info('Going on with job %s, whose worker has ended.', job_id)
         deadline = self._clock() + _SHIFT
         while True:
-            heartbeat_key.check(
-                self._conf.health_manager.heartbeat_key,
-                hm_repo.get_key_digests(self._engine,
-                                        self._conf.hmsync.offline_after))
+            batch.check_key(self._conf, self._engine)
             ended = self._run_batch(owner)
             results.update(ended)
             if not ended or self._clock() >= deadline:

@@ -20,21 +20,9 @@ from oslo_utils import uuidutils
 from taskflow import task
 from taskflow.types import failure
 
-from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.worker import batch
-
-
-def _check_key(conf, engine):
-    """Check that an upload from here would not silence amphorae.
-
-    :raises InvalidConfiguration: if the health managers have another key.
-    """
-    heartbeat_key.check(
-        conf.health_manager.heartbeat_key,
-        hm_repo.get_key_digests(engine, conf.hmsync.offline_after))
 
 
 class ClaimAmphorae(task.Task):
@@ -59,7 +47,7 @@ class ClaimAmphorae(task.Task):
         :returns: (owner of the claims, how many amphorae were claimed).
         :raises InvalidConfiguration: if an upload from here would harm.
         """
-        _check_key(self._conf, self._engine)
+        batch.check_key(self._conf, self._engine)
         owner = uuidutils.generate_uuid()
         claimed = amphora_repo.claim_due(
             self._engine, generation, owner,
@@ -101,12 +89,9 @@ class ConfigureAmphorae(task.Task):
         :param claim_owner: owner of the claims.
         :param claimed: how many amphorae were claimed.
         :returns: how many amphorae had each result, a dict.
-        :raises InvalidConfiguration: if an upload from here would harm.
         """
         if not claimed:
             return {}
-        # A jobboard may have it resumed by another process.
-        _check_key(self._conf, self._engine)
         return batch.Batch(self._conf, self._engine, generation, slots,
                            claim_owner).run(self._uploader,
                                             self._on_all_begun)
