@@ -23,6 +23,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import subset
@@ -71,7 +72,7 @@ class Batch:
         :returns: how many amphorae had each result, a dict.
         """
         asked_at = time.monotonic()
-        claimed = {a.id: a for a in amphora_repo.get_claimed(
+        claimed = {a.id: a for a in claim_repo.get_claimed(
             self._engine, self._generation, self._owner)}
         if not claimed:
             return {}
@@ -81,8 +82,8 @@ class Batch:
         unconcerned = [amphora for amphora in claimed.values() if
                        amphora.addresses == lists[amphora.id] and
                        amphora.result == amphora_repo.APPLIED]
-        self._record([amphora_repo.Outcome(a.id, amphora_repo.APPLIED,
-                                           lists[a.id], uploaded=False)
+        self._record([claim_repo.Outcome(a.id, amphora_repo.APPLIED,
+                                         lists[a.id], uploaded=False)
                       for a in unconcerned])
         others = [claimed[amphora_id] for amphora_id in
                   claimed.keys() - {a.id for a in unconcerned}]
@@ -94,7 +95,7 @@ class Batch:
             client = agent_client.create_client(self._conf)
         except Exception:
             # Nothing was uploaded: what is known of them stays true.
-            amphora_repo.give_back(self._engine, self._owner)
+            claim_repo.give_back(self._engine, self._owner)
             raise
         chunks = uploader.upload_all(client, uploads, self._may_begin,
                                      on_all_begun)
@@ -111,7 +112,7 @@ class Batch:
             finally:
                 self._is_wanted = False
         if ended < len(uploads):
-            amphora_repo.give_back(self._engine, self._owner)
+            claim_repo.give_back(self._engine, self._owner)
         return dict(self._counts)
 
     def _choose_lists(self, amphora_ids):
@@ -155,14 +156,14 @@ class Batch:
                 LOG.warning('Amphora %s is %s: %s. It is tried again in '
                             '%d s.', amphora.id, answer.result, answer.error,
                             retry_after)
-        return amphora_repo.Outcome(amphora.id, answer.result, addresses,
-                                    answer.error, retry_after)
+        return claim_repo.Outcome(amphora.id, answer.result, addresses,
+                                  answer.error, retry_after)
 
     def _record(self, outcomes):
         self._counts.update(outcome.result for outcome in outcomes)
         if outcomes:
-            amphora_repo.record(self._engine, self._generation, self._owner,
-                                outcomes)
+            claim_repo.record(self._engine, self._generation, self._owner,
+                              outcomes)
 
     def _retry_after(self, attempts):
         opts = self._conf.hmsync

@@ -31,7 +31,7 @@ from octavia_hmsync.amphora import uploader
 from octavia_hmsync import compat
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import targets
@@ -133,7 +133,7 @@ class BatchRunner:
         # was not, can spoil nothing.
         owner = prefix + uuid.uuid4().hex[:12]
         hmsync_conf.check(self._conf)
-        if amphora_repo.release_all(self._engine, prefix):
+        if claim_repo.release_all(self._engine, prefix):
             LOG.info('Going on with job %s, whose worker has ended.', job_id)
         deadline = self._clock() + _SHIFT
         while True:
@@ -153,7 +153,7 @@ class BatchRunner:
         # not answer is over after one upload_timeout.
         limit = min(hmsync_conf.batch_limit(opts), opts.upload_concurrency)
         for target in targets.get_targets(self._engine):
-            claimed = amphora_repo.claim_due(
+            claimed = claim_repo.claim_due(
                 self._engine, target.generation.number, owner, limit,
                 opts.claim_expiry, target.admitted_to,
                 target.not_admitted_to)
@@ -167,7 +167,7 @@ class BatchRunner:
                 self._conf, self._engine, generation.number,
                 generation.slots, owner).run(self._uploader, lambda: None)
         except Exception:
-            amphora_repo.release(self._engine, owner)
+            claim_repo.release(self._engine, owner)
             raise
 
 

@@ -14,14 +14,14 @@
 
 import dataclasses
 
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.membership import rollout
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A generation, and who gets it; see amphora.claim_due().
+    """A generation, and who gets it; see claim.claim_due().
 
     :param generation: a Generation.
     :param admitted_to: only amphorae that were admitted to this one.
@@ -57,6 +57,6 @@ def get_targets(engine):
 
 def count_due(engine):
     """Return how many amphorae could be claimed now."""
-    return sum(amphora_repo.count_due(
+    return sum(claim_repo.count_due(
         engine, target.generation.number, target.admitted_to,
         target.not_admitted_to) for target in get_targets(engine))

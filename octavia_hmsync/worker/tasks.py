@@ -21,7 +21,7 @@ from taskflow import task
 from taskflow.types import failure
 
 from octavia_hmsync import conf as hmsync_conf
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.worker import batch
 
 
@@ -42,14 +42,14 @@ class ClaimAmphorae(task.Task):
         """Claim.
 
         :param generation: number of the newest generation.
-        :param admitted_to: see amphora.claim_due().
+        :param admitted_to: see claim.claim_due().
         :param not_admitted_to: likewise.
         :returns: (owner of the claims, how many amphorae were claimed).
         :raises InvalidConfiguration: if an upload from here would harm.
         """
         batch.check_key(self._conf, self._engine)
         owner = uuidutils.generate_uuid()
-        claimed = amphora_repo.claim_due(
+        claimed = claim_repo.claim_due(
             self._engine, generation, owner,
             hmsync_conf.batch_limit(self._conf.hmsync),
             self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)
@@ -59,7 +59,7 @@ class ClaimAmphorae(task.Task):
         if isinstance(result, failure.Failure):
             return
         owner, _count = result
-        amphora_repo.release(self._engine, owner)
+        claim_repo.release(self._engine, owner)
 
 
 class ConfigureAmphorae(task.Task):

@@ -15,6 +15,7 @@
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
@@ -44,8 +45,8 @@ class AdoptionCases(amphora.AmphoraCases):
     def end(self, addresses, result='APPLIED', uploaded=True):
         failed = {} if result == 'APPLIED' else {'error': 'it hangs',
                                                  'retry_after': 0}
-        self.assertEqual(1, amphora_repo.record(
-            self.engine, self.number, self.owner, [amphora_repo.Outcome(
+        self.assertEqual(1, claim_repo.record(
+            self.engine, self.number, self.owner, [claim_repo.Outcome(
                 self.amphora_id, result, addresses, uploaded=uploaded,
                 **failed)]))
 
@@ -182,7 +183,7 @@ class PreviousCases(AdoptionCases):
         self.upload(A)
         self.adopt()
         self.begin()
-        amphora_repo.release(self.engine, self.owner)
+        claim_repo.release(self.engine, self.owner)
         self.upload(C)
         self.assertPrevious(A, UNKNOWN(3))
 
@@ -284,8 +285,8 @@ class AdoptedCases(AdoptionCases):
         more = self.add_amphorae(30)
         amphora_repo.add_missing(self.engine)
         self.claim('batch9')
-        amphora_repo.record(self.engine, 1, 'batch9', [
-            amphora_repo.Outcome(amphora_id, 'APPLIED', A)
+        claim_repo.record(self.engine, 1, 'batch9', [
+            claim_repo.Outcome(amphora_id, 'APPLIED', A)
             for amphora_id in more])
         self.assertEqual(31, self.adopt())
         self.assertEqual([], adoption_repo.get_unproven(self.engine))

@@ -16,6 +16,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import rollout as rollout_repo
 from octavia_hmsync.membership import addresses as addr
 from tests.db_cases import base
@@ -32,19 +33,19 @@ class AmphoraCases(base.DatabaseTestCase):
         return ids
 
     def claim(self, owner='batch1', number=1, limit=100, expiry=EXPIRY):
-        return amphora_repo.claim_due(self.engine, number, owner, limit,
-                                      expiry)
+        return claim_repo.claim_due(self.engine, number, owner, limit,
+                                    expiry)
 
     def claimed(self, owner='batch1', number=1):
-        return {a.id: a for a in amphora_repo.get_claimed(
+        return {a.id: a for a in claim_repo.get_claimed(
             self.engine, number, owner)}
 
     def record(self, amphora_id, result='APPLIED', owner='batch1', number=1,
                **values):
         if result != 'APPLIED':
             values = {'error': 'it hangs', 'retry_after': 10, **values}
-        return amphora_repo.record(
-            self.engine, number, owner, [amphora_repo.Outcome(
+        return claim_repo.record(
+            self.engine, number, owner, [claim_repo.Outcome(
                 amphora_id, result, LIST, **values)])
 
     def row(self, amphora_id):
@@ -107,10 +108,10 @@ class ClaimCases(AmphoraCases):
             self.assertLessEqual(amphora.claimed_for, EXPIRY)
             self.assertGreater(amphora.claimed_for, EXPIRY - 60)
         self.assertEqual({
-            with_lb: amphora_repo.ClaimedAmphora(
+            with_lb: claim_repo.ClaimedAmphora(
                 with_lb, '192.0.2.1', 'ACTIVE_STANDBY', 'MASTER', None, None,
                 0, claimed[with_lb].claimed_for),
-            without: amphora_repo.ClaimedAmphora(
+            without: claim_repo.ClaimedAmphora(
                 without, '2001:db8::1', None, None, None, None, 0,
                 claimed[without].claimed_for),
         }, claimed)
@@ -157,8 +158,8 @@ class ClaimCases(AmphoraCases):
         rollout_repo.admit(self.engine, 1, ids[2:])
 
         def claim(number, owner, admitted_to):
-            return amphora_repo.claim_due(self.engine, number, owner, 100,
-                                          EXPIRY, admitted_to)
+            return claim_repo.claim_due(self.engine, number, owner, 100,
+                                        EXPIRY, admitted_to)
 
         self.assertEqual(0, claim(3, 'batch1', 3))
         self.assertEqual(2, claim(2, 'batch2', 2))
@@ -171,7 +172,7 @@ class ClaimCases(AmphoraCases):
         ids = self.add(5)
         rollout_repo.admit(self.engine, 2, ids[:2])
         rollout_repo.admit(self.engine, 1, ids[2:3])
-        self.assertEqual(3, amphora_repo.claim_due(
+        self.assertEqual(3, claim_repo.claim_due(
             self.engine, 1, 'batch1', 100, EXPIRY, not_admitted_to=2))
         self.assertEqual(set(ids[2:]), set(self.claimed('batch1', 1)))
 
@@ -181,7 +182,7 @@ class ClaimCases(AmphoraCases):
         self.claim('batch1')
         self.record(amphora_id, 'UNREACHABLE', retry_after=60)
         for expected in (0, 1):
-            self.assertEqual(expected, amphora_repo.claim_due(
+            self.assertEqual(expected, claim_repo.claim_due(
                 self.engine, 1, 'batch2', 100, EXPIRY, 1))
             self.retry_now()
 
@@ -205,14 +206,14 @@ class ClaimCases(AmphoraCases):
         for number, admissions, expected in (
                 (1, {}, 5), (2, {'admitted_to': 2}, 2),
                 (1, {'not_admitted_to': 2}, 3)):
-            self.assertEqual(expected, amphora_repo.count_due(
+            self.assertEqual(expected, claim_repo.count_due(
                 self.engine, number, **admissions))
         self.claim('batch1', limit=2)
-        self.assertEqual(3, amphora_repo.count_due(self.engine, 1))
+        self.assertEqual(3, claim_repo.count_due(self.engine, 1))
         self.record(next(iter(self.claimed('batch1'))), 'UNREACHABLE')
-        self.assertEqual(3, amphora_repo.count_due(self.engine, 1))
+        self.assertEqual(3, claim_repo.count_due(self.engine, 1))
         self.retry_now()
-        self.assertEqual(4, amphora_repo.count_due(self.engine, 1))
+        self.assertEqual(4, claim_repo.count_due(self.engine, 1))
 
     def test_release_all(self):
         """Of the batches of one job, whether their claims lapsed or not."""
@@ -221,8 +222,8 @@ class ClaimCases(AmphoraCases):
             self.claim(owner, limit=1)
         self.make_older(models.Amphora, 'claim_expires_at', 1,
                         claim_owner='job_1-run1')
-        self.assertEqual(2, amphora_repo.release_all(self.engine, 'job_1-'))
-        self.assertEqual(0, amphora_repo.release_all(self.engine, 'job_1-'))
+        self.assertEqual(2, claim_repo.release_all(self.engine, 'job_1-'))
+        self.assertEqual(0, claim_repo.release_all(self.engine, 'job_1-'))
         self.assertEqual(2, self.claim('another'))
         self.assertEqual(1, len(self.claimed('jobX1-run1')))
 
@@ -268,7 +269,7 @@ class ClaimCases(AmphoraCases):
         self.claim('batch1', limit=1)
         self.claim('batch2')
         mine = set(self.claimed('batch1'))
-        amphora_repo.release(self.engine, 'batch1')
+        claim_repo.release(self.engine, 'batch1')
         self.assertEqual({}, self.claimed('batch1'))
         self.assertEqual(1, len(self.claimed('batch2')))
         self.claim('batch3')
@@ -282,7 +283,7 @@ class ClaimCases(AmphoraCases):
             if number == 1:
                 for amphora_id in self.claimed(owner):
                     self.record(amphora_id)
-        amphora_repo.give_back(self.engine, 'batch2')
+        claim_repo.give_back(self.engine, 'batch2')
         self.assertEqual({(None, None, 'APPLIED')}, {
             (row.claim_owner, row.claim_expires_at, row.result)
             for row in self.rows(models.Amphora)})
@@ -373,13 +374,13 @@ class RecordCases(AmphoraCases):
     def test_many_in_one_call(self):
         ids = self.add(30)
         self.claim()
-        outcomes = [amphora_repo.Outcome(
+        outcomes = [claim_repo.Outcome(
             amphora_id, ('APPLIED', 'UNREACHABLE')[n % 2], LIST,
             error=f'error {n % 3}' if n % 2 else None,
             retry_after=n if n % 2 else None)
             for n, amphora_id in enumerate(ids)]
-        self.assertEqual(30, amphora_repo.record(self.engine, 1, 'batch1',
-                                                 outcomes))
+        self.assertEqual(30, claim_repo.record(self.engine, 1, 'batch1',
+                                               outcomes))
         for outcome in outcomes:
             row = self.row(outcome.amphora_id)
             self.assertEqual((outcome.result, outcome.error),
@@ -393,9 +394,9 @@ class RecordCases(AmphoraCases):
         few = api.create_engine(self.conf, connections=2)
         self.addCleanup(few.dispose)
         self.assertEqual([1] * len(ids), self.run_at_once([
-            lambda o=owner: amphora_repo.record(few, 1, o, [
-                amphora_repo.Outcome(next(iter(self.claimed(o))), 'APPLIED',
-                                     LIST)]) for owner in owners]))
+            lambda o=owner: claim_repo.record(few, 1, o, [
+                claim_repo.Outcome(next(iter(self.claimed(o))), 'APPLIED',
+                                   LIST)]) for owner in owners]))
 
     def test_a_list_for_each(self):
         """One statement is enough, also for errors and times of their own."""
@@ -405,12 +406,12 @@ class RecordCases(AmphoraCases):
                  for n, amphora_id in enumerate(applied)}
         self.claim()
         with self.count_statements() as statements:
-            self.assertEqual(30, amphora_repo.record(
+            self.assertEqual(30, claim_repo.record(
                 self.engine, 1, 'batch1',
-                [amphora_repo.Outcome(amphora_id, 'APPLIED', addresses)
+                [claim_repo.Outcome(amphora_id, 'APPLIED', addresses)
                  for amphora_id, addresses in lists.items()] +
-                [amphora_repo.Outcome(amphora_id, 'UNREACHABLE', LIST,
-                                      f'error {n}', 100 * n)
+                [claim_repo.Outcome(amphora_id, 'UNREACHABLE', LIST,
+                                    f'error {n}', 100 * n)
                  for n, amphora_id in enumerate(failed)]))
         self.assertEqual(2, len(statements), statements)
         for amphora_id, addresses in lists.items():
@@ -428,9 +429,9 @@ class RecordCases(AmphoraCases):
         adoption_repo.set_adopted(
             self.engine, adoption_repo.get_unproven(self.engine))
         self.claim('batch2', number=2)
-        amphora_repo.record(self.engine, 2, 'batch2', [
-            amphora_repo.Outcome(kept, 'APPLIED', lists[kept]),
-            amphora_repo.Outcome(changed, 'APPLIED', lists[kept])])
+        claim_repo.record(self.engine, 2, 'batch2', [
+            claim_repo.Outcome(kept, 'APPLIED', lists[kept]),
+            claim_repo.Outcome(changed, 'APPLIED', lists[kept])])
         self.assertIsNotNone(self.row(kept).adopted_at)
         self.assertIsNone(self.row(changed).adopted_at)
         self.assertEqual(addr.join_list(lists[changed]),

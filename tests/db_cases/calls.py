@@ -23,6 +23,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import repositories
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
@@ -80,7 +81,7 @@ class Calls(base.DatabaseTestCase):
         return ids
 
     def _claim(self, owner='batch1', limit=100):
-        amphora_repo.claim_due(self.engine, 1, owner, limit, LONG)
+        claim_repo.claim_due(self.engine, 1, owner, limit, LONG)
 
     @_call(amphora_repo.add_missing)
     def add_missing(self):
@@ -88,48 +89,48 @@ class Calls(base.DatabaseTestCase):
         self.add_amphorae(2)
         return ()
 
-    @_call(amphora_repo.claim_due)
+    @_call(claim_repo.claim_due)
     def claim_due(self):
         self._add()
         self._claim('batch2', limit=1)
         return 1, 'batch1', 100, LONG
 
-    @_call(amphora_repo.get_claimed)
+    @_call(claim_repo.get_claimed)
     def get_claimed(self):
         self._add()
         self._claim()
         return 1, 'batch1'
 
-    @_call(amphora_repo.record)
+    @_call(claim_repo.record)
     def record(self):
         """One statement for each kind of result."""
         one, two, three, four = self._add(4)
         self._claim()
         return 1, 'batch1', [
-            amphora_repo.Outcome(one, amphora_repo.APPLIED, LIST),
-            amphora_repo.Outcome(two, amphora_repo.APPLIED, OTHER_LIST),
-            amphora_repo.Outcome(three, amphora_repo.UNREACHABLE, LIST,
-                                 'it hangs', 10.0)]
+            claim_repo.Outcome(one, amphora_repo.APPLIED, LIST),
+            claim_repo.Outcome(two, amphora_repo.APPLIED, OTHER_LIST),
+            claim_repo.Outcome(three, amphora_repo.UNREACHABLE, LIST,
+                               'it hangs', 10.0)]
 
-    @_call(amphora_repo.give_back)
+    @_call(claim_repo.give_back)
     def give_back(self):
         return self.release()
 
-    @_call(amphora_repo.release)
+    @_call(claim_repo.release)
     def release(self):
         self._add()
         self._claim('batch1', limit=2)
         self._claim('batch2')
         return 'batch1',
 
-    @_call(amphora_repo.release_all)
+    @_call(claim_repo.release_all)
     def release_all(self):
         self._add()
         self._claim('job1-batch1', limit=2)
         self._claim('job2-batch1')
         return 'job1-',
 
-    @_call(amphora_repo.count_due)
+    @_call(claim_repo.count_due)
     def count_due(self):
         self._add()
         return 1,
@@ -156,11 +157,11 @@ class Calls(base.DatabaseTestCase):
         """Amphorae that acknowledged two lists, and were heard after that."""
         ids = self._add()
         for number, addresses in ((1, OTHER_LIST), (2, LIST)):
-            amphora_repo.claim_due(self.engine, number, f'batch{number}',
-                                   100, LONG)
-            amphora_repo.record(
+            claim_repo.claim_due(self.engine, number, f'batch{number}',
+                                 100, LONG)
+            claim_repo.record(
                 self.engine, number, f'batch{number}', [
-                    amphora_repo.Outcome(i, amphora_repo.APPLIED, addresses)
+                    claim_repo.Outcome(i, amphora_repo.APPLIED, addresses)
                     for i in ids])
         for amphora_id in ids:
             self.records.set_health(amphora_id)

@@ -17,7 +17,7 @@ import pymysql
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from tests.cloud import waiting
 from tests.db_cases import amphora
 from tests.db_cases import faults
@@ -147,10 +147,10 @@ class TestRealDeadlocks(mariadb.MariaDBMixin, amphora.AmphoraCases):
             'WHERE amphora_id = :id'), {'id': amphora_id})
 
     def check_recorded(self, *errors):
-        recorded = amphora_repo.record(self.engine, 1, 'batch1', [
-            amphora_repo.Outcome(self.one, 'APPLIED', amphora.LIST),
-            amphora_repo.Outcome(self.two, 'UNREACHABLE', amphora.LIST,
-                                 'it hangs', 10)])
+        recorded = claim_repo.record(self.engine, 1, 'batch1', [
+            claim_repo.Outcome(self.one, 'APPLIED', amphora.LIST),
+            claim_repo.Outcome(self.two, 'UNREACHABLE', amphora.LIST,
+                               'it hangs', 10)])
         self.assertEqual(list(errors), self.refused)
         self.assertEqual(2, recorded)
         self.assertEqual(

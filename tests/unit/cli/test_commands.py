@@ -17,6 +17,7 @@ import yaml
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import schema
@@ -46,10 +47,10 @@ class TestCommands(base.CommandTestCase):
                                 'because', 'controller1')
         self.ids = sorted(self.add_amphorae(4))
         amphora_repo.add_missing(self.engine)
-        amphora_repo.claim_due(self.engine, 1, 'batch', 10, 60)
-        amphora_repo.record(self.engine, 1, 'batch', [
-            amphora_repo.Outcome(self.ids[0], 'APPLIED', LIST),
-            *(amphora_repo.Outcome(amphora_id, result, LIST, 'a, "b"', 10)
+        claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
+        claim_repo.record(self.engine, 1, 'batch', [
+            claim_repo.Outcome(self.ids[0], 'APPLIED', LIST),
+            *(claim_repo.Outcome(amphora_id, result, LIST, 'a, "b"', 10)
               for amphora_id, result in zip(self.ids[1:], (
                   'UNREACHABLE', 'REJECTED', 'UNSUPPORTED')))])
 

@@ -16,6 +16,7 @@ from octavia_hmsync.cli import drain
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import drain as rules
@@ -134,9 +135,9 @@ class TestDrainWatch(base.CommandTestCase):
 
     def upload(self, addresses):
         self.number += 1
-        amphora_repo.claim_due(self.engine, self.number, 'batch', 10, 60)
-        amphora_repo.record(self.engine, self.number, 'batch', [
-            amphora_repo.Outcome(self.amphora_id, 'APPLIED', addresses)])
+        claim_repo.claim_due(self.engine, self.number, 'batch', 10, 60)
+        claim_repo.record(self.engine, self.number, 'batch', [
+            claim_repo.Outcome(self.amphora_id, 'APPLIED', addresses)])
 
     def adopt(self):
         adoption_repo.set_adopted(

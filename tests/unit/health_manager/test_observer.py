@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.health_manager import observer
 from tests.db_cases import base
@@ -72,13 +73,13 @@ class ObserverTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         """Have amphorae acknowledge a list some time ago."""
         self.number += 1
         owner = f'batch{self.number}'
-        amphora_repo.claim_due(self.engine, self.number, owner, 10000, 120)
+        claim_repo.claim_due(self.engine, self.number, owner, 10000, 120)
         failed = {} if result == 'APPLIED' else {'error': 'it hangs',
                                                  'retry_after': 0}
-        amphora_repo.record(self.engine, self.number, owner, [
-            amphora_repo.Outcome(amphora_id, result, addresses, **failed)
+        claim_repo.record(self.engine, self.number, owner, [
+            claim_repo.Outcome(amphora_id, result, addresses, **failed)
             for amphora_id in amphora_ids])
-        amphora_repo.release(self.engine, owner)
+        claim_repo.release(self.engine, owner)
         if result == 'APPLIED':
             self.set_age(age, *amphora_ids)
 

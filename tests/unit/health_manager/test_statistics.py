@@ -23,6 +23,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.health_manager import observer
 from octavia_hmsync.health_manager import statistics
@@ -51,9 +52,9 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_id, = self.add_amphorae(1)
         amphora_repo.add_missing(self.engine)
         for number, addresses in enumerate((OLD, NEW), 1):
-            amphora_repo.claim_due(self.engine, number, 'batch', 1, 120)
-            amphora_repo.record(self.engine, number, 'batch', [
-                amphora_repo.Outcome(amphora_id, 'APPLIED', addresses)])
+            claim_repo.claim_due(self.engine, number, 'batch', 1, 120)
+            claim_repo.record(self.engine, number, 'batch', [
+                claim_repo.Outcome(amphora_id, 'APPLIED', addresses)])
             if addresses is OLD:
                 adoption_repo.set_adopted(
                     self.engine, adoption_repo.get_unproven(self.engine))

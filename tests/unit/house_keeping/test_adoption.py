@@ -17,6 +17,7 @@ import fixtures
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -75,11 +76,11 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         generation_repo.publish(
             self.engine, self.number, dict(zip(addresses, range(100))),
             'because', 'controller1')
-        amphora_repo.claim_due(self.engine, self.number, 'batch', 1000, 120)
-        amphora_repo.record(self.engine, self.number, 'batch', [
-            amphora_repo.Outcome(amphora_id, 'APPLIED', addresses[:5])
+        claim_repo.claim_due(self.engine, self.number, 'batch', 1000, 120)
+        claim_repo.record(self.engine, self.number, 'batch', [
+            claim_repo.Outcome(amphora_id, 'APPLIED', addresses[:5])
             for amphora_id in amphora_ids])
-        amphora_repo.release(self.engine, 'batch')
+        claim_repo.release(self.engine, 'batch')
         for amphora_id in amphora_ids:
             self.make_older(models.Amphora, 'applied_at', age,
                             amphora_id=amphora_id)
@@ -246,11 +247,11 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_id = self.known((1, 2), (3, 4))
         self.listen(3, 4, 5)
         self.number += 1
-        amphora_repo.claim_due(self.engine, self.number, 'batch', 1, 120)
+        claim_repo.claim_due(self.engine, self.number, 'batch', 1, 120)
         self.assertNotAdopted(amphora_id)
-        amphora_repo.record(self.engine, self.number, 'batch', [
-            amphora_repo.Outcome(amphora_id, 'UNREACHABLE',
-                                 cases.addresses(3, 5), 'it hangs', 0)])
+        claim_repo.record(self.engine, self.number, 'batch', [
+            claim_repo.Outcome(amphora_id, 'UNREACHABLE',
+                               cases.addresses(3, 5), 'it hangs', 0)])
         self.assertNotAdopted(amphora_id)
 
     def test_others_see_it(self):

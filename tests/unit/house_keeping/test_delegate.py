@@ -11,6 +11,7 @@
 #    under the License.
 
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import delegate
@@ -107,7 +108,7 @@ class TestDelegate(sqlite.SqliteMixin, db_base.DatabaseTestCase):
 
     def test_ends_when_nothing_is_due_any_more(self):
         self.make_due()
-        self.board.on_offer = lambda: amphora_repo.claim_due(
+        self.board.on_offer = lambda: claim_repo.claim_due(
             self.engine, 1, 'somebody', 10, 60)
         self.subject.run_once()
         self.assertEqual(1, self.board.offers)
@@ -121,7 +122,7 @@ class TestDelegate(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.assertFalse(self.subject.are_at_work())
         self.assertFalse(self.board.is_open)
         # It is not said to work again only because nothing is due.
-        amphora_repo.claim_due(self.engine, 1, 'somebody', 10, 60)
+        claim_repo.claim_due(self.engine, 1, 'somebody', 10, 60)
         self.assertRaises(exceptions.JobboardUnavailable,
                           self.subject.run_once)
         self.board.error = None

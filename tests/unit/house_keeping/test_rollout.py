@@ -23,6 +23,7 @@ from oslo_utils import timeutils
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -114,12 +115,12 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         if newest.status == rules.ROLLED_BACK:
             return set()
         owner = f'batch{self.now}'
-        amphora_repo.claim_due(self.engine, newest.number, owner, 1000, 120,
-                               newest.number if newest.is_on_trial else None)
-        claimed = {a.id for a in amphora_repo.get_claimed(
+        claim_repo.claim_due(self.engine, newest.number, owner, 1000, 120,
+                             newest.number if newest.is_on_trial else None)
+        claimed = {a.id for a in claim_repo.get_claimed(
             self.engine, newest.number, owner)}
-        amphora_repo.record(self.engine, newest.number, owner, [
-            amphora_repo.Outcome(
+        claim_repo.record(self.engine, newest.number, owner, [
+            claim_repo.Outcome(
                 amphora_id, *(('UNREACHABLE', (), 'it hangs', 600.0)
                               if amphora_id in self.unreachable else
                               ('APPLIED', subset.subset(
@@ -488,9 +489,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         ids = self.begin()
         self.look()
         late = min(self.admitted())
-        amphora_repo.claim_due(self.engine, 2, 'late', 1, 120, 2)
-        claimed, = amphora_repo.get_claimed(self.engine, 2, 'late')
-        amphora_repo.record(self.engine, 2, 'late', [amphora_repo.Outcome(
+        claim_repo.claim_due(self.engine, 2, 'late', 1, 120, 2)
+        claimed, = claim_repo.get_claimed(self.engine, 2, 'late')
+        claim_repo.record(self.engine, 2, 'late', [claim_repo.Outcome(
             claimed.id, 'APPLIED', cases.addresses(1, 2), uploaded=False)])
         self.assertIn(late, ids)
         self.run_for(LONG)

@@ -17,6 +17,7 @@ import time
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
@@ -347,13 +348,13 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_batch_that_fails_gives_its_claims_back(self):
         self.add_amphorae(2)
         self.publish(1)
-        record = amphora_repo.record
+        record = claim_repo.record
 
         def fail(*args):
-            amphora_repo.record = record
+            claim_repo.record = record
             raise ZeroDivisionError()
 
-        self.patch(amphora_repo, 'record', fail)
+        self.patch(claim_repo, 'record', fail)
         self.subject.run_once()
         self.assertTrue(self.woken.wait(10))
         self.assertRaises(ZeroDivisionError, self.subject.run_once)

@@ -16,6 +16,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.membership import rollout
 from octavia_hmsync.worker import batch
@@ -46,7 +47,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
     def claim(self, amphorae, number=1, expiry=120):
         ids = self.add_amphorae(amphorae)
         amphora_repo.add_missing(self.engine)
-        amphora_repo.claim_due(self.engine, number, 'batch', 100, expiry)
+        claim_repo.claim_due(self.engine, number, 'batch', 100, expiry)
         return ids
 
     def run_batch(self, number=1, on_all_begun=lambda: None):
@@ -84,10 +85,10 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         uploaded = len(self.driver.uploads)
         self.assertLess(uploaded, len(ids))
         self.assertEqual({'APPLIED': uploaded}, results)
-        self.assertEqual(len(ids), amphora_repo.claim_due(
+        self.assertEqual(len(ids), claim_repo.claim_due(
             self.engine, 2, 'later', 100, 120))
         self.assertEqual(uploaded, len([
-            a for a in amphora_repo.get_claimed(self.engine, 2, 'later')
+            a for a in claim_repo.get_claimed(self.engine, 2, 'later')
             if a.result == 'APPLIED']))
 
     def test_a_later_one_that_is_on_trial(self):
@@ -109,7 +110,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.claim(3)
         self.run_batch()
         self.publish(2)
-        amphora_repo.claim_due(self.engine, 2, 'batch', 100, 120)
+        claim_repo.claim_due(self.engine, 2, 'batch', 100, 120)
 
         def fail(conf):
             raise ZeroDivisionError()
@@ -129,7 +130,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         def fail(*args):
             raise ZeroDivisionError()
 
-        self.patch(amphora_repo, 'record', fail)
+        self.patch(claim_repo, 'record', fail)
         self.patch(batch.Batch, '_record', lambda batch, outcomes: (
             outcomes and fail()))
         self.assertRaises(ZeroDivisionError, self.run_batch)

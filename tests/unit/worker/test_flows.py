@@ -19,6 +19,7 @@ from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.worker import flows
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -98,12 +99,12 @@ class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({(None, None)}, {
             (row.claim_owner, row.result)
             for row in self.rows(models.Amphora)})
-        self.assertEqual(len(ids), amphora_repo.claim_due(
+        self.assertEqual(len(ids), claim_repo.claim_due(
             self.engine, 1, 'another', 10, 60))
 
     def test_revert_of_a_claim_that_failed(self):
-        self.patch(amphora_repo, 'claim_due', self._fail)
-        self.patch(amphora_repo, 'release', self.fail)
+        self.patch(claim_repo, 'claim_due', self._fail)
+        self.patch(claim_repo, 'release', self.fail)
         self.assertRaises(ZeroDivisionError, self.load().run)
 
     def _fail(self, *args):

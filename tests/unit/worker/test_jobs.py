@@ -20,6 +20,7 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import rollout
@@ -91,12 +92,12 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.publish()
         subject = self.make(batch_size=20, upload_concurrency=3)
         limits = []
-        claim_due = amphora_repo.claim_due
+        claim_due = claim_repo.claim_due
 
         def note(engine, number, owner, limit, *args):
             limits.append(limit)
             return claim_due(engine, number, owner, limit, *args)
-        self.patch(amphora_repo, 'claim_due', note)
+        self.patch(claim_repo, 'claim_due', note)
         subject.run(JOB)
         self.assertEqual({3}, set(limits))
 
@@ -132,8 +133,8 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(set(ids), set(self.driver.files))
         self.assertIn(f'Going on with job {JOB}', self.log.output)
         # What was taken for dead and is not can record nothing.
-        self.assertEqual(0, amphora_repo.record(
-            self.engine, 1, left, [amphora_repo.Outcome(
+        self.assertEqual(0, claim_repo.record(
+            self.engine, 1, left, [claim_repo.Outcome(
                 ids[0], amphora_repo.UNREACHABLE, (ADDRESS,), 'late', 10)]))
 
     def test_another_heartbeat_key(self):
@@ -151,7 +152,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_batch_that_fails_gives_its_claims_back(self):
         self.add(2)
         self.publish()
-        self.patch(amphora_repo, 'record', self._fail)
+        self.patch(claim_repo, 'record', self._fail)
         self.assertEqual({}, self.subject.run(JOB))
         self.assertEqual({None}, self.owners())
         self.assertIn('ZeroDivisionError', self.log.output)

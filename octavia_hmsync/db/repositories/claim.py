@@ -1,0 +1,325 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Claiming due amphorae, and recording what came of it."""
+
+import collections
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db import types
+from octavia_hmsync.membership import addresses as addr
+
+_TABLE = models.Amphora.__table__
+_OCTAVIA = compat.AMPHORA
+_LOAD_BALANCER = compat.LOAD_BALANCER
+
+# Fits a row of MySQL's TEXT in any character set, and a terminal.
+_ERROR_LENGTH = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class ClaimedAmphora:
+    """A due amphora that a batch works on.
+
+    :param id: the amphora's id.
+    :param lb_network_ip: address of its agent.
+    :param topology: topology of its load balancer, None if it has none.
+    :param role: its role, or None.
+    :param addresses: the list that its agent last acknowledged, or None.
+    :param result: how the last attempt ended, or None.
+    :param attempts: attempts at the newest generation so far.
+    :param claimed_for: seconds until the claim lapses.
+    """
+
+    id: str
+    lb_network_ip: str
+    topology: str | None
+    role: str | None
+    addresses: tuple | None
+    result: str | None
+    attempts: int
+    claimed_for: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How an attempt at one amphora ended.
+
+    :param amphora_id: the amphora's id.
+    :param result: one of amphora.RESULTS.
+    :param addresses: the list that was uploaded.
+    :param error: one line for the operator, None when APPLIED.
+    :param retry_after: seconds until the next attempt, None when APPLIED.
+    :param uploaded: False if the amphora had this very list already.
+    """
+
+    amphora_id: str
+    result: str
+    addresses: tuple
+    error: str | None = None
+    retry_after: float | None = None
+    uploaded: bool = True
+
+
+# Batches that begin at once go for the same amphorae; one of them gets them,
+# and the others look again.
+_CLAIM_TRIES = 10
+
+
+def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
+              not_admitted_to=None):
+    """Claim amphorae that are behind a generation and may be tried now.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    :param owner: a new id, of this batch alone, 36 characters at most.
+    :param limit: how many at most.
+    :param expiry: seconds after which the claim lapses.
+    :param admitted_to: only those that were admitted to this generation.
+    :param not_admitted_to: only those that were not.
+    :returns: how many were claimed, 0 if none was due.
+    """
+    for _ in range(_CLAIM_TRIES):
+        due = _find_due(engine, number, limit, admitted_to, not_admitted_to)
+        claimed = _claim(engine, number, owner, due, expiry) if due else 0
+        if claimed or not due:
+            return claimed
+    return 0
+
+
+def _unclaimed():
+    return sa.or_(_TABLE.c.claim_expires_at.is_(None),
+                  _TABLE.c.claim_expires_at <= types.utcnow())
+
+
+def _is_due(number, admitted_to, not_admitted_to):
+    may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
+                     _TABLE.c.attempted_generation < number,
+                     _TABLE.c.next_attempt_at.is_(None),
+                     _TABLE.c.next_attempt_at <= types.utcnow())
+    admitted = sa.true()
+    if admitted_to is not None:
+        admitted = _TABLE.c.admitted_generation == admitted_to
+    elif not_admitted_to is not None:
+        admitted = (sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
+                    not_admitted_to)
+    return sa.and_(amphora_repo.with_agent(), amphora_repo.behind(number),
+                   _unclaimed(), may_try, admitted)
+
+
+def _find_due(engine, number, limit, admitted_to, not_admitted_to):
+    with engine.connect() as connection:
+        # Those that failed come last: they are the ones that take long.
+        return connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(_is_due(number, admitted_to, not_admitted_to))
+            .order_by(sa.case((_TABLE.c.result == amphora_repo.APPLIED, 0),
+                              (_TABLE.c.result.is_(None), 0), else_=1))
+            .limit(limit)).scalars().all()
+
+
+def count_due(engine, number, admitted_to=None, not_admitted_to=None):
+    """Count what claim_due() would find.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: see claim_due().
+    :param admitted_to: likewise.
+    :param not_admitted_to: likewise.
+    :returns: how many amphorae could be claimed now.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(_TABLE)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(_is_due(number, admitted_to, not_admitted_to))).scalar()
+
+
+@api.retry
+def _claim(engine, number, owner, amphora_ids, expiry):
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed(),
+                   amphora_repo.behind(number))
+            .ordered_values(
+                # A claim that lapsed: its batch may have uploaded another
+                # list before it died, so what was recorded is void.
+                (_TABLE.c.result, sa.case(
+                    (_TABLE.c.claim_owner.is_not(None), None),
+                    else_=_TABLE.c.result)),
+                (_TABLE.c.claim_owner, owner),
+                (_TABLE.c.claim_expires_at, types.utcnow_plus(expiry)))
+        ).rowcount
+
+
+def get_claimed(engine, number, owner):
+    """Return what a batch has claimed.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    :param owner: the batch.
+    :returns: a list of ClaimedAmphora.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+                      _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
+                      _TABLE.c.controller_ip_port_list, _TABLE.c.result,
+                      _TABLE.c.attempts, _TABLE.c.attempted_generation,
+                      _TABLE.c.claim_expires_at,
+                      types.utcnow().label('now'))
+            .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .outerjoin(_LOAD_BALANCER,
+                       _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
+            .where(_TABLE.c.claim_owner == owner,
+                   amphora_repo.with_agent())).all()
+    return [ClaimedAmphora(
+        row.id, row.lb_network_ip, row.topology, row.role,
+        None if row.controller_ip_port_list is None
+        else addr.split_list(row.controller_ip_port_list),
+        row.result,
+        row.attempts if row.attempted_generation == number else 0,
+        (row.claim_expires_at - row.now).total_seconds())
+        for row in rows]
+
+
+@api.retry
+def record(engine, number, owner, outcomes):
+    """Record how the attempts of a batch ended, and give the claims back.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation that was attempted.
+    :param owner: the batch that claimed them.
+    :param outcomes: a list of Outcome.
+    :returns: how many were recorded; fewer than given if a claim had lapsed
+              and another batch took over.
+    """
+    groups = collections.defaultdict(list)
+    for outcome in outcomes:
+        groups[(outcome.result, outcome.uploaded)].append(outcome)
+    recorded = 0
+    with engine.begin() as connection:
+        for (result, uploaded), group in groups.items():
+            recorded += connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.amphora_id.in_(o.amphora_id for o in group),
+                       _TABLE.c.claim_owner == owner)
+                # MySQL evaluates SET in order, and some of them look at the
+                # old values of others.
+                .ordered_values(*_values(number, result, uploaded,
+                                         group))).rowcount
+    return recorded
+
+
+def _of_each(outcomes, get, type_):
+    """Return an expression for a value that each amphora has its own of.
+
+    One statement for all: with a list of its own for each amphora, and an
+    error for each that fails, there would be one for every amphora.
+    """
+    values = {outcome.amphora_id: get(outcome) for outcome in outcomes}
+    if len(set(values.values())) == 1:
+        return sa.literal(next(iter(values.values())), type_)
+    return sa.case({amphora_id: sa.literal(value, type_)
+                    for amphora_id, value in values.items()},
+                   value=_TABLE.c.amphora_id)
+
+
+def _storable(text):
+    """Make a text that a column of any character set takes.
+
+    Part of it can come from an agent, and one character that MySQL refuses
+    would void the whole batch; a terminal may print it as well.
+    """
+    return ''.join(c if c.isascii() and c.isprintable() else '?'
+                   for c in text)[:_ERROR_LENGTH]
+
+
+def _values(number, result, uploaded, outcomes):
+    values, error = [], None
+    if uploaded:
+        values += [
+            (_TABLE.c.attempts, sa.case(
+                (_TABLE.c.attempted_generation == number,
+                 _TABLE.c.attempts + 1), else_=1)),
+            (_TABLE.c.attempted_generation, number)]
+    if result == amphora_repo.APPLIED:
+        values += [(_TABLE.c.generation, number),
+                   (_TABLE.c.next_attempt_at, None)]
+        if uploaded:
+            values += adoption_repo.values_when_acknowledged(
+                number, _of_each(outcomes,
+                                 lambda o: addr.join_list(o.addresses),
+                                 _TABLE.c.controller_ip_port_list.type))
+            values.append((_TABLE.c.applied_at, types.utcnow()))
+    else:
+        values.append((_TABLE.c.next_attempt_at, types.utcnow_plus(_of_each(
+            outcomes, lambda o: float(o.retry_after), sa.Float()))))
+        error = _of_each(outcomes, lambda o: _storable(o.error),
+                         _TABLE.c.error.type)
+    return values + [(_TABLE.c.result, result),
+                     (_TABLE.c.error, error),
+                     (_TABLE.c.claim_owner, None),
+                     (_TABLE.c.claim_expires_at, None)]
+
+
+@api.retry
+def release(engine, owner):
+    """Give back what a batch claimed and did not finish.
+
+    What their agents have by now is not known, so they have no result.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: the batch.
+    """
+    _release(engine, _TABLE.c.claim_owner == owner, result=None)
+
+
+@api.retry
+def give_back(engine, owner):
+    """Give back what a batch claimed and did not begin with.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: the batch.
+    """
+    _release(engine, _TABLE.c.claim_owner == owner)
+
+
+@api.retry
+def release_all(engine, prefix):
+    """Give back what batches claimed that did not come to their end.
+
+    What their agents have by now is not known, so they have no result.
+
+    :param engine: an SQLAlchemy engine.
+    :param prefix: what the owners of these batches begin with.
+    :returns: how many amphorae were given back.
+    """
+    return _release(
+        engine, _TABLE.c.claim_owner.startswith(prefix, autoescape=True),
+        result=None)
+
+
+def _release(engine, condition, **values):
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE).where(condition)
+            .values(claim_owner=None, claim_expires_at=None, **values)
+        ).rowcount
