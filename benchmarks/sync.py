@@ -16,6 +16,7 @@
 
     python -m benchmarks.sync [--amphorae N ...] [--housekeepers N ...]
                               [--ailing PERCENT ...] [--answer-after S]
+                              [--concurrency N]
 
 For each combination: a MariaDB, real health managers with Octavia's failover
 loop and heartbeat_timeout = 60, real housekeepers, and the fleet, all on one
@@ -223,10 +224,13 @@ def main():
                         help='per second, at most')
     parser.add_argument('--answer-after', type=float, default=0,
                         help='seconds that each agent takes')
+    parser.add_argument('--concurrency', type=int, default=512,
+                        help='[hmsync] upload_concurrency')
     args = parser.parse_args()
     report.print_results('sync', COLUMNS, [
         Run(amphorae, housekeepers, ailing_percent, args.heartbeats,
-            answer_after=args.answer_after).measure()
+            answer_after=args.answer_after, options={'hmsync': {
+                'upload_concurrency': args.concurrency}}).measure()
         for amphorae, housekeepers, ailing_percent in itertools.product(
             args.amphorae, args.housekeepers, args.ailing)])
 
