@@ -18,6 +18,8 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import plan
 
@@ -39,21 +41,80 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
             '--not-adopted', action='store_true',
             help='only those that acknowledge a list and do not use it: '
                  'fail them over to a newer image')
+        parser.add_argument(
+            '--result', type=str.upper, choices=amphora_repo.RESULTS,
+            help='only those whose last attempt ended so')
+        parser.add_argument(
+            '--loadbalancer', metavar='<id>',
+            help='only those of this load balancer')
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        members = hm_repo.get_all(engine)
-        judged = adoption_repo.judge_all(engine, members,
+        judged = adoption_repo.judge_all(engine, hm_repo.get_all(engine),
                                          plan.Settings.from_conf(conf))
+
+        def is_wanted(row):
+            return ((not parsed_args.not_adopted or judged.get(row.id) is
+                     adoption.Adoption.NOT_ADOPTED) and
+                    parsed_args.result in (None, row.result) and
+                    parsed_args.loadbalancer in (None,
+                                                 row.load_balancer_id))
+
         rows = [
             (row.id, row.lb_network_ip, row.generation, row.result,
              base.format_time(row.applied_at), row.attempts or 0, row.error,
-             judged[row.id].value if row.id in judged else None,
+             _format_adoption(judged, row.id),
              base.format_time(row.adopted_at), row.adopted_via)
-            for row in amphora_repo.get_rows(engine)
-            if not parsed_args.not_adopted or
-            judged.get(row.id) is adoption.Adoption.NOT_ADOPTED]
+            for row in amphora_repo.get_rows(engine) if is_wanted(row)]
         return (('id', 'lb_network_ip', 'generation', 'result', 'applied_at',
                  'attempts', 'error', 'adoption', 'adopted_at',
                  'adopted_via'), rows)
+
+
+class ShowAmphora(base.DatabaseMixin, base.ShowOne):
+    """Show all that is known of one amphora and its list.
+
+    may_be_using are the other lists that it may be using instead of its own,
+    until a heartbeat tells; "?" stands for one that nobody knows.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('amphora', metavar='<id>',
+                            help='the id of the amphora')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        row = next((row for row in amphora_repo.get_rows(engine)
+                    if row.id == parsed_args.amphora), None)
+        if row is None:
+            raise exceptions.NotPossible(
+                f'No amphora {parsed_args.amphora} has an agent: see '
+                f'"octavia-hmsync amphora list".')
+        judged = adoption_repo.judge_all(engine, hm_repo.get_all(engine),
+                                         plan.Settings.from_conf(conf))
+        others = [] if row.adopted_at or row.applied_at is None else [
+            '?' if isinstance(other, adoption.Unknown)
+            else addr.join_list(other) for other in
+            adoption_repo.split_previous(row.previous_ip_port_lists)]
+        return (('id', 'load_balancer_id', 'lb_network_ip', 'generation',
+                 'controller_ip_port_list', 'applied_at', 'adoption',
+                 'adopted_at', 'adopted_via', 'may_be_using', 'result',
+                 'error', 'attempts', 'attempted_generation',
+                 'next_attempt_at', 'claimed_until', 'held_since'),
+                (row.id, row.load_balancer_id, row.lb_network_ip,
+                 row.generation, row.controller_ip_port_list,
+                 base.format_time(row.applied_at),
+                 _format_adoption(judged, row.id),
+                 base.format_time(row.adopted_at), row.adopted_via,
+                 '\n'.join(others), row.result, row.error,
+                 row.attempts or 0, row.attempted_generation,
+                 base.format_time(row.next_attempt_at),
+                 base.format_time(row.claim_expires_at),
+                 base.format_time(row.held_since)))
+
+
+def _format_adoption(judged, amphora_id):
+    return judged[amphora_id].value if amphora_id in judged else None

@@ -19,8 +19,10 @@ from cliff import command
 from octavia_hmsync.cli import base
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import plan
@@ -62,6 +64,49 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                  *(counts.results.get(result, 0)
                    for result in amphora_repo.RESULTS),
                  *(adoptions[state] for state in adoption.Adoption)))
+
+
+class Run(base.DatabaseMixin, command.Command):
+    """Have housekeeping upload to amphorae now.
+
+    Without arguments, to those whose last attempt failed and which wait for
+    the next. With --amphora or --all once more to these, whatever they have:
+    for example after a change of [amphora_agent] options.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument('--amphora', metavar='<id>', nargs='+',
+                           default=[], help='these amphorae')
+        which.add_argument('--all', action='store_true',
+                           help='all amphorae that have an agent')
+        parser.add_argument('--dry-run', action='store_true',
+                            help='only tell how many there are')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        rows = {row.id: row for row in amphora_repo.get_rows(engine)}
+        unknown = sorted(set(parsed_args.amphora) - set(rows))
+        if unknown:
+            raise exceptions.NotPossible(
+                f'No amphora {", ".join(unknown)} has an agent: see '
+                f'"octavia-hmsync amphora list".')
+        again = list(rows) if parsed_args.all else parsed_args.amphora
+        if parsed_args.dry_run:
+            number = len(again) if again or parsed_args.all else sum(
+                row.next_attempt_at is not None for row in rows.values())
+            self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
+            return
+        amphora_repo.add_missing(engine)
+        if again or parsed_args.all:
+            number = claim_repo.upload_again(engine, again)
+        else:
+            number = claim_repo.retry_now(engine)
+        self.app.stdout.write(
+            f'{number} amphorae are uploaded to within some seconds; see '
+            f'"octavia-hmsync sync status".\n')
 
 
 class Retry(base.DatabaseMixin, command.Command):

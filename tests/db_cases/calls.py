@@ -123,6 +123,15 @@ class Calls(base.DatabaseTestCase):
         self._claim('batch2')
         return 'batch1',
 
+    @_call(claim_repo.retry_now)
+    def retry_now(self):
+        self.record()
+        return ()
+
+    @_call(claim_repo.upload_again)
+    def upload_again(self):
+        return self._add()[:2],
+
     @_call(claim_repo.release_all)
     def release_all(self):
         self._add()

@@ -123,6 +123,7 @@ def get_rows(engine):
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+                      _OCTAVIA.c.load_balancer_id,
                       *[c for c in _TABLE.c if c is not
                         _TABLE.c.amphora_id])
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)

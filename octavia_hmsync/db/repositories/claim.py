@@ -31,6 +31,8 @@ _LOAD_BALANCER = compat.LOAD_BALANCER
 
 # Fits a row of MySQL's TEXT in any character set, and a terminal.
 _ERROR_LENGTH = 1000
+# Amphorae in one statement.
+_AT_ONCE = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,3 +325,34 @@ def _release(engine, condition, **values):
             sa.update(_TABLE).where(condition)
             .values(claim_owner=None, claim_expires_at=None, **values)
         ).rowcount
+
+
+@api.retry
+def retry_now(engine):
+    """Have amphorae whose last attempt failed tried now.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: how many there are.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.next_attempt_at.is_not(None))
+            .values(next_attempt_at=None)).rowcount
+
+
+@api.retry
+def upload_again(engine, amphora_ids):
+    """Have amphorae uploaded to once more, whatever they have.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_ids: their ids; those that a batch works on are left
+                        alone.
+    :returns: how many there are.
+    """
+    with engine.begin() as connection:
+        return sum(connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.amphora_id.in_(amphora_ids[n:n + _AT_ONCE]),
+                   _unclaimed())
+            .values(generation=None, result=None, next_attempt_at=None)
+        ).rowcount for n in range(0, len(amphora_ids), _AT_ONCE))

@@ -29,6 +29,9 @@ COLUMNS = {
     ('amphora', 'list'): [
         'id', 'lb_network_ip', 'generation', 'result', 'applied_at',
         'attempts', 'error', 'adoption', 'adopted_at', 'adopted_via'],
+    ('generation', 'list'): [
+        'number', 'status', 'controller_ip_port_list', 'published_at',
+        'completed_at', 'reason'],
     ('sync', 'status'): [
         'generation', 'status', 'controller_ip_port_list', 'suspects',
         'amphorae', 'due', 'applied', 'unreachable', 'rejected',
@@ -100,6 +103,82 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual((None, None, 0), (
             rows[new]['generation'], rows[new]['result'],
             rows[new]['attempts']))
+
+    def test_amphorae_filtered(self):
+        self.populate()
+        lb = self.records.add_load_balancer()
+        of_lb = self.records.add_amphora('192.0.2.8', lb)
+        for arguments, expected in (
+                (('--result', 'unreachable'), {self.ids[1]}),
+                (('--result', 'APPLIED'), {self.ids[0]}),
+                (('--loadbalancer', lb), {of_lb}),
+                (('--loadbalancer', lb, '--result', 'APPLIED'), set()),
+                (('--not-adopted',), set())):
+            self.assertEqual(expected, {row['id'] for row in self.run_json(
+                'amphora', 'list', *arguments)})
+
+    def test_amphora(self):
+        self.populate()
+        new = self.records.add_amphora('192.0.2.9')
+        applied = self.run_json('amphora', 'show', self.ids[0])
+        self.assertEqual(', '.join(LIST), applied['controller_ip_port_list'])
+        self.assertEqual(('PENDING', '?', None), (
+            applied['adoption'], applied['may_be_using'], applied['error']))
+        failed = self.run_json('amphora', 'show', self.ids[1])
+        self.assertEqual(('UNREACHABLE', 'a, "b"', 1), (
+            failed['result'], failed['error'], failed['attempts']))
+        self.assertRegex(failed['next_attempt_at'], r'^\d{4}-\d\d-\d\dT')
+        self.assertEqual((None, ''), (
+            self.run_json('amphora', 'show', new)['generation'],
+            self.run_json('amphora', 'show', new)['may_be_using']))
+        self.assertFails('No amphora nobody has an agent',
+                         'amphora', 'show', 'nobody')
+
+    def test_generations(self):
+        self.populate()
+        generation_repo.publish(self.engine, 2, {LIST[0]: 0}, 'hm2 is gone',
+                                'controller1', 'CANARY')
+        rows = self.run_json('generation', 'list')
+        self.assertEqual([(2, 'CANARY', 'hm2 is gone'),
+                          (1, 'OPEN', 'because')], [
+            (row['number'], row['status'], row['reason']) for row in rows])
+        self.assertEqual([2], [row['number'] for row in self.run_json(
+            'generation', 'list', '--limit', '1')])
+        shown = self.run_json('generation', 'show', '1')
+        self.assertEqual((', '.join(LIST), '0, 1', 0), (
+            shown['controller_ip_port_list'], shown['slots'],
+            shown['wave']))
+        self.assertFails('no generation 3', 'generation', 'show', '3')
+
+    def test_run(self):
+        self.populate()
+        self.assertEqual(0, claim_repo.count_due(self.engine, 1))
+        self.assertIn('3 amphorae would', self.run_ok('sync', 'run',
+                                                      '--dry-run'))
+        self.assertEqual(0, claim_repo.count_due(self.engine, 1))
+        self.assertIn('3 amphorae are', self.run_ok('sync', 'run'))
+        self.assertEqual(3, claim_repo.count_due(self.engine, 1))
+
+    def test_run_again(self):
+        self.populate()
+        self.assertIn('2 amphorae would', self.run_ok(
+            'sync', 'run', '--amphora', *self.ids[:2], '--dry-run'))
+        self.assertIn('2 amphorae are', self.run_ok(
+            'sync', 'run', '--amphora', *self.ids[:2]))
+        self.assertEqual(2, claim_repo.count_due(self.engine, 1))
+        new = self.records.add_amphora('192.0.2.9')
+        self.assertIn('5 amphorae would',
+                      self.run_ok('sync', 'run', '--all', '--dry-run'))
+        self.run_ok('sync', 'run', '--all')
+        self.assertEqual(5, claim_repo.count_due(self.engine, 1))
+        claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
+        claimed = {a.id: a.result for a in claim_repo.get_claimed(
+            self.engine, 1, 'batch')}
+        self.assertEqual(dict.fromkeys([*self.ids, new]), claimed)
+        # A batch works on them.
+        self.assertIn('0 amphorae are', self.run_ok('sync', 'run', '--all'))
+        self.assertFails('No amphora nobody has an agent', 'sync', 'run',
+                         '--amphora', self.ids[0], 'nobody')
 
     def test_status(self):
         self.populate()

@@ -1,0 +1,72 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Commands on the lists that were published."""
+
+from cliff import lister
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import addresses as addr
+
+
+class ListGenerations(base.DatabaseMixin, lister.Lister):
+    """List the lists that were published, the newest first.
+
+    status is how far a list may go: CANARY and WAVES (some amphorae try it),
+    OPEN (all get it) or ROLLED_BACK. completed_at is when the last amphora
+    had it; a list that a later one overtook has none.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--limit', type=int, default=20, metavar='<n>',
+                            help='how many, 20 by default')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        generations = generation_repo.get_history(engine)[::-1]
+        return (('number', 'status', 'controller_ip_port_list',
+                 'published_at', 'completed_at', 'reason'),
+                [(g.number, g.status, addr.join_list(g.addresses),
+                  base.format_time(g.published_at),
+                  base.format_time(g.completed_at), g.reason)
+                 for g in generations[:max(parsed_args.limit, 0)]])
+
+
+class ShowGeneration(base.DatabaseMixin, base.ShowOne):
+    """Show one of the lists that were published."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('number', type=int, metavar='<number>',
+                            help='its number; see "generation list"')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        found = next((g for g in generation_repo.get_history(engine)
+                      if g.number == parsed_args.number), None)
+        if found is None:
+            raise exceptions.NotPossible(
+                f'There is no generation {parsed_args.number}: see '
+                f'"octavia-hmsync generation list". The oldest ones are '
+                f'deleted.')
+        return (('number', 'status', 'wave', 'controller_ip_port_list',
+                 'slots', 'published_at', 'completed_at', 'reason'),
+                (found.number, found.status, found.wave,
+                 addr.join_list(found.addresses),
+                 addr.join_list(map(str, found.slots.values())),
+                 base.format_time(found.published_at),
+                 base.format_time(found.completed_at), found.reason))
