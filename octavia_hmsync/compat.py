@@ -75,7 +75,7 @@ REST_DRIVER = 'amphora_haproxy_rest_driver'
 UNSUPPORTED_ERRORS = (driver_except.AmpDriverNotImplementedError,
                       NotImplementedError)
 
-_SERVICE_MODULES = {
+SERVICE_MODULES = {
     'octavia.cmd.health_manager': 'health_manager',
     'octavia.cmd.house_keeping': 'house_keeping',
     'octavia.cmd.octavia_worker': 'worker',
@@ -94,7 +94,7 @@ def service_name():
     :returns: health_manager, house_keeping, worker, or None for anything
               else.
     """
-    for module, service in _SERVICE_MODULES.items():
+    for module, service in SERVICE_MODULES.items():
         if module in sys.modules:
             return service
     return None

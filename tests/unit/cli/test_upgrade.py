@@ -1,0 +1,126 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""octavia-hmsync upgrade check."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from tests.unit.cli import base
+
+KEY = 'S3cret'
+GOOD = {
+    'DEFAULT': {'config_source': 'hmsync'},
+    'hmsync': {'driver': 'octavia_hmsync'},
+    'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
+    'health_manager': {'bind_ip': '192.0.2.1', 'heartbeat_key': KEY},
+}
+
+
+class TestCheck(base.CommandTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.register()
+
+    def register(self, host='hm1', number=1, key=KEY, is_observing=True):
+        hm_repo.register(self.engine, host, f'192.0.2.{number}', 5555, host,
+                         20, heartbeat_key.digest(key),
+                         is_observing=is_observing)
+
+    def check(self, code, *words, **groups):
+        """Run it with an octavia.conf that is good but for these groups."""
+        self.conf_path = self.write_conf(**{
+            group: {**GOOD.get(group, {}), **groups.get(group, {})}
+            for group in {*GOOD, *groups}})
+        found, out, err = self.run_command('upgrade', 'check')
+        # The text is wrapped in a table.
+        text = ' '.join(out.replace('|', ' ').split())
+        self.assertEqual((code, ''), (found, err), out)
+        for word in words:
+            self.assertIn(word, text)
+        self.assertNotIn(KEY, text)
+        return text
+
+    def test_good(self):
+        text = self.check(0, 'Check: Octavia', 'Check: Tables',
+                          'Check: Amphora images')
+        self.assertEqual(8, text.count('Result: Success'))
+
+    def test_no_tables(self):
+        """What needs them is left out."""
+        self.drop_tables()
+        text = self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
+        self.assertNotIn('Heartbeat key', text)
+
+    def test_octavia_without_a_column(self):
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(
+                'ALTER TABLE amphora RENAME COLUMN role TO part'))
+        self.addCleanup(self._rename_back)
+        self.check(2, 'has no amphora.role')
+
+    def _rename_back(self):
+        with self.database.engine.begin() as connection:
+            connection.execute(sa.text(
+                'ALTER TABLE amphora RENAME COLUMN part TO role'))
+
+    def test_not_switched_on(self):
+        self.check(2, 'does not switch the plugin on',
+                   DEFAULT={'config_source': None})
+        self.check(1, 'statistics_drivers has no hmsync',
+                   controller_worker={'statistics_drivers': 'stats_db'})
+
+    def test_pinned_addresses(self):
+        self.check(1, 'lists 192.0.2.7:5555', health_manager={
+            'controller_ip_port_list': '192.0.2.7:5555'})
+
+    def test_address(self):
+        self.check(1, 'would not register',
+                   health_manager={'bind_ip': '0.0.0.0'})
+
+    def test_no_health_manager(self):
+        self.make_older(models.HealthManager, 'keepalive_at', 100)
+        self.check(1, 'No health manager has registered that is up')
+
+    def test_health_manager_without_the_statistics_driver(self):
+        self.register('hm2', 2, is_observing=False)
+        self.check(1, 'The health managers hm2 do not tell')
+
+    def test_another_key(self):
+        self.register('hm2', 2, key='another')
+        self.check(2, 'is not that of the health managers hm2')
+
+    def test_old_images(self):
+        amphora_id, = self.add_amphorae(1)
+        amphora_repo.add_missing(self.engine)
+        self.register('hm2', 2)
+        for number, addresses in ((1, ('192.0.2.1:5555',)),
+                                  (2, ('192.0.2.2:5555',))):
+            generation_repo.publish(self.engine, number,
+                                    dict.fromkeys(addresses, 0), '', 'here')
+            claim_repo.claim_due(self.engine, number, 'batch', 10, 60)
+            claim_repo.record(self.engine, number, 'batch', [
+                claim_repo.Outcome(amphora_id, 'APPLIED', addresses)])
+        self.make_older(models.Amphora, 'applied_at', 3600)
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.Heartbeat).values(
+                amphora_id=amphora_id, address='192.0.2.1:5555',
+                heard_at=sa.func.now()))
+        for host in ('hm1', 'hm2'):
+            hm_repo.set_heard(self.engine, host)
+        self.check(1, '1 amphorae acknowledge a list')
