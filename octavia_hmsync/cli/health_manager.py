@@ -43,6 +43,40 @@ class ListHealthManagers(base.DatabaseMixin, lister.Lister):
                 rows)
 
 
+class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
+    """Show one health manager.
+
+    With --self that of this host, for a readiness probe: it fails unless the
+    health manager is up and its address is known to the others.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        which = parser.add_mutually_exclusive_group(required=True)
+        which.add_argument(
+            'host', nargs='?', help='[DEFAULT] host of the health manager, '
+                                    'as "health manager list" shows it')
+        which.add_argument('--self', action='store_true', dest='is_self',
+                           help='[DEFAULT] host of this octavia.conf')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        host = conf.host if parsed_args.is_self else parsed_args.host
+        row, member = drain.find(engine, host)
+        status = mem.effective_status(row.status, member.keepalive_age,
+                                      conf.hmsync.offline_after)
+        if parsed_args.is_self and status == mem.OFFLINE:
+            raise exceptions.NotPossible(
+                f'Health manager {host} is OFFLINE: see its log.')
+        return (('host', 'ip_address', 'port', 'status', 'online_since',
+                 'keepalive_at', 'heard_at'),
+                (row.host, row.ip_address, row.port, status,
+                 base.format_time(row.online_since),
+                 base.format_time(row.keepalive_at),
+                 base.format_time(row.heard_at)))
+
+
 class _HostCommand(base.DatabaseMixin, command.Command):
     """For commands on one health manager."""
 

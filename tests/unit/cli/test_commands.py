@@ -87,6 +87,27 @@ class TestCommands(base.CommandTestCase):
         self.assertRegex(rows[0]['keepalive_at'],
                          r'^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$')
 
+    def test_health_manager(self):
+        self.populate()
+        shown = self.run_json('health', 'manager', 'show', 'hm2')
+        self.assertEqual(('hm2', '2001:db8::1', 'OFFLINE'), (
+            shown['host'], shown['ip_address'], shown['status']))
+        self.assertFails('There is no health manager nobody',
+                         'health', 'manager', 'show', 'nobody')
+
+    def test_own_health_manager(self):
+        """As a readiness probe asks."""
+        argv = ('health', 'manager', 'show', '--self')
+        self.assertFails('no health manager controller1', *argv)
+        hm_repo.register(self.engine, 'controller1', '192.0.2.1', 5555, 'a',
+                         20)
+        self.assertEqual('ONLINE', self.run_json(*argv)['status'])
+        hm_repo.change_status(self.engine, 'controller1', 'ONLINE',
+                              'DRAINING')
+        self.assertEqual('DRAINING', self.run_json(*argv)['status'])
+        self.make_older(models.HealthManager, 'keepalive_at', 21)
+        self.assertFails('is OFFLINE', *argv)
+
     def test_amphorae(self):
         self.populate()
         new = self.records.add_amphora('192.0.2.9')
