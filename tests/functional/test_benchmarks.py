@@ -52,7 +52,7 @@ class TestSync(base.BaseTestCase):
 class TestSteady(base.BaseTestCase):
 
     def test_statements_do_not_grow_with_the_fleet(self):
-        small, large = (steady.run(amphorae, True, minutes=0.2, settle=5)
+        small, large = (steady.run(amphorae, True, minutes=0.15, settle=2)
                         for amphorae in (100, 1000))
         self.assertGreater(small['statements'], 0)
         self.assertLess(large['statements'], 1.3 * small['statements'])
