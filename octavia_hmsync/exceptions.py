@@ -53,5 +53,41 @@ class JobboardUnavailable(HMSyncException):
     """Octavia's jobboard, or what it keeps its jobs in, cannot be used."""
 
 
+class NotificationsUnavailable(HMSyncException):
+    """A notification could not be delivered."""
+
+
+class CloudUnavailable(HMSyncException):
+    """Neutron or Keystone does not answer, or not as it should."""
+
+
+class CloudRefused(HMSyncException):
+    """Neutron does not do what it was asked for: a policy, a quota, ..."""
+
+
+class PortConflict(HMSyncException):
+    """The port of a node is somebody else's, or there are two."""
+
+
+class NodeConflict(PortConflict):
+    """The port of a node is that of another node."""
+
+
+class VswitchUnavailable(HMSyncException):
+    """Open vSwitch of this node cannot be used, or did not do its part."""
+
+
+class InterfaceConflict(HMSyncException):
+    """Something else has the name of the interface of the node's port."""
+
+
+class InterfaceUnavailable(HMSyncException):
+    """The kernel's interface of the node's port cannot be used."""
+
+
 class NotPossible(HMSyncException):
     """What an operator asked for cannot be done now."""
+
+
+class PortBusy(NotPossible):
+    """Somebody else works on the port of a node right now."""

@@ -17,12 +17,15 @@ An amphora drops a malformed entry of its list *and every entry after it*
 into a list.
 """
 
+from collections import abc
 import ipaddress
 
 from octavia_hmsync import exceptions
 
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-def format_address(ip_address, port):
+
+def format_address(ip_address: str | IPAddress, port: int) -> str:
     """Write an address the way controller_ip_port_list has it.
 
     :param ip_address: an IPv4 or IPv6 address, as text or object.
@@ -37,7 +40,7 @@ def format_address(ip_address, port):
     return f'[{ip}]:{port}' if ip.version == 6 else f'{ip}:{port}'
 
 
-def parse_address(text):
+def parse_address(text: str) -> tuple[IPAddress, int]:
     """Read one entry of controller_ip_port_list.
 
     :param text: ``192.0.2.1:5555`` or ``[2001:db8::1]:5555``.
@@ -65,7 +68,7 @@ def parse_address(text):
     return ip, int(port)
 
 
-def sort_key(address):
+def sort_key(address: str) -> tuple[int, int, int]:
     """Return the place of an address in every list.
 
     One order for all, derived from nothing but the address, keeps a list
@@ -76,7 +79,7 @@ def sort_key(address):
     return ip.version, int(ip), port
 
 
-def canonical(addresses):
+def canonical(addresses: abc.Iterable[str]) -> tuple[str, ...]:
     """Return addresses without repetition, in the one order.
 
     :param addresses: well-formed addresses in any order.
@@ -86,7 +89,7 @@ def canonical(addresses):
     return tuple(sorted(normalized, key=sort_key))
 
 
-def split_list(text):
+def split_list(text: str | None) -> tuple[str, ...]:
     """Read a stored controller_ip_port_list.
 
     :param text: addresses separated by commas, or None.
@@ -95,12 +98,13 @@ def split_list(text):
     return tuple(a.strip() for a in (text or '').split(',') if a.strip())
 
 
-def join_list(addresses):
+def join_list(addresses: abc.Iterable[str]) -> str:
     """Write a controller_ip_port_list for storing and for showing."""
     return ', '.join(addresses)
 
 
-def check_advertised(ip_address, allowed_networks, allow_loopback):
+def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
+                     allow_loopback: bool) -> str:
     """Check an address that a health manager wants amphorae to send to.
 
     :param ip_address: the address, as text.
@@ -148,3 +152,24 @@ def check_advertised(ip_address, allowed_networks, allow_loopback):
             f'({", ".join(map(str, networks))}): bind the health manager to '
             f'an address in them, or add its network.')
     return str(ip)
+
+
+def check_heard(ip_address: str, bind_ip: str | IPAddress) -> str:
+    """Check that heartbeats to an address of this host would be heard.
+
+    :param ip_address: an address of the host, as text.
+    :param bind_ip: ``[health_manager] bind_ip``.
+    :returns: the address.
+    :raises InvalidAddress: if a socket bound to bind_ip gets nothing that is
+                            sent there.
+    """
+    ip = ipaddress.ip_address(ip_address)
+    bound = ipaddress.ip_address(str(bind_ip))
+    wildcard = '::' if ip.version == 6 else '0.0.0.0'  # nosec B104
+    # The IPv6 wildcard hears IPv4 as well.
+    if str(bound) not in ('::', wildcard, str(ip)):
+        raise exceptions.InvalidAddress(
+            f'heartbeats to {ip} would not be heard: set [health_manager] '
+            f'bind_ip = {wildcard}, instead of {bound}, and restart '
+            f'octavia-health-manager.')
+    return ip_address

@@ -18,6 +18,7 @@ restarts. An amphora has adopted its list when its heartbeats rule out every
 other list that it might be using.
 """
 
+from collections import abc
 import dataclasses
 import enum
 
@@ -66,24 +67,24 @@ class Doubt:
     :param age: seconds since it acknowledged.
     """
 
-    addresses: tuple
-    previous: tuple
+    addresses: tuple[str, ...]
+    previous: tuple[tuple[str, ...] | Unknown, ...]
     age: float
 
     @property
-    def others(self):
+    def others(self) -> list[tuple[str, ...]]:
         """The lists in previous that are known and differ."""
         # The order of a list does not show in where its heartbeats go.
         return [c for c in self.previous if not isinstance(c, Unknown) and
                 set(c) != set(self.addresses)]
 
     @property
-    def unknown(self):
+    def unknown(self) -> list[Unknown]:
         """The lists in previous that are not known."""
         return [c for c in self.previous if isinstance(c, Unknown)]
 
 
-def time_to_adopt(heartbeat_interval):
+def time_to_adopt(heartbeat_interval: float) -> float:
     """Return how long after its upload the old list may be in use.
 
     :param heartbeat_interval: seconds.
@@ -92,7 +93,7 @@ def time_to_adopt(heartbeat_interval):
     return _INTERVALS_TO_ADOPT * heartbeat_interval
 
 
-def has_had_time(age, heartbeat_interval):
+def has_had_time(age: float, heartbeat_interval: float) -> bool:
     """Tell whether a heartbeat now can no longer be meant for the old list.
 
     :param age: seconds since the agent acknowledged the new one.
@@ -101,7 +102,7 @@ def has_had_time(age, heartbeat_interval):
     return age >= time_to_adopt(heartbeat_interval)
 
 
-def time_for_round(length, heartbeat_interval):
+def time_for_round(length: int, heartbeat_interval: float) -> float:
     """Return how long after its upload each address of a list was used once.
 
     :param length: of the list.
@@ -111,12 +112,12 @@ def time_for_round(length, heartbeat_interval):
     return (_INTERVALS_TO_ADOPT + length + 1) * heartbeat_interval
 
 
-def time_to_wait(heartbeat_timeout):
+def time_to_wait(heartbeat_timeout: float) -> float:
     """Return the seconds within which adoption should show."""
     return _TIMEOUTS_TO_WAIT * heartbeat_timeout
 
 
-def is_overdue(age, heartbeat_timeout):
+def is_overdue(age: float, heartbeat_timeout: float) -> bool:
     """Tell whether adoption should have shown by now.
 
     :param age: seconds since the agent acknowledged the list.
@@ -125,7 +126,8 @@ def is_overdue(age, heartbeat_timeout):
     return age > time_to_wait(heartbeat_timeout)
 
 
-def judge(doubt, was_heard, observed, heartbeat_timeout):
+def judge(doubt: Doubt, was_heard: bool, observed: abc.Iterable[str],
+          heartbeat_timeout: float) -> Adoption:
     """Tell what is known of an amphora that was not seen to use its list.
 
     :param doubt: a Doubt.
@@ -143,7 +145,7 @@ def judge(doubt, was_heard, observed, heartbeat_timeout):
     return Adoption.UNPROVEN
 
 
-def _could_show(doubt, observed):
+def _could_show(doubt: Doubt, observed: set[str]) -> bool:
     """Tell whether it would have been proven if it had adopted."""
     addresses = set(doubt.addresses)
     if doubt.unknown and not addresses <= observed:
@@ -152,7 +154,9 @@ def _could_show(doubt, observed):
                len(other) > len(doubt.addresses) for other in doubt.others)
 
 
-def is_proven_by_receivers(doubt, address, heard, period, interval):
+def is_proven_by_receivers(doubt: Doubt, address: str,
+                           heard: abc.Iterable[str], period: float | None,
+                           interval: float) -> bool:
     """Tell whether where and how often it is heard rules the others out.
 
     A list without one of the addresses at which the amphora was heard is not
@@ -181,11 +185,11 @@ def is_proven_by_receivers(doubt, address, heard, period, interval):
                for other in doubt.others)
 
 
-def _is_shorter(period, length, interval):
+def _is_shorter(period: float | None, length: int, interval: float) -> bool:
     return period is not None and period < (length - 0.5) * interval
 
 
-def is_worth_noting(doubt, address, interval):
+def is_worth_noting(doubt: Doubt, address: str, interval: float) -> bool:
     """Tell whether a heartbeat that proves nothing should be noted.
 
     :param doubt: a Doubt; it has had time.
@@ -199,8 +203,11 @@ def is_worth_noting(doubt, address, interval):
     return doubt.age > time_for_round(len(doubt.addresses), interval)
 
 
-def rule_out_by_gaps(doubt, listened, known_before, longest_gap, watched,
-                     settings):
+def rule_out_by_gaps(doubt: Doubt, listened: abc.Iterable[str],
+                     known_before: abc.Callable[[int | None], set[str]],
+                     longest_gap: float, watched: float,
+                     settings: plan.Settings
+                     ) -> tuple[tuple[str, ...] | Unknown, ...]:
     """Return which lists are left, by how regularly the amphora is heard.
 
     For one without listeners, of which no health manager knows that it was
@@ -229,7 +236,9 @@ def rule_out_by_gaps(doubt, listened, known_before, longest_gap, watched,
     return (*unknown, *others)
 
 
-def _would_leave_gap(other, listened, longest_gap, watched, settings):
+def _would_leave_gap(other: tuple[str, ...], listened: abc.Iterable[str],
+                     longest_gap: float, watched: float,
+                     settings: plan.Settings) -> bool:
     unheard = set(other) - set(listened)
     interval = settings.heartbeat_interval
     gap = plan.list_gap(other, unheard, interval)

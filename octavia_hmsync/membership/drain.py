@@ -12,9 +12,11 @@
 
 """Whether an amphora still sends to a health manager that drains."""
 
+from collections import abc
 import enum
 
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import plan
 
 
 class Sender(enum.Enum):
@@ -28,7 +30,9 @@ class Sender(enum.Enum):
     GONE = 'no longer sends'
 
 
-def judge(address, addresses, doubt, heard_ago, settings):
+def judge(address: str, addresses: abc.Collection[str] | None,
+          doubt: adoption.Doubt | None, heard_ago: float | None,
+          settings: plan.Settings) -> Sender:
     """Judge one amphora.
 
     :param address: the draining address.

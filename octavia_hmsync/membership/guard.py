@@ -17,6 +17,7 @@ heartbeat_timeout. That says something of the amphora only if somebody
 listened at its addresses all that time.
 """
 
+from collections import abc
 import dataclasses
 
 from octavia_hmsync.membership import member as mem
@@ -39,14 +40,14 @@ class SilentAmphora:
     :param held_for: since it was first held back, None if it is not.
     """
 
-    addresses: tuple | None
-    others: tuple
+    addresses: tuple[str, ...] | None
+    others: tuple[tuple[str, ...], ...]
     applied_age: float | None
     unreachable_attempts: int
     held_for: float | None
 
 
-def has_listened(member, settings):
+def has_listened(member: mem.Member, settings: plan.Settings) -> bool:
     """Tell whether a health manager listened for a whole heartbeat_timeout.
 
     :param member: a Member.
@@ -56,7 +57,9 @@ def has_listened(member, settings):
             member.online_for >= settings.heartbeat_timeout)
 
 
-def must_hold(amphora, members, pinned, settings, hold_max):
+def must_hold(amphora: SilentAmphora, members: abc.Iterable[mem.Member],
+              pinned: abc.Iterable[str], settings: plan.Settings,
+              hold_max: float) -> bool:
     """Tell whether an amphora must not be failed over yet.
 
     :param amphora: a SilentAmphora.
@@ -75,7 +78,8 @@ def must_hold(amphora, members, pinned, settings, hold_max):
     if amphora.addresses is not None:
         adoption = (settings.heartbeat_timeout +
                     2 * settings.heartbeat_interval)
-        if amphora.applied_age <= adoption:
+        if (amphora.applied_age is not None and
+                amphora.applied_age <= adoption):
             # Its agent answered: it is alive, and has a whole timeout to be
             # heard at its new addresses.
             return True
@@ -87,7 +91,8 @@ def must_hold(amphora, members, pinned, settings, hold_max):
     return amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN
 
 
-def _could_be_heard(addresses, heard_at, settings):
+def _could_be_heard(addresses: tuple[str, ...], heard_at: set[str],
+                    settings: plan.Settings) -> bool:
     return plan.list_gap(
         addresses, set(addresses) - heard_at,
         settings.heartbeat_interval) < settings.heartbeat_timeout

@@ -17,9 +17,9 @@ clock of the controller that received it, and these clocks may be minutes
 apart. So only the change of the value counts, and the watcher's own clock.
 """
 
+from collections import abc
 import dataclasses
 import typing
-
 
 # In place of a value: no heartbeat came, whatever was written.
 NO_NEWS = object()
@@ -35,16 +35,17 @@ class _Watched:
     sampled_at: float
     longest_gap: float = 0.0
     first_seen_at: float | None = None
-    listened: set = dataclasses.field(default_factory=set)
+    listened: set[str] = dataclasses.field(default_factory=set)
 
 
 class HeartbeatWatch:
     """Looks at the same values again and again."""
 
-    def __init__(self):
-        self._watched = {}
+    def __init__(self) -> None:
+        self._watched: dict[abc.Hashable, _Watched] = {}
 
-    def sample(self, now, values, listening=()):
+    def sample(self, now: float, values: abc.Mapping[typing.Any, typing.Any],
+               listening: abc.Iterable[str] = ()) -> None:
         """Look once more.
 
         :param now: by a monotonic clock, seconds.
@@ -57,7 +58,8 @@ class HeartbeatWatch:
         for watched in self._watched.values():
             watched.listened.update(listening)
 
-    def _next(self, key, now, value):
+    def _next(self, key: abc.Hashable, now: float,
+              value: typing.Any) -> _Watched:
         watched = self._watched.get(key)
         if watched is None:
             return _Watched(begun=now, value=value, not_before=now,
@@ -72,16 +74,16 @@ class HeartbeatWatch:
         watched.sampled_at = now
         return watched
 
-    def watched_for(self, key):
+    def watched_for(self, key: abc.Hashable) -> float:
         """Return for how long, in seconds."""
         watched = self._watched[key]
         return watched.sampled_at - watched.begun
 
-    def was_heard(self, key):
+    def was_heard(self, key: abc.Hashable) -> bool:
         """Tell whether a heartbeat came since the watch began."""
         return self._watched[key].first_seen_at is not None
 
-    def heard_for(self, key):
+    def heard_for(self, key: abc.Hashable) -> float | None:
         """Return the seconds since the first heartbeat of this watch.
 
         :returns: None if there was none.
@@ -91,12 +93,12 @@ class HeartbeatWatch:
             return None
         return watched.sampled_at - watched.first_seen_at
 
-    def silence(self, key):
+    def silence(self, key: abc.Hashable) -> float:
         """Return the seconds, at least, since the last heartbeat."""
         watched = self._watched[key]
         return watched.sampled_at - watched.seen_at
 
-    def longest_gap(self, key):
+    def longest_gap(self, key: abc.Hashable) -> float:
         """Return the seconds, at most, between two heartbeats.
 
         The beginning and the end of the watch count as heartbeats; infinite
@@ -108,6 +110,6 @@ class HeartbeatWatch:
         return max(watched.longest_gap,
                    watched.sampled_at - watched.not_before)
 
-    def listened(self, key):
+    def listened(self, key: abc.Hashable) -> set[str]:
         """Return the addresses at which somebody may have listened."""
         return self._watched[key].listened

@@ -42,6 +42,8 @@ class Member:
     :param online_for: seconds since it became ONLINE at this address.
     :param is_heard: whether any heartbeat has arrived there since, None if
                      it does not tell.
+    :param announced: status and address that the last notification told,
+                      None if there was none.
     """
 
     host: str
@@ -50,9 +52,10 @@ class Member:
     keepalive_age: float
     online_for: float
     is_heard: bool | None = None
+    announced: str | None = None
 
 
-def is_silent(keepalive_age, offline_after):
+def is_silent(keepalive_age: float, offline_after: float) -> bool:
     """Tell whether a keepalive is too old to stand for a living process.
 
     The one definition of it: whatever reads a keepalive asks here.
@@ -63,7 +66,8 @@ def is_silent(keepalive_age, offline_after):
     return keepalive_age > offline_after
 
 
-def state_of(member, offline_after, reader_steady_for):
+def state_of(member: Member, offline_after: float,
+             reader_steady_for: float) -> State:
     """Tell how a member counts.
 
     :param member: a Member.
@@ -83,12 +87,13 @@ def state_of(member, offline_after, reader_steady_for):
     return State.DRAINING if member.status == DRAINING else State.ALIVE
 
 
-def effective_status(status, keepalive_age, offline_after):
+def effective_status(status: str, keepalive_age: float,
+                     offline_after: float) -> str:
     """Return the status to show: what it said, unless it is silent since."""
     return OFFLINE if is_silent(keepalive_age, offline_after) else status
 
 
-def is_listening(member, offline_after):
+def is_listening(member: Member, offline_after: float) -> bool:
     """Tell whether heartbeats to a member arrive, for all that is known.
 
     :param member: a Member.

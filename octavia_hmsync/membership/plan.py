@@ -12,8 +12,10 @@
 
 """Which controller_ip_port_list to publish: pure rules, no I/O."""
 
+from collections import abc
 import dataclasses
 import math
+import typing
 
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
@@ -41,7 +43,7 @@ class Settings:
     removal_delay: float
 
     @classmethod
-    def from_conf(cls, conf):
+    def from_conf(cls, conf: typing.Any) -> typing.Self:
         """Take them from a parsed oslo.config object."""
         health_manager, hmsync = conf.health_manager, conf.hmsync
         return cls(heartbeat_interval=health_manager.heartbeat_interval,
@@ -51,12 +53,12 @@ class Settings:
                    removal_delay=hmsync.removal_delay)
 
     @property
-    def max_list_length(self):
+    def max_list_length(self) -> int:
         return subset.max_list_length(self.heartbeat_timeout,
                                       self.heartbeat_interval)
 
 
-def calm(settings, recent):
+def calm(settings: Settings, recent: int) -> Settings:
     """Have new addresses wait for longer where the list changes all the time.
 
     A health manager that comes and goes every few seconds, each time at
@@ -82,12 +84,13 @@ class Decision:
     :param held: why a change that would be due is not made, or None.
     """
 
-    addresses: tuple | None = None
+    addresses: tuple[str, ...] | None = None
     reason: str = ''
     held: str | None = None
 
 
-def heartbeat_gap(published, dead, settings):
+def heartbeat_gap(published: abc.Sequence[str], dead: abc.Container[str],
+                  settings: Settings) -> float:
     """Return the longest time between two heartbeats that are heard.
 
     An amphora sends to its addresses in turn, so d dead ones in a row leave
@@ -109,7 +112,8 @@ def heartbeat_gap(published, dead, settings):
     return (longest + 1) * settings.heartbeat_interval
 
 
-def list_gap(addresses, dead, heartbeat_interval):
+def list_gap(addresses: abc.Sequence[str], dead: abc.Container[str],
+             heartbeat_interval: float) -> float:
     """Return the longest time between two heartbeats of one amphora.
 
     :param addresses: the list that it has, in order.
@@ -127,7 +131,7 @@ def list_gap(addresses, dead, heartbeat_interval):
     return (longest + 1) * heartbeat_interval
 
 
-def is_near_timeout(gap, settings):
+def is_near_timeout(gap: float, settings: Settings) -> bool:
     """Tell whether a heartbeat gap leaves too little before the timeout.
 
     One lost datagram doubles a gap; from half of heartbeat_timeout on it
@@ -139,23 +143,25 @@ def is_near_timeout(gap, settings):
 class _View:
     """Members, pins and the last list, sorted by how they count."""
 
-    def __init__(self, members, pinned, last, settings, reader_steady_for):
+    def __init__(self, members: abc.Iterable[mem.Member],
+                 pinned: abc.Iterable[str], last: tuple[str, ...] | None,
+                 settings: Settings, reader_steady_for: float) -> None:
         self.settings = settings
-        self.published = last or ()
+        self.published: tuple[str, ...] = last or ()
         self.pinned = set(pinned)
         self.members = {m.address: m for m in members}
         self.states = {
             m.address: mem.state_of(m, settings.offline_after,
                                     reader_steady_for) for m in members}
 
-    def state(self, address):
+    def state(self, address: str) -> mem.State | None:
         """Return the state of an address, None if no member holds it."""
         return self.states.get(address)
 
-    def alive(self):
+    def alive(self) -> set[str]:
         return {a for a, s in self.states.items() if s is mem.State.ALIVE}
 
-    def may_hear(self, address):
+    def may_hear(self, address: str) -> bool:
         """Tell whether somebody may listen at an address."""
         state = self.state(address)
         if state is None:
@@ -163,26 +169,26 @@ class _View:
             return address in self.pinned
         return state is not mem.State.DEAD
 
-    def is_gone(self, address):
+    def is_gone(self, address: str) -> bool:
         """Tell whether no member holds an address any more.
 
         Its host has registered at another one, or its row was deleted.
         """
         return self.state(address) is None and address not in self.pinned
 
-    def is_overdue(self, address):
-        member = self.members.get(address)
+    def is_overdue(self, address: str) -> bool:
         return (self.state(address) is mem.State.DEAD and
-                member.keepalive_age >= self.settings.removal_delay)
+                self.members[address].keepalive_age >=
+                self.settings.removal_delay)
 
-    def is_proven_alive(self, address):
+    def is_proven_alive(self, address: str) -> bool:
         """Tell whether a member gave a sign of life quite lately."""
         return (self.state(address) is mem.State.ALIVE and
                 self.members[address].keepalive_age <=
                 self.settings.offline_after / 2)
 
 
-def _is_settling(view, added):
+def _is_settling(view: _View, added: set[str]) -> bool:
     waited = [view.members[a].online_for for a in added if a in view.members]
     if not waited or max(waited) >= (
             _LONGEST_SETTLE * view.settings.settle_time):
@@ -190,7 +196,7 @@ def _is_settling(view, added):
     return min(waited) < view.settings.settle_time
 
 
-def _describe(added, removed):
+def _describe(added: set[str], removed: set[str]) -> str:
     parts = []
     if added:
         parts.append('added ' + addr.join_list(addr.canonical(added)))
@@ -199,8 +205,10 @@ def _describe(added, removed):
     return '; '.join(parts)
 
 
-def plan(members, pinned, last, settings, reader_steady_for=math.inf,
-         suspects=()):
+def plan(members: abc.Iterable[mem.Member], pinned: abc.Iterable[str],
+         last: tuple[str, ...] | None, settings: Settings,
+         reader_steady_for: float = math.inf,
+         suspects: abc.Iterable[str] = ()) -> Decision:
     """Decide which list to publish.
 
     :param members: all registered health managers, a list of Member.
@@ -230,7 +238,7 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf,
         a for a in unpinned if view.is_gone(a) or view.is_overdue(a) or
         (urgent and a in unheard)}
     held = None
-    if not urgent and _is_settling(view, added):
+    if not urgent and _is_settling(view, added - view.pinned):
         # What leaves waits too, so that a move is one change; a drain was
         # asked for.
         added &= view.pinned
@@ -260,18 +268,18 @@ def plan(members, pinned, last, settings, reader_steady_for=math.inf,
     reason = _describe(added, removed)
     if urgent:
         reason += ' (too few published addresses are alive to wait)'
-    target = addr.canonical((published | added) - removed)
-    return Decision(target, reason, held)
+    return Decision(addr.canonical((published | added) - removed), reason,
+                    held)
 
 
-def _is_urgent(view, addresses):
+def _is_urgent(view: _View, addresses: tuple[str, ...]) -> bool:
     """Tell whether a list holds too many dead addresses to wait."""
     unheard = {a for a in addresses if not view.may_hear(a)}
     return bool(unheard) and is_near_timeout(
         heartbeat_gap(addresses, unheard, view.settings), view.settings)
 
 
-def _replaced(view, added, removed):
+def _replaced(view: _View, added: set[str], removed: set[str]) -> set[str]:
     """Choose dead addresses to give up early for new ones.
 
     Where each amphora has a subset, one change in which a new address takes

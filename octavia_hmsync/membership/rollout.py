@@ -12,6 +12,7 @@
 
 """How a new list goes to the fleet: first to few, then to all. Pure rules."""
 
+from collections import abc
 import dataclasses
 import enum
 
@@ -29,6 +30,8 @@ TRIAL_STATUSES = (CANARY, WAVES)
 
 # Of those that got a list so many may fall silent for reasons of their own.
 _TOLERATED = 10
+# Heartbeats of which one will have been noted.
+_INTERVALS_TO_NOTE = 3
 
 
 class Verdict(enum.Enum):
@@ -57,7 +60,9 @@ class Admitted:
     watched_for: float
 
 
-def first_status(old, new, unheard, canary_size, wave_size, settings):
+def first_status(old: abc.Sequence[str], new: abc.Iterable[str],
+                 unheard: abc.Container[str], canary_size: int,
+                 wave_size: int, settings: plan.Settings) -> str:
     """Tell how a list begins its way.
 
     :param old: the list that amphorae have, empty if that is not known.
@@ -78,7 +83,8 @@ def first_status(old, new, unheard, canary_size, wave_size, settings):
     return WAVES if wave_size else OPEN
 
 
-def find_gone(addresses, members, pinned, settings):
+def find_gone(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
+              pinned: abc.Iterable[str], settings: plan.Settings) -> set[str]:
     """Find addresses at which nobody listens and nobody is about to again.
 
     :param addresses: among these.
@@ -93,7 +99,8 @@ def find_gone(addresses, members, pinned, settings):
         if not mem.is_silent(m.keepalive_age, settings.offline_after)}
 
 
-def is_lost(old, unheard, settings):
+def is_lost(old: abc.Sequence[str], unheard: abc.Container[str],
+            settings: plan.Settings) -> bool:
     """Tell whether amphorae with a list cannot be heard in time any more.
 
     Then a new list can do no harm.
@@ -106,7 +113,7 @@ def is_lost(old, unheard, settings):
             settings.heartbeat_timeout)
 
 
-def silence_limit(settings):
+def silence_limit(settings: plan.Settings) -> float:
     """Return the seconds of silence from which on a list is to blame.
 
     One interval more than what the plan puts up with in a list.
@@ -114,7 +121,8 @@ def silence_limit(settings):
     return settings.heartbeat_timeout / 2 + settings.heartbeat_interval
 
 
-def time_to_watch(canary_wait, length, settings):
+def time_to_watch(canary_wait: float, length: int,
+                  settings: plan.Settings) -> float:
     """Return for how long those that were admitted are watched.
 
     Long enough for one that never uses the list again to be noticed, and for
@@ -131,7 +139,8 @@ def time_to_watch(canary_wait, length, settings):
                    min(length, settings.max_list_length), interval))
 
 
-def judge(admitted, watch, settings):
+def judge(admitted: abc.Collection[Admitted], watch: float,
+          settings: plan.Settings) -> Verdict:
     """Judge a list by those that were admitted.
 
     :param admitted: a list of Admitted.
@@ -152,7 +161,9 @@ def judge(admitted, watch, settings):
     return Verdict.WAIT
 
 
-def find_unheard(addresses, members, settings):
+def find_unheard(addresses: abc.Container[str],
+                 members: abc.Iterable[mem.Member],
+                 settings: plan.Settings) -> dict[str, float]:
     """Find addresses at which no heartbeat has come yet.
 
     :param addresses: among these.
@@ -166,7 +177,78 @@ def find_unheard(addresses, members, settings):
             mem.is_listening(m, settings.offline_after)}
 
 
-def choose(concerned, fresh, size):
+@dataclasses.dataclass(frozen=True)
+class Witness:
+    """An amphora that acknowledged a list on trial, and what was seen of it.
+
+    :param addresses: its part of the list.
+    :param others: other lists that it may still be using.
+    :param age: seconds since it acknowledged.
+    :param has_adopted: whether it was seen to use its list.
+    :param noted: addresses at which it was heard since; health managers note
+                  that of an amphora that has not adopted in time.
+    """
+
+    addresses: frozenset[str]
+    others: tuple[frozenset[str], ...] = ()
+    age: float = 0.0
+    has_adopted: bool = False
+    noted: frozenset[str] = frozenset()
+
+
+def find_missed(addresses: abc.Iterable[str],
+                witnesses: abc.Collection[Witness]) -> set[str]:
+    """Find addresses at which amphorae that should send there are not heard.
+
+    A health manager that changed its address may still be heard at the old
+    one, where all other amphorae send. So it has to be those on trial.
+
+    :param addresses: among these.
+    :param witnesses: those that acknowledged the list, each watched for
+                      time_to_watch().
+    :returns: a set; an address of which no witness can tell is not in it.
+    """
+    missed = set()
+    for address in addresses:
+        concerned = _concerned(address, witnesses)
+        if any(w.noted for w in concerned) and not any(
+                w.has_adopted or address in w.noted for w in concerned):
+            missed.add(address)
+    return missed
+
+
+def may_yet_be_noted(addresses: abc.Iterable[str],
+                     witnesses: abc.Collection[Witness], watch: float,
+                     settings: plan.Settings) -> bool:
+    """Tell whether witnesses may soon be able to tell of an address.
+
+    What they show begins to be noted when they have been watched.
+
+    :param addresses: as for find_missed().
+    :param witnesses: likewise.
+    :param watch: see time_to_watch().
+    :param settings: plan.Settings.
+    """
+    latest = watch + _INTERVALS_TO_NOTE * settings.heartbeat_interval
+    return any(
+        not w.noted and w.age < latest
+        for address in addresses
+        for concerned in [_concerned(address, witnesses)]
+        if not any(w.has_adopted for w in concerned)
+        for w in concerned)
+
+
+def _concerned(address: str, witnesses: abc.Iterable[Witness]
+               ) -> list[Witness]:
+    # One that may have sent there before proves nothing; nor does one that
+    # is heard where only another list would have it.
+    return [w for w in witnesses if address in w.addresses and
+            w.noted <= w.addresses and
+            not any(address in other for other in w.others)]
+
+
+def choose(concerned: abc.Mapping[str, abc.Iterable[str]],
+           fresh: abc.Iterable[str], size: int) -> list[str]:
     """Choose which amphorae to admit next.
 
     As many more as it takes for each new address to be tried.
@@ -186,7 +268,8 @@ def choose(concerned, fresh, size):
     return chosen
 
 
-def get_suspects(found, members):
+def get_suspects(found: abc.Mapping[str, float],
+                 members: abc.Collection[mem.Member]) -> set[str]:
     """Return the addresses that are left out because of a roll back.
 
     One whose health manager has registered anew since is not among them.

@@ -12,6 +12,7 @@
 
 """Which of the published addresses one amphora gets."""
 
+from collections import abc
 import hashlib
 import itertools
 import math
@@ -19,7 +20,8 @@ import math
 from octavia_hmsync.membership import addresses as addr
 
 
-def max_list_length(heartbeat_timeout, heartbeat_interval):
+def max_list_length(heartbeat_timeout: float,
+                    heartbeat_interval: float) -> int:
     """Return how many addresses one amphora's list may hold.
 
     An amphora sends each heartbeat to one address, round robin. With one
@@ -33,7 +35,8 @@ def max_list_length(heartbeat_timeout, heartbeat_interval):
     return max(1, math.floor(heartbeat_timeout / heartbeat_interval) - 1)
 
 
-def assign_slots(previous, addresses):
+def assign_slots(previous: abc.Mapping[str, int],
+                 addresses: abc.Collection[str]) -> dict[str, int]:
     """Give each published address a slot, by which subsets are chosen.
 
     An address keeps its slot; a new one takes a free one, first of all that
@@ -48,16 +51,17 @@ def assign_slots(previous, addresses):
     freed = sorted(slot for a, slot in previous.items() if a not in slots)
     taken = set(slots.values())
     others = (n for n in itertools.count() if n not in taken | set(freed))
-    free = itertools.chain(freed, others)
+    candidates = itertools.chain(freed, others)
     # Also a slot that was freed earlier is taken before a new one is made.
-    free = sorted(itertools.islice(free, len(addresses) - len(slots)))
+    free = sorted(itertools.islice(candidates, len(addresses) - len(slots)))
     for address in addr.canonical(addresses):
         if address not in slots:
             slots[address] = free.pop(0)
     return {a: slots[a] for a in addresses}
 
 
-def subset(key, slots, length):
+def subset(key: str, slots: abc.Mapping[str, int],
+           length: int) -> tuple[str, ...]:
     """Choose the addresses for one amphora by rendezvous hashing.
 
     Each key ranks all slots in an order of its own and takes the first, so

@@ -66,6 +66,11 @@ class TestMustHold(base.TestCase):
         self.assertFalse(self.must_hold([cases.make_member(
             1, member.DRAINING, online_for=LISTENED)]))
 
+    def test_nobody_knows_when_it_acknowledged(self):
+        members = [self.alive(1), self.alive(2)]
+        self.assertFalse(self.must_hold(members, applied_age=None))
+        self.assertTrue(self.must_hold([], applied_age=None))
+
     def test_acknowledged_lately(self):
         """It lives, and has a whole timeout to be heard where it sends."""
         members = [self.alive(1), self.alive(2)]

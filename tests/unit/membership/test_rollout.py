@@ -229,6 +229,67 @@ class TestUnheard(base.TestCase):
             (1, 2), self.member(1, False, age=30.0)))
 
 
+class TestMissed(base.TestCase):
+    """Amphorae on trial had 1, 2 and 3, and get 4 in the place of 3."""
+
+    OLD = frozenset(cases.addresses(1, 2, 3))
+    NEW = frozenset(cases.addresses(1, 2, 4))
+    WATCH = 80.0
+
+    def witness(self, *noted, **values):
+        return rollout.Witness(**{
+            'addresses': self.NEW, 'others': (self.OLD,),
+            'age': self.WATCH + 10,
+            'noted': frozenset(cases.addresses(*noted)), **values})
+
+    def missed(self, *witnesses, numbers=(4,)):
+        return rollout.find_missed(cases.addresses(*numbers), witnesses)
+
+    def test_heard_elsewhere_only(self):
+        self.assertEqual({cases.address(4)}, self.missed(self.witness(1)))
+        self.assertEqual({cases.address(4)}, self.missed(
+            self.witness(1), self.witness(2), self.witness()))
+
+    def test_one_is_heard_there(self):
+        self.assertEqual(set(), self.missed(self.witness(1),
+                                            self.witness(2, 4)))
+        self.assertEqual(set(), self.missed(
+            self.witness(1), self.witness(has_adopted=True)))
+
+    def test_those_that_cannot_tell(self):
+        # Without listeners; with an image that goes on with the old list;
+        # after a list that had it; without it.
+        self.assertEqual(set(), self.missed(
+            self.witness(), self.witness(1, 3),
+            self.witness(1, others=(self.OLD | {cases.address(4)},)),
+            self.witness(1, addresses=self.OLD)))
+        self.assertEqual(set(), self.missed())
+
+    def test_time_to_be_noted(self):
+        def may(*witnesses):
+            return rollout.may_yet_be_noted(
+                cases.addresses(4), witnesses, self.WATCH, cases.SETTINGS)
+
+        self.assertTrue(may(self.witness()))
+        self.assertFalse(may(self.witness(age=self.WATCH + 31)))
+        self.assertFalse(may(self.witness(1)))
+        self.assertFalse(may(self.witness(), self.witness(has_adopted=True)))
+        self.assertFalse(may(self.witness(addresses=self.OLD)))
+
+    @given(st.lists(st.builds(
+        rollout.Witness, st.just(NEW), st.just((OLD,)),
+        st.floats(0, 1000), st.booleans(),
+        st.frozensets(st.sampled_from(sorted(OLD | NEW))))))
+    def test_what_works_is_never_missed(self, witnesses):
+        """Wherever it is noted, or has proven itself, it is not to blame."""
+        works = any(w.has_adopted or cases.address(4) in w.noted
+                    for w in witnesses if w.noted <= w.addresses)
+        if works:
+            self.assertEqual(set(), self.missed(*witnesses))
+        self.assertLessEqual(self.missed(*witnesses, numbers=(1, 2, 3, 4)),
+                             {cases.address(4)})
+
+
 class TestChoose(base.TestCase):
 
     def choose(self, concerned, fresh, size):
