@@ -25,6 +25,7 @@ from octavia.amphorae.driver_exceptions import exceptions as driver_except
 from octavia.common import config as octavia_config
 from octavia.common import constants
 from octavia.common import data_models
+from octavia.common import keystone
 from octavia.controller.worker.v2 import taskflow_jobboard_driver
 from octavia.statistics import stats_base
 from oslo_config import cfg
@@ -40,7 +41,8 @@ AMPHORA = sa.table(
     'amphora', sa.column('id', sa.String(36)),
     sa.column('load_balancer_id', sa.String(36)),
     sa.column('lb_network_ip', sa.String(64)),
-    sa.column('role', sa.String(36)), sa.column('status', sa.String(36)))
+    sa.column('role', sa.String(36)), sa.column('status', sa.String(36)),
+    sa.column('created_at', sa.DateTime()))
 AMPHORA_HEALTH = sa.table(
     'amphora_health', sa.column('amphora_id', sa.String(36)),
     sa.column('last_update', sa.DateTime()), sa.column('busy', sa.Boolean()))
@@ -54,6 +56,8 @@ AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
                                    constants.AGENT_CONF_TEMPLATE)
 
 DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
+# Those with a compute instance, or about to have one, but no address yet.
+BUILDING_STATUSES = (constants.PENDING_CREATE, constants.AMPHORA_BOOTING)
 # Those of which Octavia fails over stale amphorae.
 FAILOVER_STATUSES = (constants.AMPHORA_ALLOCATED,
                      constants.AMPHORA_FAILOVER_STOPPED)
@@ -108,7 +112,17 @@ def load_configuration(args):
     """
     octavia_config.register_cli_opts()
     CONF(args=args, project='octavia', prog='octavia-hmsync')
+    CONF.set_default('auth_type', CONF.service_auth.auth_type, 'neutron')
+    octavia_config.handle_neutron_deprecations()
     return CONF
+
+
+def make_neutron_session():
+    """Make a session with the credentials that Octavia has for Neutron.
+
+    :returns: a keystoneauth1 session that nothing else uses.
+    """
+    return keystone.KeystoneSession('neutron').get_session()
 
 
 def load_amphora_driver(name):

@@ -39,15 +39,19 @@ _keepalive_opts = [
                     'advertises to amphorae, an entry point of '
                     'octavia_hmsync.address.drivers: bind_ip takes '
                     '[health_manager] bind_ip, interface the first usable '
-                    'address of address_interface, static takes '
+                    'address of address_interface, neutron_port that '
+                    'which the node\'s port in the management network has '
+                    '("octavia-hmsync network port plug"), static takes '
                     'static_address. The port is [health_manager] '
                     'bind_port. With bind_ip nothing can be advertised that '
                     'the health manager does not listen at; the others '
                     'leave that to you.'),
     cfg.StrOpt('address_interface', default='o-hm0',
-               help='Network interface whose address the driver interface '
-                    'advertises. It is looked at before each keepalive: '
-                    'another address of it is published to every amphora.'),
+               help='Network interface whose address the drivers interface '
+                    'and neutron_port advertise, and which "octavia-hmsync '
+                    'network port plug" makes. It is looked at before each '
+                    'keepalive: another address of it is published to every '
+                    'amphora.'),
     cfg.IPOpt('static_address',
               help='Address that the driver static advertises, for a '
                    'health manager behind address translation. Whether '
@@ -189,8 +193,38 @@ _guard_opts = [
                     'off.'),
 ]
 
+_notification_opts = [
+    cfg.BoolOpt('event_notifications', default=True,
+                help='Tell other services what happens to health managers, '
+                     'lists and amphorae. As with Octavia\'s own option of '
+                     'this name, nothing is sent unless '
+                     '[oslo_messaging_notifications] driver is set. The '
+                     'values have to be the same on all controllers: what '
+                     'one of them does that sends nothing is told by nobody '
+                     'else.'),
+]
+
+_metrics_opts = [
+    cfg.StrOpt('health_manager_metrics_address', default='',
+               help='IPV4:PORT or [IPV6]:PORT at which octavia-health-'
+                    'manager serves metrics to Prometheus. Whoever reaches '
+                    'it can read them, without a password and without TLS: '
+                    'take an address of the monitoring network, or a '
+                    'loopback address behind a proxy. Empty serves none.'),
+    cfg.StrOpt('house_keeping_metrics_address', default='',
+               help='The same for octavia-housekeeping, which often shares '
+                    'its host and octavia.conf with a health manager and '
+                    'needs a port of its own.'),
+    cfg.IntOpt('metrics_interval', default=10, min=1,
+               help='Seconds between two readings of the database for the '
+                    'metrics; a scrape itself never reads it. A smaller '
+                    'value shows changes sooner; each reading costs some '
+                    'fifteen SELECTs in each housekeeper, some of which go '
+                    'through all amphorae, and two in each health manager.'),
+]
+
 OPTS = (_keepalive_opts + _membership_opts + _upload_opts + _rollout_opts +
-        _guard_opts)
+        _guard_opts + _notification_opts + _metrics_opts)
 
 
 def register_opts(conf):
@@ -210,24 +244,26 @@ def list_opts():
     return [(GROUP, OPTS)]
 
 
-def neutralize(conf):
+def neutralize(conf, group=GROUP, opts=OPTS):
     """Find options with values that cannot be read, and make them readable.
 
     Octavia logs all options at start-up and would end at the first that
     cannot be read; the plugin must not be what keeps a service down.
 
     :param conf: a parsed oslo.config object with our options registered.
+    :param group: the group of the options.
+    :param opts: the options.
     :returns: what is wrong and what to do, or None if all can be read.
     """
     problem = None
-    for opt in OPTS:
+    for opt in opts:
         try:
-            conf[GROUP][opt.dest]
+            conf[group][opt.dest]
         except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
             problem = problem or (
-                f'[{GROUP}] {opt.dest} cannot be used: {e}. Correct it and '
+                f'[{group}] {opt.dest} cannot be used: {e}. Correct it and '
                 f'restart the service.')
-            conf.set_override(opt.dest, opt.default, group=GROUP)
+            conf.set_override(opt.dest, opt.default, group=group)
     return problem
 
 

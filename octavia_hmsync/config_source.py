@@ -25,6 +25,7 @@ from oslo_config import sources
 from oslo_log import log as logging
 
 from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.mgmt_network import conf as network_conf
 
 LOG = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
         """
         try:
             hmsync_conf.register_opts(conf)
+            network_conf.register_opts(conf)
             return HMSyncConfigurationSource(_begin(conf))
         except Exception as e:
             LOG.error('octavia-hmsync is off in this process: %s', e)
@@ -74,6 +76,9 @@ def _begin(conf):
 class HMSyncConfigurationSource(sources.ConfigurationSource):
     """Supplies ``[health_manager] controller_ip_port_list``.
 
+    And, with ``[hmsync_network] supply_options``, the network and the
+    security group that new amphorae boot with.
+
     :param lifecycle: the Lifecycle of this service, or None.
     """
 
@@ -84,14 +89,11 @@ class HMSyncConfigurationSource(sources.ConfigurationSource):
         """Return an option's value.
 
         Only asked where neither a file nor an override has one, that is
-        until the live list has been read for the first time.
+        until the live value has been read for the first time.
         """
-        if (self._lifecycle is None or
-                (group_name, option_name) != ('health_manager',
-                                              'controller_ip_port_list')):
+        if self._lifecycle is None:
             return _NOTHING
-        addresses = self._lifecycle.controller_list()
-        if addresses is None:
+        value = self._lifecycle.get_value(group_name, option_name)
+        if value is None:
             return _NOTHING
-        return addresses, cfg.LocationInfo(cfg.Locations.user,
-                                           'octavia-hmsync')
+        return value, cfg.LocationInfo(cfg.Locations.user, 'octavia-hmsync')

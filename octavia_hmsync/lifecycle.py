@@ -30,6 +30,7 @@ import logging as std_logging
 import os
 import threading
 import time
+import typing
 
 from oslo_log import log as logging
 from stevedore import driver as stevedore_driver
@@ -38,12 +39,18 @@ from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import controller_list
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import listener
+from octavia_hmsync import live_options
+from octavia_hmsync.mgmt_network import boot_options
+from octavia_hmsync.mgmt_network import conf as network_conf
 
 LOG = logging.getLogger(__name__)
 
 EXTENSIONS = 'octavia_hmsync.extensions'
 
 _LOGGING_TIMEOUT = 10
+
+# By then octavia-health-manager has forked for the last time.
+_FORKS_TIMEOUT = 5
 
 
 class Lifecycle:
@@ -57,11 +64,17 @@ class Lifecycle:
         self._conf = conf
         self._service = service
         self._main_pid = os.getpid()
-        self._problem = hmsync_conf.neutralize(conf)
+        problems = (hmsync_conf.neutralize(conf),
+                    network_conf.neutralize(conf))
+        self._problem = next(filter(None, problems), None)
         self._pinned = controller_list.PinnedAddresses(conf)
+        self._forks = 0
         self._extension_started = False
-        self._live_list = None
-        self._live_list_pid = None
+        self._boot_options = ()
+        if conf[network_conf.GROUP].supply_options:
+            self._boot_options = boot_options.get_free_options(conf)
+        self._live: list[live_options.LiveOptions] = []
+        self._live_pid = None
 
     def begin(self):
         """Have everything started when its time comes."""
@@ -72,39 +85,54 @@ class Lifecycle:
             os.register_at_fork(after_in_parent=self._after_fork_in_parent,
                                 after_in_child=self._after_fork_in_child)
 
-    def controller_list(self):
-        """Return the live list, for a reader in this process.
+    def get_value(self, group, option):
+        """Return a live value, for a reader in this process.
 
-        :returns: a list of addresses, or None if this process has none.
+        :param group: the group of the option.
+        :param option: its name.
+        :returns: a list, or None if this process has none for it.
         """
-        if self._live_list is None or self._live_list_pid != os.getpid():
+        if self._live_pid != os.getpid():
             return None
-        return self._live_list.get()
+        for live in self._live:
+            if live.group == group:
+                return live.get(option)
+        return None
 
     def _start_when_configured(self):
         deadline = time.monotonic() + _LOGGING_TIMEOUT
         while (not std_logging.getLogger().handlers and
                time.monotonic() < deadline):
             time.sleep(0.05)
-        self._start(self._start_live_list, self._start_extension)
+        self._start(self._start_live_values, self._start_extension)
 
     def _after_fork_in_parent(self):
-        if (self._service == 'health_manager' and
-                os.getpid() == self._main_pid and
-                not self._extension_started and
-                listener.find_process() is not None):
+        if self._service != 'health_manager' or os.getpid() != self._main_pid:
+            return
+        self._forks += 1
+        if listener.find_process() is not None:
             # The fork of the health check: the listener was there before.
-            self._extension_started = True
-            self._start(self._start_extension)
+            self._start_extension_once()
+        elif self._forks == 2:
+            # The listener can have died before it; or another plugin forks.
+            timer = threading.Timer(_FORKS_TIMEOUT,
+                                    self._start_extension_once)
+            timer.daemon = True
+            timer.start()
 
     def _after_fork_in_child(self):
         if os.getppid() != self._main_pid:
             return
         if self._service == 'worker':
-            self._start(self._start_live_list)
-        elif listener.find_process() is not None:
+            self._start(self._start_live_values)
+        elif self._forks or listener.find_process() is not None:
             # Its parent has the same reason not to work, and tells it.
-            self._start(self._start_live_list, level=std_logging.DEBUG)
+            self._start(self._start_live_values, level=std_logging.DEBUG)
+
+    def _start_extension_once(self):
+        if not self._extension_started:
+            self._extension_started = True
+            self._start(self._start_extension)
 
     def _start(self, *parts, level=std_logging.ERROR):
         """Start parts of the plugin; Octavia runs on if they cannot be."""
@@ -116,21 +144,24 @@ class Lifecycle:
                 part()
             return
         except exceptions.HMSyncException as e:
-            problem = e
+            problem: Exception = e
         except Exception as e:
             LOG.exception('octavia-hmsync failed to start:')
             problem = e
         # Not in the except block, where oslo.log would say it twice.
         LOG.log(level, 'octavia-hmsync is off in this process: %s', problem)
 
-    def _start_live_list(self):
-        live_list = controller_list.LiveControllerList(self._conf)
-        live_list.start()
-        self._live_list = live_list
-        self._live_list_pid = os.getpid()
+    def _start_live_values(self):
+        self._live = [controller_list.LiveControllerList(self._conf)]
+        if self._boot_options:
+            self._live.append(boot_options.LiveBootOptions(
+                self._conf, self._boot_options))
+        for live in self._live:
+            live.start()
+        self._live_pid = os.getpid()
 
     def _start_extension(self):
-        extension = stevedore_driver.DriverManager(
+        extension: typing.Any = stevedore_driver.DriverManager(
             EXTENSIONS, self._service, invoke_on_load=True,
             invoke_args=(self._conf, self._pinned.get)).driver
         extension.start()

@@ -13,6 +13,7 @@
 """Entry point for oslo-config-generator."""
 
 from octavia_hmsync import conf
+from octavia_hmsync.mgmt_network import conf as network_conf
 
 
 def list_opts():
@@ -21,4 +22,4 @@ def list_opts():
     :returns: a list of (group name, options), see
               https://docs.openstack.org/oslo.config/latest/cli/generator.html
     """
-    return conf.list_opts()
+    return conf.list_opts() + network_conf.list_opts()

@@ -12,10 +12,13 @@
 
 """A thread that does one thing again and again, and never dies of it."""
 
+from collections import abc
+import signal
 import threading
 import time
 
 from oslo_log import log as logging
+import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
@@ -26,15 +29,30 @@ LOG = logging.getLogger(__name__)
 # How many times as long as a call takes in the processor the pause is after.
 _PAUSE = 9
 
+# What tells a service to end, to read its configuration anew, or to report.
+_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
+
+
+def leave_signals_to_main_thread() -> None:
+    """Have no signal delivered to this thread, nor to those that it starts.
+
+    Python's handlers run in the main thread, and octavia-housekeeping's sleeps
+    until a signal wakes it. Linux may give a signal that comes while a thread
+    starts another one to that thread instead: then the main thread sleeps on,
+    and the service does not end.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+
 
 class _Problems:
     """What is wrong now, each thing said once however many threads meet it."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_thread = {}
+        self._by_thread: dict[abc.Hashable, str] = {}
+        self._noticed: set[str] = set()
 
-    def change(self, thread, problem):
+    def change(self, thread: abc.Hashable, problem: str | None) -> None:
         """Note what is wrong for a thread now, and log what that changes.
 
         :param thread: any hashable that stands for it.
@@ -51,7 +69,15 @@ class _Problems:
         elif solved:
             LOG.info('octavia-hmsync works again.')
 
-    def forget(self, thread):
+    def notice(self, text: str) -> None:
+        """Log what does not keep anybody from working, once."""
+        with self._lock:
+            known = text in self._noticed
+            self._noticed.add(text)
+        if not known:
+            LOG.warning('%s It goes on working with them meanwhile.', text)
+
+    def forget(self, thread: abc.Hashable) -> None:
         """Note that a thread has ended, whatever was wrong."""
         with self._lock:
             self._by_thread.pop(thread, None)
@@ -68,38 +94,45 @@ class PeriodicThread:
     interval is the retry. No call is made before the plugin's tables are
     there, and none takes more than a tenth of a processor in the long run.
 
+    .succeeded_at tells when a call ended well for the last time, in seconds
+    since the epoch by this controller's clock, 0.0 for never; .failures how
+    many did not.
+
     :param name: what it does, for the log.
     :param function: called without arguments.
     :param interval: seconds between the end of a call and the next.
     :param engine: an SQLAlchemy engine.
     """
 
-    def __init__(self, name, function, interval, engine):
-        self._name = name
+    def __init__(self, name: str, function: abc.Callable[[], object],
+                 interval: float, engine: sa.Engine) -> None:
+        self.name = name
+        self.succeeded_at = 0.0
+        self.failures = 0
         self._function = function
         self._interval = interval
         self._engine = engine
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._schema_checked = False
-        self._problem = None
+        self._problem: str | None = None
         self._thread = threading.Thread(
             target=self._run, name=f'hmsync-{name}', daemon=True)
 
     @property
-    def stopping(self):
+    def stopping(self) -> threading.Event:
         """The threading.Event that stop() sets."""
         return self._stopping
 
-    def start(self):
+    def start(self) -> None:
         """Begin, with a first call at once."""
         self._thread.start()
 
-    def wake(self):
+    def wake(self) -> None:
         """Have the next call made now."""
         self._wake.set()
 
-    def stop(self, timeout):
+    def stop(self, timeout: float) -> None:
         """Make no more calls, and wait for the one that is under way.
 
         :param timeout: seconds to wait.
@@ -109,7 +142,8 @@ class PeriodicThread:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    def _run(self):
+    def _run(self) -> None:
+        leave_signals_to_main_thread()
         while not self._stopping.is_set():
             self._wake.clear()
             cpu = time.thread_time()
@@ -119,19 +153,21 @@ class PeriodicThread:
                                 _PAUSE * (time.thread_time() - cpu)))
         _PROBLEMS.forget(self)
 
-    def _call(self):
+    def _call(self) -> None:
         try:
             if not self._schema_checked:
                 self._check_schema()
             self._function()
+            self.succeeded_at = time.time()
             problem = None
         except Exception as e:
+            self.failures += 1
             problem = self._describe(e)
         # Not in the except block, where oslo.log would say it twice.
         _PROBLEMS.change(self, problem)
         self._problem = problem
 
-    def _describe(self, error):
+    def _describe(self, error: Exception) -> str:
         """Put an exception in one line; its traceback is logged if new."""
         if isinstance(error, exceptions.HMSyncException):
             return str(error)
@@ -143,13 +179,17 @@ class PeriodicThread:
         problem = f'{type(error).__name__}: {error}'
         if problem != self._problem:
             LOG.exception('octavia-hmsync: %s failed; it is tried again '
-                          'every %s s.', self._name, self._interval)
+                          'every %s s.', self.name, self._interval)
         return problem
 
-    def _check_schema(self):
+    def _check_schema(self) -> None:
+        newer = None
         with self._engine.connect() as connection:
             try:
                 schema.check(connection)
             except exceptions.SchemaNewer as e:
-                LOG.warning('%s It goes on working with them meanwhile.', e)
+                newer = str(e)
+        # Not in the except block, see _call().
+        if newer:
+            _PROBLEMS.notice(newer)
         self._schema_checked = True
