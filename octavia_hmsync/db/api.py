@@ -20,6 +20,7 @@ neither.
 from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import engines
+import pymysql
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 
@@ -65,7 +66,7 @@ def create_engine(conf, connections=15, patience=10):
             options['mysql_wsrep_sync_wait'] = database.mysql_wsrep_sync_wait
         return engines.create_engine(url, **options)
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError,
-            TypeError) as e:
+            TypeError, ValueError) as e:
         # The URL holds a password: name the option, not the value.
         raise exceptions.DatabaseUnavailable(
             f'[database] connection cannot be used ({type(e).__name__}): '
@@ -80,7 +81,14 @@ def is_database_error(error):
     """
     return isinstance(error, (db_exc.DBError, sa_exc.SQLAlchemyError,
                               exceptions.DatabaseUnavailable,
-                              exceptions.SchemaMissing))
+                              exceptions.SchemaMissing)) or _is_hidden(error)
+
+
+def _is_hidden(error):
+    # What goes wrong while SQLAlchemy gets to know the server, in the first
+    # connection of an engine, makes oslo.db's filter stumble.
+    return (isinstance(error, NotImplementedError) and
+            isinstance(error.__cause__, pymysql.Error))
 
 
 def describe(error):
@@ -90,6 +98,8 @@ def describe(error):
     :returns: a line of text.
     """
     cause = getattr(error, 'inner_exception', None) or error
+    if _is_hidden(error):
+        cause = error.__cause__
     cause = getattr(cause, 'orig', None) or cause
     return ' '.join(str(cause).split()) or type(cause).__name__
 

@@ -18,12 +18,19 @@ foreign key: a relationship on Octavia's base would be walked by its
 housekeeping's purge.
 """
 
+import typing
+
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from octavia_hmsync.db import types
 
-Base = orm.declarative_base()
+
+class Base(orm.DeclarativeBase):
+    """What the tables share: their metadata."""
+
+    __table__: typing.ClassVar[sa.Table]
+
 
 # Longest list that fits Octavia's own practice by far: some 2000 addresses.
 _LIST = sa.Text()
@@ -46,11 +53,15 @@ class HealthManager(Base):
     instance = sa.Column(sa.String(36), nullable=False)
     # Tells whether its heartbeat key is another controller's, too.
     key_digest = sa.Column(sa.String(64), nullable=True)
+    # The release of the plugin that it runs.
+    plugin_version = sa.Column(sa.String(64), nullable=True)
     # Whether its statistics driver says what it hears; when it first did.
     is_observing = sa.Column(sa.Boolean, nullable=False, default=False)
     heard_at = sa.Column(types.Timestamp, nullable=True)
     online_since = sa.Column(types.Timestamp, nullable=False)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
+    # What the last notification said of it.
+    announced = sa.Column(sa.String(160), nullable=True)
 
 
 class HouseKeeper(Base):
@@ -110,6 +121,8 @@ class Amphora(Base):
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)
     adopted_via = sa.Column(sa.String(80), nullable=True)
+    # When it was first seen to go on with another list than that.
+    not_adopted_at = sa.Column(types.Timestamp, nullable=True)
     # Whether it was ever seen to go from one list to another: its image can.
     has_changed_list = sa.Column(sa.Boolean, nullable=False, default=False)
     # The newest generation whose canaries or waves it is one of.
@@ -138,3 +151,62 @@ class Heartbeat(Base):
     amphora_id = sa.Column(sa.String(36), primary_key=True)
     address = sa.Column(sa.String(80), primary_key=True)
     heard_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class Pause(Base):
+    """One row while no amphora is to be uploaded to, none otherwise."""
+
+    __tablename__ = 'hmsync_pause'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    # There is only number 1.
+    number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
+    reason = sa.Column(sa.Text, nullable=False)
+    begun_at = sa.Column(types.Timestamp, nullable=False)
+    ends_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class Network(Base):
+    """An amphora management network that is ours, by its name."""
+
+    __tablename__ = 'hmsync_network'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    name = sa.Column(sa.String(255), primary_key=True)
+    # What Neutron calls it; none before it is made.
+    network_id = sa.Column(sa.String(36), nullable=True)
+    subnet_id = sa.Column(sa.String(36), nullable=True)
+    amphora_security_group_id = sa.Column(sa.String(36), nullable=True)
+    health_manager_security_group_id = sa.Column(sa.String(36),
+                                                 nullable=True)
+    ensured_at = sa.Column(types.Timestamp, nullable=True)
+    # How often something was put right, and when it was last looked at.
+    repairs = sa.Column(sa.Integer, nullable=False, default=0)
+    reconciled_at = sa.Column(types.Timestamp, nullable=True)
+    # Who works on it now.
+    claim_owner = sa.Column(sa.String(320), nullable=True)
+    claim_expires_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class Port(Base):
+    """The port of a node in the management network."""
+
+    __tablename__ = 'hmsync_port'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    # [DEFAULT] host of its health manager.
+    host = sa.Column(sa.String(255), primary_key=True)
+    # What Neutron calls it; none before it is made.
+    port_id = sa.Column(sa.String(36), nullable=True)
+    mac = sa.Column(sa.String(32), nullable=True)
+    ip_addresses = sa.Column(sa.Text, nullable=True)
+    # The node, as Neutron's agents call it.
+    binding_host = sa.Column(sa.String(255), nullable=True)
+    # Since when its health manager has been known, none before; when the
+    # node plugged it last; never, where another tool does that.
+    registered_at = sa.Column(types.Timestamp, nullable=True)
+    plugged_at = sa.Column(types.Timestamp, nullable=True)
+    repairs = sa.Column(sa.Integer, nullable=False, default=0)
+    # Who works on it now.
+    claim_owner = sa.Column(sa.String(320), nullable=True)
+    claim_expires_at = sa.Column(types.Timestamp, nullable=True)

@@ -14,12 +14,15 @@
 
 import contextlib
 import pathlib
+import time
 
 from alembic import command
 from alembic import config as alembic_config
 from alembic import script
 from alembic import util as alembic_util
+from oslo_db import exception as db_exc
 import sqlalchemy as sa
+from sqlalchemy import exc as sa_exc
 
 from octavia_hmsync import exceptions
 
@@ -28,6 +31,9 @@ VERSION_TABLE = 'hmsync_alembic_version'
 _MIGRATION_PATH = pathlib.Path(__file__).parent / 'migration'
 _LOCK_NAME = 'octavia_hmsync_db_upgrade'
 _LOCK_TIMEOUT = 60
+# How long the server keeps its answer back. A client that waits for longer
+# than its read_timeout takes the server for dead.
+_LOCK_TICK = 1
 
 
 def _alembic_config(connection=None):
@@ -99,18 +105,22 @@ def _upgrade_lock(connection):
     if connection.dialect.name != 'mysql':
         yield
         return
-    taken = connection.execute(
-        sa.text('SELECT GET_LOCK(:name, :timeout)'),
-        {'name': _LOCK_NAME, 'timeout': _LOCK_TIMEOUT}).scalar()
-    if taken != 1:
-        raise exceptions.DatabaseUnavailable(
-            f'Another "octavia-hmsync db upgrade" has been running for '
-            f'{_LOCK_TIMEOUT} s: wait for it to end, then try again.')
+    deadline = time.monotonic() + _LOCK_TIMEOUT
+    while connection.execute(
+            sa.text('SELECT GET_LOCK(:name, :timeout)'),
+            {'name': _LOCK_NAME, 'timeout': _LOCK_TICK}).scalar() != 1:
+        if time.monotonic() >= deadline:
+            raise exceptions.DatabaseUnavailable(
+                f'Another "octavia-hmsync db upgrade" has been running for '
+                f'{_LOCK_TIMEOUT} s: wait for it to end, then try again.')
     try:
         yield
     finally:
-        connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
-                           {'name': _LOCK_NAME})
+        # What went wrong before matters more, and the lock ends with the
+        # connection at the latest.
+        with contextlib.suppress(db_exc.DBError, sa_exc.SQLAlchemyError):
+            connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
+                               {'name': _LOCK_NAME})
 
 
 def upgrade(engine):

@@ -45,7 +45,7 @@ class AdoptionCases(amphora.AmphoraCases):
     def end(self, addresses, result='APPLIED', uploaded=True):
         failed = {} if result == 'APPLIED' else {'error': 'it hangs',
                                                  'retry_after': 0}
-        self.assertEqual(1, claim_repo.record(
+        self.assertEqual({self.amphora_id}, claim_repo.record(
             self.engine, self.number, self.owner, [claim_repo.Outcome(
                 self.amphora_id, result, addresses, uploaded=uploaded,
                 **failed)]))

@@ -12,6 +12,8 @@
 
 """Rows of hmsync_amphora."""
 
+import sqlalchemy as sa
+
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
@@ -44,9 +46,9 @@ class AmphoraCases(base.DatabaseTestCase):
                **values):
         if result != 'APPLIED':
             values = {'error': 'it hangs', 'retry_after': 10, **values}
-        return claim_repo.record(
+        return len(claim_repo.record(
             self.engine, number, owner, [claim_repo.Outcome(
-                amphora_id, result, LIST, **values)])
+                amphora_id, result, LIST, **values)]))
 
     def row(self, amphora_id):
         return next(r for r in self.rows(models.Amphora)
@@ -110,7 +112,7 @@ class ClaimCases(AmphoraCases):
         self.assertEqual({
             with_lb: claim_repo.ClaimedAmphora(
                 with_lb, '192.0.2.1', 'ACTIVE_STANDBY', 'MASTER', None, None,
-                0, claimed[with_lb].claimed_for),
+                0, claimed[with_lb].claimed_for, lb),
             without: claim_repo.ClaimedAmphora(
                 without, '2001:db8::1', None, None, None, None, 0,
                 claimed[without].claimed_for),
@@ -379,12 +381,30 @@ class RecordCases(AmphoraCases):
             error=f'error {n % 3}' if n % 2 else None,
             retry_after=n if n % 2 else None)
             for n, amphora_id in enumerate(ids)]
-        self.assertEqual(30, claim_repo.record(self.engine, 1, 'batch1',
-                                               outcomes))
+        self.assertEqual(set(ids), claim_repo.record(
+            self.engine, 1, 'batch1', outcomes))
         for outcome in outcomes:
             row = self.row(outcome.amphora_id)
             self.assertEqual((outcome.result, outcome.error),
                              (row.result, row.error))
+
+    def test_one_of_several_was_taken_over(self):
+        ids = self.add(3)
+        self.claim()
+        with self.engine.begin() as connection:
+            connection.execute(
+                sa.update(models.Amphora).values(claim_owner='batch2')
+                .where(models.Amphora.amphora_id == ids[0]))
+            connection.execute(sa.delete(models.Amphora).where(
+                models.Amphora.amphora_id == ids[1]))
+        self.assertEqual({ids[2]}, claim_repo.record(
+            self.engine, 1, 'batch1',
+            [claim_repo.Outcome(ids[0], 'APPLIED', LIST),
+             claim_repo.Outcome(ids[1], 'APPLIED', LIST),
+             claim_repo.Outcome(ids[2], 'REJECTED', LIST, 'no', 10)]))
+        self.assertEqual([('batch2', None, 0), (None, 'REJECTED', 1)], [
+            (row.claim_owner, row.result, row.attempts)
+            for row in map(self.row, (ids[0], ids[2]))])
 
     def test_many_batches_share_few_connections(self):
         ids = self.add(32)
@@ -393,10 +413,11 @@ class RecordCases(AmphoraCases):
             self.claim(owner, limit=1)
         few = api.create_engine(self.conf, connections=2)
         self.addCleanup(few.dispose)
-        self.assertEqual([1] * len(ids), self.run_at_once([
+        recorded = self.run_at_once([
             lambda o=owner: claim_repo.record(few, 1, o, [
                 claim_repo.Outcome(next(iter(self.claimed(o))), 'APPLIED',
-                                   LIST)]) for owner in owners]))
+                                   LIST)]) for owner in owners])
+        self.assertEqual(set(ids), set().union(*recorded))
 
     def test_a_list_for_each(self):
         """One statement is enough, also for errors and times of their own."""
@@ -406,7 +427,7 @@ class RecordCases(AmphoraCases):
                  for n, amphora_id in enumerate(applied)}
         self.claim()
         with self.count_statements() as statements:
-            self.assertEqual(30, claim_repo.record(
+            self.assertEqual(set(ids), claim_repo.record(
                 self.engine, 1, 'batch1',
                 [claim_repo.Outcome(amphora_id, 'APPLIED', addresses)
                  for amphora_id, addresses in lists.items()] +

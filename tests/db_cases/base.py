@@ -52,6 +52,10 @@ class DatabaseTestCase(base.TestCase):
             database={'connection': self.database.connection})
         self.engine = api.create_engine(self.conf)
         self.addCleanup(self.engine.dispose)
+        self.empty()
+
+    def empty(self):
+        """Delete all rows of ours, and Octavia's amphorae."""
         with self.database.engine.begin() as connection:
             for table in models.Base.metadata.tables.values():
                 connection.execute(sa.delete(table))

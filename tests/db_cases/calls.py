@@ -24,11 +24,17 @@ from octavia_hmsync.db import repositories
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import due as due_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import network as network_repo
+from octavia_hmsync.db.repositories import pause as pause_repo
+from octavia_hmsync.db.repositories import port as port_repo
+from octavia_hmsync.db.repositories import progress as progress_repo
 from octavia_hmsync.db.repositories import rollout as rollout_repo
+from octavia_hmsync.db.repositories import sender as sender_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
@@ -149,6 +155,22 @@ class Calls(base.DatabaseTestCase):
         self._add()
         return 1,
 
+    @_call(amphora_repo.count_adoptions)
+    def count_adoptions(self):
+        self._acknowledge()
+        return [], plan.Settings.from_conf(self.conf)
+
+    @_call(due_repo.get_oldest_age)
+    def get_oldest_age(self):
+        self._publish(1)
+        self._add()
+        return ()
+
+    @_call(due_repo.get_again)
+    def get_again(self):
+        claim_repo.upload_again(self.engine, self._acknowledge()[:2])
+        return ()
+
     @_call(amphora_repo.get_rows)
     def get_amphora_rows(self):
         self._add()
@@ -219,6 +241,11 @@ class Calls(base.DatabaseTestCase):
         self._acknowledge()
         return self._unproven()[:2], LIST[0]
 
+    @_call(adoption_repo.set_not_adopted)
+    def set_not_adopted(self):
+        self._acknowledge()
+        return self._unproven()[:2],
+
     # Rollout
 
     @_call(rollout_repo.get_candidates)
@@ -252,6 +279,11 @@ class Calls(base.DatabaseTestCase):
     def hold(self):
         ids = self._add_silent()
         return ids[1:], timeutils.utcnow().replace(microsecond=0)
+
+    @_call(hold_repo.count_held)
+    def count_held(self):
+        hold_repo.hold(self.engine, *self.hold())
+        return 60,
 
     @_call(hold_repo.release_heard)
     def release_heard(self):
@@ -319,6 +351,10 @@ class Calls(base.DatabaseTestCase):
         self._roll_back(1)
         return ()
 
+    @_call(generation_repo.get_ages)
+    def get_ages(self):
+        return self.get_suspects()
+
     @_call(generation_repo.clear_suspects)
     def clear_suspects(self):
         self._publish(1, 2, status=rollout.CANARY)
@@ -350,6 +386,60 @@ class Calls(base.DatabaseTestCase):
     def delete_old(self):
         self._publish(1, 2, 3)
         return 1,
+
+    # The management network
+
+    def _make_network(self, *names):
+        for name in names:
+            network_repo.claim(self.engine, name, 'one', LONG)
+            network_repo.record(self.engine, name, 'one', network_repo.Ids(
+                'network', 'subnet', 'amphorae', 'health-managers'))
+
+    @_call(network_repo.get_row)
+    def get_network_row(self):
+        self._make_network('net', 'other')
+        return 'net',
+
+    @_call(network_repo.get_ids)
+    def get_network_ids(self):
+        self._make_network('net', 'other')
+        return 'net',
+
+    @_call(network_repo.claim)
+    def claim_network(self):
+        self._make_network('other')
+        return 'net', 'one', LONG
+
+    @_call(network_repo.claim)
+    def claim_network_that_is_taken(self):
+        self._make_network('net', 'other')
+        return 'net', 'two', LONG
+
+    @_call(network_repo.claim_unreconciled)
+    def claim_unreconciled(self):
+        self._make_network('net', 'other')
+        network_repo.release(self.engine, 'net', 'one')
+        return 'net', 'two', LONG, 60
+
+    @_call(network_repo.release)
+    def release_network(self):
+        self._make_network('net', 'other')
+        return 'net', 'one'
+
+    @_call(network_repo.release)
+    def release_network_that_was_not_made(self):
+        network_repo.claim(self.engine, 'net', 'one', LONG)
+        return 'net', 'one'
+
+    @_call(network_repo.record)
+    def record_network(self):
+        self._make_network('net', 'other')
+        return 'net', 'one', network_repo.Ids('a', 'b', 'c', 'd'), 2
+
+    @_call(network_repo.forget)
+    def forget_network(self):
+        self._make_network('net', 'other')
+        return 'net', 'one'
 
     # Health managers
 
@@ -389,7 +479,13 @@ class Calls(base.DatabaseTestCase):
     @_call(hm_repo.change_status)
     def change_status(self):
         self._register(1, 2)
-        return 'hm1', member.ONLINE, member.DRAINING
+        # A check that has nothing against it.
+        return 'hm1', member.ONLINE, member.DRAINING, len
+
+    @_call(hm_repo.set_announced)
+    def set_announced(self):
+        self._register(1, 2)
+        return 'hm1', None, 'ONLINE 192.0.2.1:5555'
 
     @_call(hm_repo.get_clock_offset)
     def get_clock_offset(self):
@@ -418,6 +514,11 @@ class Calls(base.DatabaseTestCase):
 
     @_call(hm_repo.get_key_digests)
     def get_key_digests(self):
+        self._register(1, 2)
+        return OFFLINE_AFTER,
+
+    @_call(hm_repo.get_plugin_versions)
+    def get_plugin_versions(self):
         self._register(1, 2)
         return OFFLINE_AFTER,
 
@@ -453,6 +554,11 @@ class Calls(base.DatabaseTestCase):
         self._touch(1, 2)
         return OFFLINE_AFTER,
 
+    @_call(keeper_repo.get_up)
+    def get_house_keepers(self):
+        self._touch(1, 2)
+        return OFFLINE_AFTER,
+
     @_call(keeper_repo.delete_expired)
     def delete_expired_house_keepers(self):
         self._touch(1, 2, 3)
@@ -460,3 +566,105 @@ class Calls(base.DatabaseTestCase):
             self.make_older(models.HouseKeeper, 'keepalive_at', LONG,
                             host=host)
         return LONG - 100,
+
+    # Pause
+
+    @_call(pause_repo.get)
+    def get_pause(self):
+        return ()
+
+    @_call(pause_repo.begin)
+    def begin_pause(self):
+        return 60, 'maintenance'
+
+    @_call(pause_repo.begin)
+    def begin_another_pause(self):
+        pause_repo.begin(self.engine, 60, 'maintenance')
+        return 120, 'more maintenance'
+
+    @_call(pause_repo.end)
+    def end_pause(self):
+        pause_repo.begin(self.engine, 60, 'maintenance')
+        return ()
+
+    # Progress
+
+    @_call(progress_repo.get_progress)
+    def get_progress(self):
+        claim_repo.record(self.engine, *self.record())
+        return 1,
+
+    @_call(progress_repo.get_failed)
+    def get_failed(self):
+        claim_repo.record(self.engine, *self.record())
+        return 1, 10
+
+    # Ports of nodes
+
+    def _make_ports(self, *hosts):
+        for n, host in enumerate(hosts, 1):
+            port_repo.claim(self.engine, host, 'one', LONG)
+            port_repo.record(self.engine, 'one', host, f'port{n}',
+                             f'fa:16:3e:00:00:0{n}', (f'192.0.2.{n}',), host)
+
+    @_call(port_repo.get_all)
+    def get_ports(self):
+        self._make_ports('node1', 'node2')
+        return ()
+
+    @_call(port_repo.get)
+    def get_port(self):
+        self._make_ports('node1', 'node2')
+        return 'node1',
+
+    @_call(port_repo.claim)
+    def claim_port(self):
+        self._make_ports('node2')
+        return 'node1', 'two', LONG
+
+    @_call(port_repo.claim)
+    def claim_port_that_is_taken(self):
+        self._make_ports('node1', 'node2')
+        return 'node1', 'two', LONG
+
+    @_call(port_repo.renew)
+    def renew_port(self):
+        self._make_ports('node1', 'node2')
+        return 'node1', 'one', LONG
+
+    @_call(port_repo.release)
+    def release_port(self):
+        self._make_ports('node1', 'node2')
+        return 'node1', 'one'
+
+    @_call(port_repo.release)
+    def release_port_that_was_not_made(self):
+        port_repo.claim(self.engine, 'node1', 'one', LONG)
+        return 'node1', 'one'
+
+    @_call(port_repo.record)
+    def record_port(self):
+        self._make_ports('node1', 'node2')
+        return ('one', 'node1', 'port9', 'fa:16:3e:00:00:09',
+                ('192.0.2.9',), 'node1', 1)
+
+    @_call(port_repo.set_plugged)
+    def set_plugged(self):
+        self._make_ports('node1', 'node2')
+        return 'node1',
+
+    @_call(port_repo.set_registered)
+    def set_registered(self):
+        self._make_ports('hm1', 'hm2', 'hm3')
+        self._register(1, 2)
+        return ()
+
+    @_call(port_repo.forget)
+    def forget_port(self):
+        self._make_ports('node1', 'node2')
+        return 'node1', 'one'
+
+    @_call(sender_repo.get_senders)
+    def get_senders(self):
+        claim_repo.record(self.engine, *self.record())
+        return ()

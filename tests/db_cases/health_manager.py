@@ -178,6 +178,30 @@ class HealthManagerCases(base.DatabaseTestCase):
             return 'conflict'
         return 'registered'
 
+    def test_two_drain_at_once(self):
+        """Each may only while the other one does not."""
+        for _ in range(5):
+            self.setUpRows()
+            for number in (1, 2):
+                self.register(f'hm{number}', f'192.0.2.{number}')
+            results = self.run_at_once(
+                [lambda host=f'hm{n}': self._try_to_drain(host)
+                 for n in (1, 2)])
+            self.assertEqual([False, True], sorted(results))
+            self.assertEqual(
+                ['DRAINING', 'ONLINE'],
+                sorted(m.status for m in self.members().values()))
+
+    def _try_to_drain(self, host):
+        def check(members):
+            if not [m for m in members if m.status == member.ONLINE]:
+                raise exceptions.NotPossible
+        try:
+            return hm_repo.change_status(self.engine, host, member.ONLINE,
+                                         member.DRAINING, check)
+        except exceptions.NotPossible:
+            return False
+
     def test_many_register_at_once(self):
         self.run_at_once([
             lambda n=n: self.register(f'hm{n}', f'192.0.2.{n}')

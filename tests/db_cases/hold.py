@@ -20,7 +20,10 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.health_manager import guard
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import payloads
 from tests.db_cases import amphora
+from tests.unit import fakes
 
 TIMEOUT = 60
 
@@ -29,9 +32,13 @@ class HoldCases(amphora.AmphoraCases):
 
     def setUp(self):
         super().setUp()
-        self.guard = guard.FailoverGuard(self.conf, self.engine)
+        self.notifier = fakes.Notifier()
+        self.guard = self.make_guard()
         generation_repo.publish(self.engine, 1, dict(
             zip(amphora.LIST, range(2))), 'because', 'controller1')
+
+    def make_guard(self):
+        return guard.FailoverGuard(self.conf, self.engine, self.notifier)
 
     def add_silent(self, number=1, age=TIMEOUT + 1, busy=False, **values):
         ids = self.add_amphorae(number, **values)
@@ -142,6 +149,32 @@ class HoldCases(amphora.AmphoraCases):
         guard.hold_repo.hold(self.engine, [silent], before)
         self.assertLess(self.age(silent), 5)
 
+    def count_held(self):
+        return guard.hold_repo.count_held(self.engine, TIMEOUT)
+
+    def test_count_held(self):
+        ids = self.add_silent(3)
+        self.assertEqual(0, self.count_held())
+        self.assertEqual(set(ids), self.guard.run_once())
+        # What is held back is not silent any more, and still held back.
+        self.assertEqual(set(), self.guard.run_once())
+        self.assertEqual(3, self.count_held())
+        self.records.set_health(ids[0], age=-1)
+        self.records.set_status(ids[1], 'DELETED')
+        self.assertEqual(1, self.count_held())
+        # Hold over, and not held again: Octavia fails it over.
+        self.records.set_health(ids[2], age=TIMEOUT + 1)
+        self.assertEqual(0, self.count_held())
+
+    def test_holds_begun(self):
+        self.add_silent(3)
+        measure = instruments.HealthManagerInstruments()
+        subject = guard.FailoverGuard(self.conf, self.engine, measure=measure)
+        for _ in range(3):
+            subject.run_once()
+        self.assertEqual(3, measure.registry.get_sample_value(
+            'octavia_hmsync_holds_total'))
+
     def test_clocks_apart(self):
         """What a controller ahead of us wrote is no heartbeat."""
         silent, = self.add_silent()
@@ -156,8 +189,33 @@ class HoldCases(amphora.AmphoraCases):
     def test_two_guards_at_once(self):
         ids = self.add_silent(20)
         held = self.run_at_once([
-            guard.FailoverGuard(self.conf, self.engine).run_once
+            self.make_guard().run_once
             for _ in range(3)])
         self.assertEqual(set(ids), set().union(*held))
         self.assertEqual(20, len([r for r in self.rows(models.Amphora)
                                   if r.held_since]))
+
+    def test_told(self):
+        ids = self.add_silent(2)
+        self.guard.run_once()
+        self.assertEqual([payloads.FailoverGuardHolding(
+            tuple(sorted(ids)), 300)], self.notifier.take())
+        # Held on, by another one.
+        self.records.set_health(*ids, age=TIMEOUT - 1)
+        self.make_older(models.Amphora, 'held_at', TIMEOUT - 1)
+        self.make_guard().run_once()
+        self.assertEqual([], self.notifier.take())
+        self.records.set_health(ids[0], age=-2)
+        self.guard.run_once()
+        self.assertEqual([payloads.FailoverGuardReleased((ids[0],))],
+                         self.notifier.take())
+
+    def test_told_by_one_of_several(self):
+        ids = self.add_silent(20)
+        self.run_at_once([self.make_guard().run_once for _ in range(3)])
+        self.assertEqual(sorted(ids), sorted(
+            i for p in self.notifier.take() for i in p.amphora_ids))
+        self.records.set_health(*ids, age=-2)
+        self.run_at_once([self.make_guard().run_once for _ in range(3)])
+        self.assertEqual(sorted(ids), sorted(
+            i for p in self.notifier.take() for i in p.amphora_ids))

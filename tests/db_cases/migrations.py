@@ -185,14 +185,14 @@ class MigrationCases(base.TestCase):
         self.check()
         self.assertRowsOf0001()
 
-    def test_from_0001_to_0002_killed_at_any_statement(self):
+    def test_from_0001_killed_at_any_statement(self):
         """MySQL has no transactional DDL; the next one goes on from there."""
         self.make_rows_of_0001()
         killed = 0
         while not self._upgrade_by_one_statement():
             self.assertRaises(exceptions.SchemaMissing, self.check)
             killed += 1
-        self.assertGreater(killed, 5)
+        self.assertGreater(killed, 8)
         self.check()
         self.assertRowsOf0001()
 
@@ -220,7 +220,7 @@ class MigrationCases(base.TestCase):
 
     def test_housekeeper_of_0001_still_publishes(self):
         """Controllers are upgraded one at a time, after the tables."""
-        self.upgrade_to('0002')
+        self.upgrade_to('head')
         self.execute(
             'INSERT INTO hmsync_generation (number, controller_ip_port_list, '
             'slots, reason, published_by, published_at) VALUES '

@@ -280,6 +280,14 @@ class HouseKeeperCases(base.DatabaseTestCase):
         self.make_older(models.HouseKeeper, 'keepalive_at', seconds,
                         host=host)
 
+    def test_up(self):
+        self.touch('controller2')
+        self.touch('controller1')
+        self.assertEqual(['controller1', 'controller2'],
+                         keeper_repo.get_up(self.engine, 20))
+        self.silence('controller1', 21)
+        self.assertEqual(['controller2'], keeper_repo.get_up(self.engine, 20))
+
     def test_nobody_pins(self):
         self.assertEqual((), self.pinned())
         self.touch('controller1')

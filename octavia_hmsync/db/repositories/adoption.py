@@ -54,6 +54,7 @@ class Unproven:
     :param is_held: whether the failover guard wrote it instead.
     :param is_certain: False while another upload is under way, or if it may
                        have arrived: then nothing is recorded.
+    :param is_named: whether it was told that it goes on with another list.
     """
 
     amphora_id: str
@@ -62,6 +63,7 @@ class Unproven:
     last_update: datetime.datetime | None
     is_held: bool
     is_certain: bool
+    is_named: bool = False
 
 
 def values_when_acknowledged(number, new):
@@ -90,6 +92,8 @@ def values_when_acknowledged(number, new):
                                        else_=None)),
         (_TABLE.c.adopted_at, sa.case((is_same, _TABLE.c.adopted_at),
                                       else_=None)),
+        (_TABLE.c.not_adopted_at, sa.case((is_same, _TABLE.c.not_adopted_at),
+                                          else_=None)),
         (old, new)]
 
 
@@ -137,7 +141,8 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
         sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
                   _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
                   _TABLE.c.held_at, _TABLE.c.result,
-                  _TABLE.c.claim_owner, _HEALTH.c.last_update,
+                  _TABLE.c.claim_owner, _TABLE.c.not_adopted_at,
+                  _HEALTH.c.last_update,
                   types.utcnow().label('now'))
         .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
         .where(_TABLE.c.adopted_at.is_(None),
@@ -160,7 +165,8 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
                 () if row.result == APPLIED else (adoption.Unknown(),)),
             (row.now - row.applied_at).total_seconds()),
         row.applied_at, row.last_update, hold_repo.is_last_update_ours(row),
-        row.result == APPLIED and row.claim_owner is None) for row in rows]
+        row.result == APPLIED and row.claim_owner is None,
+        row.not_adopted_at is not None) for row in rows]
 
 
 def get_heartbeats(engine, amphora_id=None):
@@ -178,7 +184,7 @@ def get_heartbeats(engine, amphora_id=None):
         select = select.where(_HEARTBEAT.c.amphora_id == amphora_id)
     with engine.connect() as connection:
         rows = connection.execute(select).all()
-    heard = {}
+    heard: dict[str, dict[str, float]] = {}
     for row in rows:
         heard.setdefault(row.amphora_id, {})[row.address] = (
             row.now - row.heard_at).total_seconds()
@@ -286,12 +292,49 @@ def set_previous(engine, unproven, previous):
 def _are_still(unproven):
     """Whether no upload has come, or is coming, in between."""
     return sa.and_(
+        _have_still(unproven), _TABLE.c.adopted_at.is_(None),
+        _TABLE.c.result == APPLIED, _TABLE.c.claim_owner.is_(None))
+
+
+def _have_still(unproven):
+    """Whether they have acknowledged no other list since."""
+    return sa.and_(
         # For the index.
         _TABLE.c.amphora_id.in_([row.amphora_id for row in unproven]),
         sa.tuple_(_TABLE.c.amphora_id, _TABLE.c.applied_at).in_(
-            [(row.amphora_id, row.applied_at) for row in unproven]),
-        _TABLE.c.adopted_at.is_(None), _TABLE.c.result == APPLIED,
-        _TABLE.c.claim_owner.is_(None))
+            [(row.amphora_id, row.applied_at) for row in unproven]))
+
+
+def set_not_adopted(engine, unproven):
+    """Record that amphorae were seen to go on with another list.
+
+    :param engine: an SQLAlchemy engine.
+    :param unproven: a list of Unproven; one that got another list since, or
+                     was found so by somebody else, is left alone.
+    :returns: the ids of those that were recorded, a list.
+    """
+    return [amphora_id for n in range(0, len(unproven), _AT_ONCE)
+            for amphora_id in _set_not_adopted(engine,
+                                               unproven[n:n + _AT_ONCE])]
+
+
+@api.retry
+def _set_not_adopted(engine, unproven):
+    condition = sa.and_(
+        _have_still(unproven), _TABLE.c.adopted_at.is_(None),
+        _TABLE.c.not_adopted_at.is_(None))
+    with engine.begin() as connection:
+        # From here on these rows are this call's alone.
+        connection.execute(
+            sa.update(_TABLE).where(condition)
+            .values(amphora_id=_TABLE.c.amphora_id))
+        found = connection.execute(
+            sa.select(_TABLE.c.amphora_id).where(condition)).scalars().all()
+        if found:
+            connection.execute(
+                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(found))
+                .values(not_adopted_at=types.utcnow()))
+    return found
 
 
 def set_adopted(engine, unproven, address=None):
@@ -320,7 +363,8 @@ def _set_adopted(engine, unproven, address):
             if not rows:
                 continue
             values = {'adopted_at': types.utcnow(), 'adopted_via': address,
-                      'previous_ip_port_lists': None}
+                      'previous_ip_port_lists': None,
+                      'not_adopted_at': None}
             if changed:
                 values['has_changed_list'] = True
             recorded += connection.execute(

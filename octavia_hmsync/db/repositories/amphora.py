@@ -22,6 +22,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.membership import adoption
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
@@ -47,6 +48,20 @@ def behind(number):
     """Amphorae that were not brought to a generation yet."""
     return sa.or_(_TABLE.c.generation.is_(None),
                   _TABLE.c.generation < number)
+
+
+def admitted(admitted_to=None, not_admitted_to=None):
+    """Amphorae that were admitted to a generation, or those that were not.
+
+    :param admitted_to: only those that were admitted to this generation.
+    :param not_admitted_to: only those that were not admitted to this one.
+    """
+    if admitted_to is not None:
+        return _TABLE.c.admitted_generation == admitted_to
+    if not_admitted_to is not None:
+        return (sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
+                not_admitted_to)
+    return sa.true()
 
 
 @api.retry
@@ -109,13 +124,41 @@ def count(engine, number):
             .select_from(_OCTAVIA.outerjoin(
                 _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
             .where(with_agent()).group_by(_TABLE.c.result, is_due)).all()
-    results = collections.Counter()
+    results: collections.Counter[str] = collections.Counter()
     for row in rows:
         if row.result:
             results[row.result] += row.amphorae
     return Counts(amphorae=sum(row.amphorae for row in rows),
                   due=sum(row.amphorae for row in rows if row.due),
                   results=dict(results))
+
+
+def count_adoptions(engine, members, settings):
+    """Count the amphorae by whether they use the list that they acknowledged.
+
+    :param engine: an SQLAlchemy engine.
+    :param members: all registered health managers, a list of Member.
+    :param settings: plan.Settings.
+    :returns: a Counter by adoption.Adoption.
+    """
+    judged = adoption_repo.judge(
+        adoption_repo.get_unproven(engine),
+        adoption_repo.get_heartbeats(engine), members, settings)
+    acknowledged = _TABLE.join(
+        _OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+    with engine.connect() as connection:
+        adopted = connection.execute(
+            sa.select(sa.func.count()).select_from(acknowledged)
+            .where(with_agent(), _TABLE.c.adopted_at.is_not(None))).scalar()
+        # One that adopts meanwhile is among the others by now.
+        unproven = connection.execute(
+            sa.select(_TABLE.c.amphora_id).select_from(acknowledged)
+            .where(with_agent(), _TABLE.c.adopted_at.is_(None))
+        ).scalars().all() if judged else ()
+    counts = collections.Counter(judged[amphora_id] for amphora_id in unproven
+                                 if amphora_id in judged)
+    counts[adoption.Adoption.ADOPTED] += adopted
+    return counts
 
 
 def get_rows(engine):

@@ -47,6 +47,9 @@ class ClaimedAmphora:
     :param result: how the last attempt ended, or None.
     :param attempts: attempts at the newest generation so far.
     :param claimed_for: seconds until the claim lapses.
+    :param load_balancer_id: id of its load balancer, or None.
+    :param has_failed: whether the last attempt that was recorded failed;
+                       other than result this outlives a claim that lapsed.
     """
 
     id: str
@@ -57,6 +60,8 @@ class ClaimedAmphora:
     result: str | None
     attempts: int
     claimed_for: float
+    load_balancer_id: str | None = None
+    has_failed: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,14 +120,9 @@ def _is_due(number, admitted_to, not_admitted_to):
                      _TABLE.c.attempted_generation < number,
                      _TABLE.c.next_attempt_at.is_(None),
                      _TABLE.c.next_attempt_at <= types.utcnow())
-    admitted = sa.true()
-    if admitted_to is not None:
-        admitted = _TABLE.c.admitted_generation == admitted_to
-    elif not_admitted_to is not None:
-        admitted = (sa.func.coalesce(_TABLE.c.admitted_generation, 0) !=
-                    not_admitted_to)
     return sa.and_(amphora_repo.with_agent(), amphora_repo.behind(number),
-                   _unclaimed(), may_try, admitted)
+                   _unclaimed(), may_try,
+                   amphora_repo.admitted(admitted_to, not_admitted_to))
 
 
 def _find_due(engine, number, limit, admitted_to, not_admitted_to):
@@ -185,7 +185,8 @@ def get_claimed(engine, number, owner):
                       _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
                       _TABLE.c.controller_ip_port_list, _TABLE.c.result,
                       _TABLE.c.attempts, _TABLE.c.attempted_generation,
-                      _TABLE.c.claim_expires_at,
+                      _TABLE.c.claim_expires_at, _TABLE.c.error,
+                      _OCTAVIA.c.load_balancer_id,
                       types.utcnow().label('now'))
             .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .outerjoin(_LOAD_BALANCER,
@@ -198,8 +199,8 @@ def get_claimed(engine, number, owner):
         else addr.split_list(row.controller_ip_port_list),
         row.result,
         row.attempts if row.attempted_generation == number else 0,
-        (row.claim_expires_at - row.now).total_seconds())
-        for row in rows]
+        (row.claim_expires_at - row.now).total_seconds(),
+        row.load_balancer_id, row.error is not None) for row in rows]
 
 
 @api.retry
@@ -210,23 +211,46 @@ def record(engine, number, owner, outcomes):
     :param number: the generation that was attempted.
     :param owner: the batch that claimed them.
     :param outcomes: a list of Outcome.
-    :returns: how many were recorded; fewer than given if a claim had lapsed
-              and another batch took over.
+    :returns: the ids of those that were recorded, a set; not of one that is
+              deleted, or whose claim had lapsed and that another batch took
+              over.
     """
+    ids = {outcome.amphora_id for outcome in outcomes}
+    try:
+        with engine.begin() as connection:
+            if _record(connection, number, owner, outcomes) == len(ids):
+                return ids
+            # From here on it could not be told which ones they were.
+            raise _NotAllClaimed()
+    except _NotAllClaimed:
+        with engine.begin() as connection:
+            ids &= set(connection.execute(
+                sa.select(_TABLE.c.amphora_id)
+                .where(_TABLE.c.claim_owner == owner).with_for_update()
+            ).scalars())
+            _record(connection, number, owner,
+                    [o for o in outcomes if o.amphora_id in ids])
+        return ids
+
+
+class _NotAllClaimed(Exception):
+    """Undoes what was recorded."""
+
+
+def _record(connection, number, owner, outcomes):
     groups = collections.defaultdict(list)
     for outcome in outcomes:
         groups[(outcome.result, outcome.uploaded)].append(outcome)
     recorded = 0
-    with engine.begin() as connection:
-        for (result, uploaded), group in groups.items():
-            recorded += connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.amphora_id.in_(o.amphora_id for o in group),
-                       _TABLE.c.claim_owner == owner)
-                # MySQL evaluates SET in order, and some of them look at the
-                # old values of others.
-                .ordered_values(*_values(number, result, uploaded,
-                                         group))).rowcount
+    for (result, uploaded), group in groups.items():
+        recorded += connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.amphora_id.in_(o.amphora_id for o in group),
+                   _TABLE.c.claim_owner == owner)
+            # MySQL evaluates SET in order, and some of them look at the old
+            # values of others.
+            .ordered_values(*_values(number, result, uploaded,
+                                     group))).rowcount
     return recorded
 
 
@@ -244,7 +268,7 @@ def _of_each(outcomes, get, type_):
                    value=_TABLE.c.amphora_id)
 
 
-def _storable(text):
+def storable(text):
     """Make a text that a column of any character set takes.
 
     Part of it can come from an agent, and one character that MySQL refuses
@@ -274,7 +298,7 @@ def _values(number, result, uploaded, outcomes):
     else:
         values.append((_TABLE.c.next_attempt_at, types.utcnow_plus(_of_each(
             outcomes, lambda o: float(o.retry_after), sa.Float()))))
-        error = _of_each(outcomes, lambda o: _storable(o.error),
+        error = _of_each(outcomes, lambda o: storable(o.error),
                          _TABLE.c.error.type)
     return values + [(_TABLE.c.result, result),
                      (_TABLE.c.error, error),

@@ -181,8 +181,9 @@ def set_open(engine, number):
 
 
 @api.retry
-def roll_back(engine, number, suspects, good_slots, reason, published_by):
-    """Withdraw a generation on trial, and publish a good list in its place.
+def roll_back(engine, number, suspects, good_slots, reason, published_by,
+              statuses=rollout.TRIAL_STATUSES):
+    """Withdraw a generation, and publish a good list in its place.
 
     :param engine: an SQLAlchemy engine.
     :param number: the newest generation.
@@ -191,7 +192,8 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by):
                        none.
     :param reason: why.
     :param published_by: ``[DEFAULT] host``.
-    :returns: True if this call did it; False if it is no longer on trial, or
+    :param statuses: those that it may have; on trial only, by default.
+    :returns: True if this call did it; False if it has another status, or is
               no longer the newest.
     """
     try:
@@ -199,7 +201,7 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by):
             if not connection.execute(
                     sa.update(_TABLE)
                     .where(_TABLE.c.number == number,
-                           _TABLE.c.status.in_(rollout.TRIAL_STATUSES))
+                           _TABLE.c.status.in_(statuses))
                     .values(status=rollout.ROLLED_BACK,
                             suspect_ip_port_list=addr.join_list(suspects),
                             rolled_back_at=types.utcnow())).rowcount:
@@ -226,6 +228,29 @@ def get_suspects(engine):
     return {address: (row.now - row.rolled_back_at).total_seconds()
             for row in rows
             for address in addr.split_list(row.suspect_ip_port_list)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ages:
+    """How long ago things happened; seconds, None if they never did.
+
+    :param newest: since the newest generation was published.
+    :param roll_back: since one was rolled back, of those that are kept.
+    """
+
+    newest: float | None
+    roll_back: float | None
+
+
+def get_ages(engine):
+    """Return the Ages of generations."""
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(sa.func.max(_TABLE.c.published_at).label('newest'),
+                      sa.func.max(_TABLE.c.rolled_back_at).label('roll_back'),
+                      types.utcnow().label('now'))).one()
+    return Ages(*(None if at is None else (row.now - at).total_seconds()
+                  for at in (row.newest, row.roll_back)))
 
 
 @api.retry

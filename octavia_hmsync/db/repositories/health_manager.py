@@ -41,7 +41,7 @@ def _is_held(row, offline_after):
 
 @api.retry
 def register(engine, host, ip_address, port, instance, offline_after,
-             key_digest=None, is_observing=False):
+             key_digest=None, is_observing=False, plugin_version=None):
     """Make a host ONLINE at an address, in place of what it had before.
 
     A process that is DRAINING stays so: only another one, or the operator,
@@ -56,6 +56,7 @@ def register(engine, host, ip_address, port, instance, offline_after,
     :param key_digest: digest of its heartbeat key.
     :param is_observing: whether it calls set_heard() when it hears any
                          amphora.
+    :param plugin_version: the release of the plugin that it runs.
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
@@ -82,10 +83,11 @@ def register(engine, host, ip_address, port, instance, offline_after,
                    (own.ip_address, own.port) == (ip_address, port))
         values = {'ip_address': ip_address, 'port': port,
                   'is_observing': is_observing,
-                  'heard_at': own.heard_at if is_same else None,
+                  'heard_at': own.heard_at if own and is_same else None,
                   'instance': instance,
                   'status': mem.DRAINING if is_draining else mem.ONLINE,
                   'key_digest': key_digest,
+                  'plugin_version': plugin_version,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
         try:
@@ -143,20 +145,26 @@ def set_offline(engine, host, instance):
 
 
 @api.retry
-def change_status(engine, host, old, new):
+def change_status(engine, host, old, new, check=None):
     """Have a health manager drain, or resume.
 
     :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host`` of it.
     :param old: the status that it has to have.
     :param new: the status that it gets.
+    :param check: called with all Members as they are then, while nobody else
+                  can change them; if it raises, nothing is changed.
     :returns: True if it had that status.
     """
     with engine.begin() as connection:
-        return connection.execute(
+        was_changed = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.host == host, _TABLE.c.status == old)
             .values(status=new)).rowcount == 1
+        if was_changed and check:
+            check([_to_member(row) for row in connection.execute(
+                _select().order_by(_TABLE.c.host).with_for_update())])
+    return was_changed
 
 
 def get_clock_offset(engine):
@@ -195,6 +203,24 @@ def set_heard(engine, host):
             .values(heard_at=types.utcnow())).rowcount == 1
 
 
+@api.retry
+def set_announced(engine, host, old, new):
+    """Record what is told of a health manager, if nobody else was faster.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param old: what was told before, as the caller has seen; may be None.
+    :param new: what is told now.
+    :returns: True if it is for this caller to tell.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host,
+                   _TABLE.c.announced.is_not_distinct_from(old))
+            .values(announced=new)).rowcount == 1
+
+
 def find_usurper(engine, host, instance, offline_after):
     """Find another living process that registered under the same host.
 
@@ -222,7 +248,8 @@ def _to_member(row):
         host=row.host, address=addr.format_address(row.ip_address, row.port),
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
-        is_heard=row.heard_at is not None if row.is_observing else None)
+        is_heard=row.heard_at is not None if row.is_observing else None,
+        announced=row.announced)
 
 
 def get_key_digests(engine, offline_after):
@@ -232,6 +259,16 @@ def get_key_digests(engine, offline_after):
     :param offline_after: seconds after which a silent one is not.
     """
     return {row.host: row.key_digest for row in get_rows(engine)
+            if _is_held(row, offline_after)}
+
+
+def get_plugin_versions(engine, offline_after):
+    """Return releases of the plugin by host, of those that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds after which a silent one is not.
+    """
+    return {row.host: row.plugin_version for row in get_rows(engine)
             if _is_held(row, offline_after)}
 
 

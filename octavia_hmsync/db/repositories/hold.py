@@ -16,6 +16,9 @@ Refreshing ``amphora_health.last_update``, as a heartbeat does, is the one
 thing that keeps every health manager of Octavia from a failover.
 """
 
+import datetime
+
+from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
@@ -58,6 +61,25 @@ def is_last_update_ours(row):
             row.last_update <= row.held_at)
 
 
+def count_held(engine, heartbeat_timeout):
+    """Count the amphorae that a hold keeps from failover now.
+
+    By the controller's clock, as Octavia looks at what a hold has written.
+
+    :param engine: an SQLAlchemy engine.
+    :param heartbeat_timeout: seconds for which a hold lasts.
+    """
+    since = timeutils.utcnow() - datetime.timedelta(seconds=heartbeat_timeout)
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(_TABLE)
+            .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(_OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
+                   _HEALTH.c.last_update > since,
+                   _HEALTH.c.last_update <= _TABLE.c.held_at)).scalar()
+
+
 @api.retry
 def hold(engine, amphora_ids, at):
     """Hold amphorae back for another heartbeat_timeout.
@@ -65,6 +87,8 @@ def hold(engine, amphora_ids, at):
     :param engine: an SQLAlchemy engine.
     :param amphora_ids: ids of amphorae that have a row of ours.
     :param at: now, by the controller's clock, UTC, in whole seconds.
+    :returns: the ids of those whose hold this call begins, a list; another
+              guard may have begun the others'.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -79,9 +103,22 @@ def hold(engine, amphora_ids, at):
                 # Never back: another controller's clock may be ahead, and
                 # what it wrote is no heartbeat.
                 held_at=sa.case((_TABLE.c.held_at > at, _TABLE.c.held_at),
-                                else_=at),
-                held_since=sa.func.coalesce(_TABLE.c.held_since,
-                                            types.utcnow())))
+                                else_=at)))
+        # From here on these rows are this call's alone.
+        begun = _select_ids(connection, amphora_ids,
+                            _TABLE.c.held_since.is_(None))
+        if begun:
+            connection.execute(
+                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(begun))
+                .values(held_since=types.utcnow()))
+    return begun
+
+
+def _select_ids(connection, amphora_ids, condition):
+    return connection.execute(
+        sa.select(_TABLE.c.amphora_id)
+        .where(_TABLE.c.amphora_id.in_(amphora_ids), condition)
+    ).scalars().all()
 
 
 @api.retry
@@ -89,7 +126,8 @@ def release_heard(engine):
     """End the holds of amphorae that were heard since.
 
     :param engine: an SQLAlchemy engine.
-    :returns: the ids of these amphorae.
+    :returns: the ids of those whose hold this call ends, a list; another
+              guard may have ended the others'.
     """
     with engine.connect() as connection:
         heard = connection.execute(
@@ -97,9 +135,17 @@ def release_heard(engine):
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(_TABLE.c.held_since.is_not(None),
                    _HEALTH.c.last_update > _TABLE.c.held_at)).scalars().all()
-    if heard:
-        with engine.begin() as connection:
+    if not heard:
+        return []
+    with engine.begin() as connection:
+        # From here on these rows are this call's alone.
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(heard))
+            .values(held_at=None))
+        ended = _select_ids(connection, heard,
+                            _TABLE.c.held_since.is_not(None))
+        if ended:
             connection.execute(
-                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(heard))
-                .values(held_since=None, held_at=None))
-    return heard
+                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(ended))
+                .values(held_since=None))
+    return ended

@@ -60,11 +60,25 @@ def get_pinned(engine, max_age):
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE, types.utcnow().label('now'))).all()
-    pinned = set()
+    pinned: set[str] = set()
     for row in rows:
         if (row.now - row.keepalive_at).total_seconds() <= max_age:
             pinned.update(addr.split_list(row.pinned_ip_port_list))
     return addr.canonical(pinned)
+
+
+def get_up(engine, max_age):
+    """Return the hosts of the housekeepers that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one is not.
+    :returns: a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.host)
+            .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
+            .order_by(_TABLE.c.host)).scalars().all()
 
 
 @api.retry

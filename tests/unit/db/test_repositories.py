@@ -12,8 +12,14 @@
 
 from tests.db_cases import adoption
 from tests.db_cases import amphora
+from tests.db_cases import announced
+from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import hold
+from tests.db_cases import network
+from tests.db_cases import pause
+from tests.db_cases import port
+from tests.db_cases import progress
 from tests.db_cases import published
 from tests.db_cases import rollout
 from tests.unit.db import sqlite
@@ -73,4 +79,37 @@ class TestHeartbeats(sqlite.SqliteMixin, adoption.HeartbeatCases):
 
 
 class TestRollout(sqlite.SqliteMixin, rollout.RolloutCases):
+    pass
+
+
+class TestNetwork(sqlite.SqliteMixin, network.NetworkCases):
+    pass
+
+
+class TestPause(sqlite.SqliteMixin, pause.PauseCases):
+    pass
+
+
+class TestProgress(sqlite.SqliteMixin, progress.ProgressCases):
+    pass
+
+
+class TestAnnouncedHealthManagers(sqlite.SqliteMixin,
+                                  announced.HealthManagerCases):
+    pass
+
+
+class TestAnnouncedAdoption(sqlite.SqliteMixin, announced.AdoptionCases):
+    pass
+
+
+class TestDue(sqlite.SqliteMixin, due.DueCases):
+    pass
+
+
+class TestPort(sqlite.SqliteMixin, port.PortCases):
+    pass
+
+
+class TestSender(sqlite.SqliteMixin, port.SenderCases):
     pass

@@ -1,0 +1,30 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What migrations share."""
+
+from alembic import op
+import sqlalchemy as sa
+
+
+def add_columns(table, *columns):
+    """Add those columns that are not there.
+
+    MySQL has no transactional DDL: an upgrade that was killed left some.
+
+    :param table: the name of the table.
+    :param columns: SQLAlchemy Columns.
+    """
+    there = {c['name'] for c in sa.inspect(op.get_bind()).get_columns(table)}
+    for column in columns:
+        if column.name not in there:
+            op.add_column(table, column)

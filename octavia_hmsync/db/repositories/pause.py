@@ -1,0 +1,88 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The row of ``hmsync_pause``: whether amphorae are to be left alone."""
+
+import dataclasses
+import datetime
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.Pause.__table__
+_NUMBER = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Pause:
+    """A time in which no amphora is uploaded to.
+
+    :param reason: why, in the operator's words; may be empty.
+    :param begun_at: since when, by the database's clock, UTC.
+    :param ends_at: until when.
+    """
+
+    reason: str
+    begun_at: datetime.datetime
+    ends_at: datetime.datetime
+
+
+def get(engine):
+    """Return the Pause that there is now, or None."""
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(_TABLE).where(_TABLE.c.ends_at > types.utcnow())
+        ).first()
+    return row and Pause(row.reason, row.begun_at, row.ends_at)
+
+
+@api.retry
+def begin(engine, seconds, reason):
+    """Begin a pause, in place of the one that there may be.
+
+    :param engine: an SQLAlchemy engine.
+    :param seconds: for how long.
+    :param reason: why.
+    :returns: the Pause.
+    """
+    values = {'reason': reason, 'begun_at': types.utcnow(),
+              'ends_at': types.utcnow_plus(seconds)}
+    with engine.begin() as connection:
+        if not connection.execute(
+                sa.update(_TABLE).values(**values)).rowcount:
+            try:
+                connection.execute(
+                    sa.insert(_TABLE).values(number=_NUMBER, **values))
+            except db_exc.DBDuplicateEntry as e:
+                # Somebody else was faster: this one comes after.
+                raise db_exc.RetryRequest(e)
+        row = connection.execute(sa.select(_TABLE)).one()
+    return Pause(row.reason, row.begun_at, row.ends_at)
+
+
+@api.retry
+def end(engine):
+    """End the pause.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: True if there was one.
+    """
+    with engine.begin() as connection:
+        was_there = connection.execute(
+            sa.select(sa.func.count()).select_from(_TABLE)
+            .where(_TABLE.c.ends_at > types.utcnow())).scalar()
+        connection.execute(sa.delete(_TABLE))
+        return bool(was_there)

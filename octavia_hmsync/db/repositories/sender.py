@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which lists each amphora may be using, at the worst."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import port_retention
+
+_OCTAVIA = compat.AMPHORA
+
+
+def get_senders(engine):
+    """Return what each amphora may be sending to.
+
+    Also those that nobody hears: where their heartbeats go is not known.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: port_retention.Sender}.
+    """
+    # In this order: an amphora that gets ready meanwhile is in the second
+    # answer, and a list that it gets meanwhile in the third.
+    building = _get_building(engine)
+    rows = amphora_repo.get_rows(engine)
+    history = generation_repo.get_history(engine)
+    return {**dict.fromkeys(building, port_retention.Sender(None)),
+            **{row.id: _to_sender(row, history) for row in rows}}
+
+
+def _get_building(engine):
+    """Return the amphorae that boot, with the list of a moment ago."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id).where(
+                _OCTAVIA.c.lb_network_ip.is_(None),
+                _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES))
+        ).scalars().all()
+
+
+def _to_sender(row, history):
+    if row.controller_ip_port_list is None:
+        return port_retention.Sender(None)
+    others, is_unknown = [], False
+    if row.adopted_at is None:
+        for previous in adoption_repo.split_previous(
+                row.previous_ip_port_lists):
+            if isinstance(previous, adoption.Unknown):
+                is_unknown = True
+            else:
+                others.append(previous)
+    if row.result != amphora_repo.APPLIED or row.claim_owner is not None:
+        # Any of these may have arrived, or is on its way.
+        later = [g for g in history if g.number > row.generation]
+        others += [g.addresses for g in later]
+        is_unknown = is_unknown or (
+            bool(history) and history[0].number > row.generation + 1)
+    return port_retention.Sender(
+        addr.split_list(row.controller_ip_port_list), tuple(others),
+        is_unknown)

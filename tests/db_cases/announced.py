@@ -1,0 +1,196 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who of several tells of a change, and that it is told once."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db import types
+from octavia_hmsync.house_keeping import announcer
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.notifications import payloads
+from tests.db_cases import adoption
+from tests.db_cases import base
+from tests.unit import fakes
+
+OFFLINE_AFTER = 20
+STEADY = 1000
+ADDRESS = '192.0.2.1:5555'
+
+
+class HealthManagerCases(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.notifier = fakes.Notifier()
+        self.subject = announcer.Announcer(self.engine, self.notifier)
+
+    def register(self, ip='192.0.2.1', instance='a', host='hm1'):
+        hm_repo.register(self.engine, host, ip, 5555, instance,
+                         OFFLINE_AFTER)
+
+    def silence(self, seconds=100):
+        self.make_older(models.HealthManager, 'keepalive_at', seconds)
+
+    def look(self, steady_for=STEADY, subject=None):
+        """Have one of the housekeepers look; returns what it tells."""
+        (subject or self.subject).run_once(
+            hm_repo.get_all(self.engine), OFFLINE_AFTER, steady_for)
+        return self.notifier.take()
+
+    def test_life(self):
+        self.register()
+        self.assertEqual([payloads.HealthManagerUp(
+            'hm1', ADDRESS, None, None)], self.look())
+        self.assertEqual([], self.look())
+        hm_repo.change_status(self.engine, 'hm1', mem.ONLINE, mem.DRAINING)
+        self.assertEqual([payloads.HealthManagerDraining(
+            'hm1', ADDRESS, 'ONLINE', ADDRESS)], self.look())
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.assertEqual([payloads.HealthManagerDown(
+            'hm1', ADDRESS, 'DRAINING', ADDRESS)], self.look())
+        self.assertEqual([], self.look())
+        self.register('2001:db8::9', instance='b')
+        self.assertEqual([payloads.HealthManagerUp(
+            'hm1', '[2001:db8::9]:5555', 'OFFLINE', ADDRESS)], self.look())
+
+    def test_restart_between_two_looks(self):
+        self.register()
+        self.look()
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.register(instance='b')
+        self.assertEqual([], self.look())
+
+    def test_another_address(self):
+        self.register()
+        self.look()
+        self.register('192.0.2.9')
+        self.assertEqual([payloads.HealthManagerUp(
+            'hm1', '192.0.2.9:5555', 'ONLINE', ADDRESS)], self.look())
+
+    def test_killed(self):
+        self.register()
+        self.look()
+        self.silence()
+        self.assertEqual([payloads.HealthManagerDown(
+            'hm1', ADDRESS, 'ONLINE', ADDRESS)], self.look())
+
+    def test_nobody_can_tell(self):
+        """Whoever looks was cut off from the database himself."""
+        self.register()
+        self.look()
+        self.silence()
+        self.assertEqual([], self.look(steady_for=OFFLINE_AFTER))
+        self.silence(seconds=0)
+        self.assertEqual([], self.look())
+
+    def test_gone_before_anybody_was_told(self):
+        self.register()
+        self.silence()
+        self.assertEqual([], self.look())
+        self.register(instance='b')
+        self.assertEqual([payloads.HealthManagerUp(
+            'hm1', ADDRESS, 'OFFLINE', ADDRESS)], self.look())
+
+    def test_while_it_is_off(self):
+        """What is told to nobody is not recorded as told."""
+        self.register()
+        off = announcer.Announcer(self.engine, fakes.Notifier(is_on=False))
+        self.assertEqual([], self.look(subject=off))
+        self.assertEqual(1, len(self.look()))
+
+    def test_several_at_once(self):
+        for n in range(1, 6):
+            self.register(f'192.0.2.{n}', host=f'hm{n}')
+        members = hm_repo.get_all(self.engine)
+        self.run_at_once([lambda: announcer.Announcer(
+            self.engine, self.notifier).run_once(
+                members, OFFLINE_AFTER, STEADY) for _ in range(4)])
+        self.assertEqual([f'hm{n}' for n in range(1, 6)],
+                         sorted(p.host for p in self.notifier.take()))
+
+    def test_two_that_see_something_else(self):
+        """The last word is the truth, whoever had an old view."""
+        self.register()
+        self.look()
+        self.silence()
+        old_view = hm_repo.get_all(self.engine)
+        self.silence(seconds=0)
+        self.subject.run_once(old_view, OFFLINE_AFTER, STEADY)
+        self.assertEqual(payloads.HealthManagerDown,
+                         type(self.notifier.take()[0]))
+        other = announcer.Announcer(self.engine, self.notifier)
+        self.assertEqual(payloads.HealthManagerUp,
+                         type(self.look(subject=other)[0]))
+
+
+class AdoptionCases(adoption.AdoptionCases):
+
+    def set_not_adopted(self, unproven=None):
+        return adoption_repo.set_not_adopted(
+            self.engine, [unproven or self.unproven()])
+
+    def not_adopted_at(self):
+        return self.row(self.amphora_id).not_adopted_at
+
+    def test_once(self):
+        self.upload(adoption.A)
+        seen = self.unproven()
+        self.assertFalse(seen.is_named)
+        found = self.run_at_once(
+            [lambda: self.set_not_adopted(seen) for _ in range(4)])
+        self.assertEqual([[], [], [], [self.amphora_id]], sorted(found))
+        self.assertTrue(self.unproven().is_named)
+
+    def test_another_list_since(self):
+        self.upload(adoption.A)
+        self.make_older(models.Amphora, 'applied_at', 100)
+        seen = self.unproven()
+        self.upload(adoption.B)
+        self.assertEqual([], self.set_not_adopted(seen))
+        self.assertIsNone(self.not_adopted_at())
+
+    def test_it_does_after_all(self):
+        self.upload(adoption.A)
+        self.set_not_adopted()
+        self.assertIsNotNone(self.not_adopted_at())
+        self.assertEqual(1, self.adopt(adoption.HERE))
+        self.assertIsNone(self.not_adopted_at())
+
+    def test_until_the_next_list(self):
+        self.upload(adoption.A)
+        self.set_not_adopted()
+        since = self.not_adopted_at()
+        # The same list tells nothing new, nor does one that did not arrive.
+        self.upload(adoption.A)
+        self.upload(adoption.B, result='UNREACHABLE')
+        self.assertEqual(since, self.not_adopted_at())
+        self.upload(adoption.B)
+        self.assertIsNone(self.not_adopted_at())
+
+    def test_many(self):
+        self.upload(adoption.A)
+        self.patch(adoption_repo, '_AT_ONCE', 10)
+        self.add_amphorae(24)
+        amphora_repo.add_missing(self.engine)
+        with self.engine.begin() as connection:
+            connection.execute(sa.update(models.Amphora).values(
+                applied_at=types.utcnow(), result='APPLIED',
+                controller_ip_port_list=adoption.HERE))
+        unproven = adoption_repo.get_unproven(self.engine)
+        self.assertEqual(
+            {row.amphora_id for row in unproven},
+            set(adoption_repo.set_not_adopted(self.engine, unproven)))

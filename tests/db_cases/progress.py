@@ -1,0 +1,80 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How far amphorae are on their way to a generation."""
+
+from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import progress as progress_repo
+from octavia_hmsync.db.repositories import rollout as rollout_repo
+from tests.db_cases import base
+
+LIST = ('192.0.2.101:5555',)
+
+
+class ProgressCases(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.ids = sorted(self.add_amphorae(4))
+        amphora_repo.add_missing(self.engine)
+
+    def get(self, number=1, **admitted):
+        progress = progress_repo.get_progress(self.engine, number, **admitted)
+        return (progress.amphorae, progress.done, progress.adopted,
+                progress.claimed, progress.failed)
+
+    def record(self, number, results):
+        claim_repo.claim_due(self.engine, number, 'batch', 10, 60)
+        claim_repo.record(self.engine, number, 'batch', [
+            claim_repo.Outcome(
+                amphora_id, result, LIST,
+                None if result == 'APPLIED' else 'refused', 10)
+            for amphora_id, result in zip(self.ids, results) if result])
+
+    def test_nobody_yet(self):
+        # One of them has no row of ours yet.
+        self.records.add_amphora('192.0.2.99')
+        self.assertEqual((5, 0, 0, 0, 0), self.get())
+        self.assertEqual([], progress_repo.get_failed(self.engine, 1, 10))
+
+    def test_each_kind(self):
+        self.record(1, ('APPLIED', 'APPLIED', 'UNREACHABLE'))
+        adoption_repo.set_adopted(self.engine, [
+            row for row in adoption_repo.get_unproven(self.engine)
+            if row.amphora_id == self.ids[0]])
+        self.assertEqual((4, 2, 1, 1, 1), self.get())
+        # All are behind the next one, and one of them has failed.
+        self.assertEqual((4, 0, 0, 1, 1), self.get(2))
+
+    def test_claims_lapse(self):
+        claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
+        self.assertEqual((4, 0, 0, 4, 0), self.get())
+        self.make_older(progress_repo.models.Amphora, 'claim_expires_at', 1)
+        self.assertEqual((4, 0, 0, 0, 0), self.get())
+
+    def test_admitted(self):
+        rollout_repo.admit(self.engine, 2, self.ids[:1])
+        self.record(2, ('APPLIED',))
+        self.assertEqual((1, 1), self.get(2, admitted_to=2)[:2])
+        self.assertEqual((3, 0), self.get(2, not_admitted_to=2)[:2])
+
+    def test_failed(self):
+        self.record(1, ('APPLIED', 'UNREACHABLE', 'REJECTED'))
+        self.record(2, (None, None, 'UNSUPPORTED'))
+        rows = progress_repo.get_failed(self.engine, 2, 10)
+        self.assertEqual(
+            {(self.ids[1], 'UNREACHABLE', 1), (self.ids[2], 'UNSUPPORTED', 1)},
+            {(row.id, row.result, row.attempts) for row in rows})
+        self.assertEqual({'refused'}, {row.error for row in rows})
+        self.assertEqual(1, len(progress_repo.get_failed(self.engine, 2, 1)))
