@@ -16,6 +16,7 @@ An upload replaces the key in an amphora, too: from a controller with another
 one than the health managers', it would silence the whole fleet.
 """
 
+from collections import abc
 import functools
 import hashlib
 
@@ -23,7 +24,7 @@ from octavia_hmsync import exceptions
 
 
 @functools.lru_cache(maxsize=4)
-def digest(key):
+def digest(key: str | None) -> str | None:
     """Return what tells whether two keys are the same, and not what they are.
 
     Slow on purpose, for keys that people have made up.
@@ -38,7 +39,19 @@ def digest(key):
                                iterations=200_000).hex()
 
 
-def check(key, digests):
+def find_others(key: str | None,
+                digests: abc.Mapping[str, str | None]) -> list[str]:
+    """Find the health managers that have another key than this controller.
+
+    :param key: this controller's ``[health_manager] heartbeat_key``.
+    :param digests: digest by host of the health managers that are up.
+    :returns: their hosts, a sorted list.
+    """
+    return sorted(host for host, other in digests.items()
+                  if other is not None and other != digest(key))
+
+
+def check(key: str | None, digests: abc.Mapping[str, str | None]) -> None:
     """Check that this controller may upload its key.
 
     :param key: this controller's ``[health_manager] heartbeat_key``.
@@ -50,8 +63,7 @@ def check(key, digests):
             'No amphora is configured: [health_manager] heartbeat_key is not '
             'set here, and an upload would take it from every amphora. Set '
             'it to that of the health managers and restart the service.')
-    others = sorted(host for host, other in digests.items()
-                    if other is not None and other != digest(key))
+    others = find_others(key, digests)
     if others:
         raise exceptions.InvalidConfiguration(
             f'No amphora is configured: [health_manager] heartbeat_key here '

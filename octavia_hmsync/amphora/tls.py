@@ -18,12 +18,16 @@ one request each, that is most of the memory and a part of the time.
 """
 
 import asyncio
+from collections import abc
 import ssl
+import typing
 
 _READ_SIZE = 16384
 
 
-async def exchange(host, port, context, server_name, request, is_whole):
+async def exchange(host: str, port: int, context: ssl.SSLContext,
+                   server_name: str, request: bytes,
+                   is_whole: abc.Callable[[bytes], bool]) -> bytes:
     """Send a request, and read the answer.
 
     :param host: an IP address.
@@ -51,32 +55,35 @@ async def exchange(host, port, context, server_name, request, is_whole):
 class _Connection(asyncio.Protocol):
     """A TLS client that sends first and then only reads."""
 
-    def __init__(self, context, server_name, request, is_whole):
-        self.answer = asyncio.get_running_loop().create_future()
+    def __init__(self, context: ssl.SSLContext, server_name: str,
+                 request: bytes,
+                 is_whole: abc.Callable[[bytes], bool]) -> None:
+        self.answer: asyncio.Future[bytes] = (
+            asyncio.get_running_loop().create_future())
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing,
                                      server_hostname=server_name)
-        self._request = request
+        self._request: bytes | None = request
         self._is_whole = is_whole
         self._data = b''
 
-    def connection_made(self, transport):
-        self._transport = transport
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = typing.cast(asyncio.Transport, transport)
         self._advance()
 
-    def data_received(self, data):
+    def data_received(self, data: bytes) -> None:
         self._incoming.write(data)
         self._advance()
 
-    def eof_received(self):
+    def eof_received(self) -> None:
         self._incoming.write_eof()
         self._advance()
 
-    def connection_lost(self, exc):
+    def connection_lost(self, exc: Exception | None) -> None:
         self._end(exc or ConnectionResetError('the connection was closed'))
 
-    def _advance(self):
+    def _advance(self) -> None:
         """Go on as far as what has come allows."""
         try:
             if self._request is not None:
@@ -92,7 +99,7 @@ class _Connection(asyncio.Protocol):
         if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
 
-    def _read(self):
+    def _read(self) -> None:
         while not self._is_whole(self._data):
             chunk = self._tls.read(_READ_SIZE)
             if not chunk:
@@ -100,7 +107,7 @@ class _Connection(asyncio.Protocol):
             self._data += chunk
         self._end()
 
-    def _end(self, error=None):
+    def _end(self, error: Exception | None = None) -> None:
         if self.answer.done():
             return
         # Broken off after the status came is an answer all the same.

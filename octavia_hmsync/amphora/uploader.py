@@ -19,15 +19,26 @@ that waits for its last answers takes no more of them than these.
 """
 
 import asyncio
+from collections import abc
 import concurrent.futures
 import queue
 import threading
 import time
+import typing
 
 from octavia_hmsync.amphora import agent_client
 
 _GATHER_TIME = 0.2
-_END = object()
+
+_Ended = tuple[agent_client.Upload, agent_client.Answer]
+
+
+class Client(typing.Protocol):
+    """What uploads; see agent_client.create_client()."""
+
+    async def upload(self, upload: agent_client.Upload
+                     ) -> agent_client.Answer:
+        """Upload one configuration."""
 
 
 class Uploader:
@@ -35,10 +46,16 @@ class Uploader:
 
     :param concurrency: uploads in flight at once, at most.
     :param rate: uploads begun per second, at most; 0 for no limit.
+    :param on_ended: called with (Answer, seconds that it took) for each
+                     upload, in the event loop; it must not raise.
     """
 
-    def __init__(self, concurrency, rate=0):
+    def __init__(self, concurrency: int, rate: float = 0,
+                 on_ended: abc.Callable[[agent_client.Answer, float], object]
+                 = lambda answer, seconds: None) -> None:
         self._rate = rate
+        self._on_ended = on_ended
+        self._in_flight = 0
         self._next_start = 0.0
         self._is_ending = False
         self._slots = asyncio.Semaphore(concurrency)
@@ -51,7 +68,16 @@ class Uploader:
                                         daemon=True, name='hmsync-uploads')
         self._thread.start()
 
-    def upload_all(self, client, uploads, may_begin, on_all_begun):
+    @property
+    def in_flight(self) -> int:
+        """How many uploads are under way."""
+        return self._in_flight
+
+    def upload_all(self, client: Client,
+                   uploads: abc.Iterable[agent_client.Upload],
+                   may_begin: abc.Callable[[], bool],
+                   on_all_begun: abc.Callable[[], object]
+                   ) -> abc.Iterator[list[_Ended]]:
         """Upload configurations concurrently.
 
         :param client: with a coroutine function ``upload(upload)``.
@@ -64,32 +90,33 @@ class Uploader:
                   those that were not begun nothing comes.
         :raises Exception: what the client raised.
         """
-        answers = queue.SimpleQueue()
+        # None comes last.
+        answers: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         future = asyncio.run_coroutine_threadsafe(
             self._upload_all(client, uploads, may_begin, on_all_begun,
                              answers.put), self._loop)
-        future.add_done_callback(lambda _future: answers.put(_END))
+        future.add_done_callback(lambda _future: answers.put(None))
         try:
             ended = False
             while not ended:
                 chunk = [answers.get()]
-                if chunk[0] is not _END:
+                if chunk[0] is not None:
                     # A chunk costs a transaction; let a few gather.
                     time.sleep(_GATHER_TIME)
                 while not answers.empty():
                     chunk.append(answers.get())
-                ended = _END in chunk
-                yield [answer for answer in chunk if answer is not _END]
+                ended = None in chunk
+                yield [answer for answer in chunk if answer is not None]
         finally:
             # Nobody else may configure these before they have ended.
             concurrent.futures.wait([future])
         future.result()
 
-    def begin_no_more(self):
+    def begin_no_more(self) -> None:
         """Let what is under way end, and begin nothing else."""
         self._is_ending = True
 
-    def close(self):
+    def close(self) -> None:
         """End the thread; nothing may be under way. Twice is harmless."""
         if self._loop.is_closed():
             return
@@ -97,10 +124,16 @@ class Uploader:
         self._thread.join()
         self._loop.close()
 
-    async def _upload_all(self, client, uploads, may_begin, on_all_begun,
-                          put):
-        async def upload_one(upload):
-            put((upload, await client.upload(upload)))
+    async def _upload_all(self, client: Client,
+                          uploads: abc.Iterable[agent_client.Upload],
+                          may_begin: abc.Callable[[], bool],
+                          on_all_begun: abc.Callable[[], object],
+                          put: abc.Callable[[_Ended], object]) -> None:
+        async def upload_one(upload: agent_client.Upload) -> None:
+            begun = self._loop.time()
+            answer = await client.upload(upload)
+            self._on_ended(answer, self._loop.time() - begun)
+            put((upload, answer))
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -113,15 +146,20 @@ class Uploader:
                             break
                         # Also one that is cancelled before it has begun
                         # gives its place back.
+                        self._in_flight += 1
                         group.create_task(
                             upload_one(upload)).add_done_callback(
-                                lambda _task: self._slots.release())
+                                self._on_task_done)
                 finally:
                     on_all_begun()
         except ExceptionGroup as e:
             raise e.exceptions[0]
 
-    async def _wait_for_rate(self):
+    def _on_task_done(self, _task: asyncio.Task[None]) -> None:
+        self._in_flight -= 1
+        self._slots.release()
+
+    async def _wait_for_rate(self) -> None:
         if self._rate:
             now = self._loop.time()
             begin = max(now, self._next_start)

@@ -24,11 +24,19 @@ from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import subset
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
+from octavia_hmsync.worker import targets
 
 LOG = logging.getLogger(__name__)
+
+_FAILURES = {
+    amphora_repo.UNREACHABLE: payloads.AmphoraUnreachable,
+    amphora_repo.REJECTED: payloads.AmphoraRejected,
+    amphora_repo.UNSUPPORTED: payloads.AmphoraUnsupported,
+}
 
 
 def check_key(conf, engine):
@@ -51,15 +59,18 @@ class Batch:
     :param generation: number of the generation that they are brought to.
     :param slots: slot by address of its list, see membership.subset.
     :param owner: owner of the claims.
+    :param notifier: a notifications.sender.Sender.
     """
 
-    def __init__(self, conf, engine, generation, slots, owner):
+    def __init__(self, conf, engine, generation, slots, owner,
+                 notifier=sender.NOWHERE):
         self._conf = conf
         self._engine = engine
         self._generation = generation
         self._slots = slots
         self._owner = owner
-        self._counts = collections.Counter()
+        self._notifier = notifier
+        self._counts: collections.Counter[str] = collections.Counter()
         self._is_wanted = True
         self._asked_at = time.monotonic()
         self._claimed_until = 0.0
@@ -104,10 +115,13 @@ class Batch:
             try:
                 for answers in chunks:
                     ended += len(answers)
-                    self._record([self._outcome(claimed[upload.amphora_id],
-                                                lists[upload.amphora_id],
-                                                answer)
-                                  for upload, answer in answers])
+                    outcomes = [self._outcome(claimed[upload.amphora_id],
+                                              lists[upload.amphora_id],
+                                              answer)
+                                for upload, answer in answers]
+                    recorded = self._record(outcomes)
+                    self._notify(claimed, [o for o in outcomes
+                                           if o.amphora_id in recorded])
                     self._ask_whether_wanted()
             finally:
                 self._is_wanted = False
@@ -141,18 +155,18 @@ class Batch:
                                     self._conf.hmsync.upload_timeout)
 
     def _ask_whether_wanted(self):
-        """Stop beginning uploads when a later generation has come."""
+        """Stop beginning uploads after a later generation, or a pause."""
         now = time.monotonic()
         if now - self._asked_at >= self._conf.hmsync.poll_interval:
             self._asked_at = now
-            self._is_wanted = generation_repo.is_wanted(self._engine,
-                                                        self._generation)
+            self._is_wanted = targets.is_wanted(self._engine,
+                                                self._generation)
 
     def _outcome(self, amphora, addresses, answer):
         retry_after = None
         if answer.error:
             retry_after = self._retry_after(amphora.attempts)
-            if answer.result != amphora.result:
+            if _is_news(amphora, answer):
                 LOG.warning('Amphora %s is %s: %s. It is tried again in '
                             '%d s.', amphora.id, answer.result, answer.error,
                             retry_after)
@@ -161,9 +175,22 @@ class Batch:
 
     def _record(self, outcomes):
         self._counts.update(outcome.result for outcome in outcomes)
-        if outcomes:
-            claim_repo.record(self._engine, self._generation, self._owner,
-                              outcomes)
+        if not outcomes:
+            return set()
+        return claim_repo.record(self._engine, self._generation, self._owner,
+                                 outcomes)
+
+    def _notify(self, claimed, outcomes):
+        for outcome in outcomes:
+            amphora = claimed[outcome.amphora_id]
+            told = (amphora.id, amphora.load_balancer_id, self._generation)
+            if not _is_news(amphora, outcome):
+                continue
+            if outcome.error:
+                self._notifier.send(_FAILURES[outcome.result](
+                    *told, claim_repo.storable(outcome.error)))
+            elif amphora.has_failed:
+                self._notifier.send(payloads.AmphoraRecovered(*told))
 
     def _retry_after(self, attempts):
         opts = self._conf.hmsync
@@ -171,3 +198,8 @@ class Batch:
                     opts.retry_interval_max)
         # Amphorae that failed together must not come back together.
         return delay * random.uniform(1, 1.25)  # nosec B311
+
+
+def _is_news(amphora, answer):
+    """Tell whether the last attempt ended in another way."""
+    return answer.result != amphora.result

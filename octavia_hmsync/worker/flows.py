@@ -14,13 +14,15 @@
 
 from taskflow.patterns import linear_flow
 
+from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import tasks
 
 SYNC_AMPHORAE_FLOW = 'octavia-hmsync-sync-amphorae-flow'
 
 
 def get_sync_amphorae_flow(conf, engine, uploader,
-                           on_all_begun=lambda: None):
+                           on_all_begun=lambda: None,
+                           notifier=sender.NOWHERE):
     """Bring one batch of amphorae to a generation.
 
     1. Claim amphorae that are behind it.
@@ -36,9 +38,11 @@ def get_sync_amphorae_flow(conf, engine, uploader,
     :param engine: an SQLAlchemy engine.
     :param uploader: an amphora.uploader.Uploader.
     :param on_all_begun: called when the last upload has begun.
+    :param notifier: a notifications.sender.Sender.
     :returns: a flow.
     """
     flow = linear_flow.Flow(SYNC_AMPHORAE_FLOW)
     flow.add(tasks.ClaimAmphorae(conf, engine),
-             tasks.ConfigureAmphorae(conf, engine, uploader, on_all_begun))
+             tasks.ConfigureAmphorae(conf, engine, uploader, on_all_begun,
+                                     notifier))
     return flow

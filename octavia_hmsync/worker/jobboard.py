@@ -19,6 +19,7 @@ once.
 
 import contextlib
 import time
+import typing
 
 from oslo_db import exception as db_exc
 from oslo_log import log as logging
@@ -53,8 +54,9 @@ class Jobboard:
     def __init__(self, conf, clock=time.monotonic):
         self._conf = conf
         self._open = None
-        self._board = None
-        self._persistence = None
+        # TaskFlow's, which has no type hints.
+        self._board: typing.Any = None
+        self._persistence: typing.Any = None
         self._purge_is_due = _every(_PURGE_INTERVAL, clock)
         self._trash_is_due = _every(_TRASH_INTERVAL, clock)
         self._unlisted = set()

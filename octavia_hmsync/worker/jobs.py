@@ -33,6 +33,7 @@ from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import targets
 
@@ -95,6 +96,7 @@ class BatchRunner:
         self._engine = api.create_engine(conf)
         self._uploader = uploader.Uploader(agent_client.concurrency(conf),
                                            conf.hmsync.upload_rate)
+        self._notifier = sender.Sender(conf)
         self._problem = None
 
     def run(self, job_id):
@@ -106,7 +108,8 @@ class BatchRunner:
         :param job_id: a UUID.
         :returns: how many amphorae had each result, a dict.
         """
-        results, problem = collections.Counter(), None
+        results: collections.Counter[str] = collections.Counter()
+        problem = None
         try:
             self._run(job_id, results)
         except exceptions.HMSyncException as e:
@@ -165,7 +168,8 @@ class BatchRunner:
         try:
             return batch.Batch(
                 self._conf, self._engine, generation.number,
-                generation.slots, owner).run(self._uploader, lambda: None)
+                generation.slots, owner, self._notifier).run(
+                    self._uploader, lambda: None)
         except Exception:
             claim_repo.release(self._engine, owner)
             raise

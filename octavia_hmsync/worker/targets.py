@@ -16,6 +16,7 @@ import dataclasses
 
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.membership import rollout
 
 
@@ -34,7 +35,16 @@ class Target:
 
 
 def get_targets(engine):
-    """Return what there is to do, the most urgent first.
+    """Return what there is to do now, the most urgent first.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: as get_goals(), empty while the operator has paused uploads.
+    """
+    return [] if pause_repo.get(engine) else get_goals(engine)
+
+
+def get_goals(engine):
+    """Return what amphorae are to be brought to, the most urgent first.
 
     :param engine: an SQLAlchemy engine.
     :returns: a list of Target, empty if no list was ever published.
@@ -53,6 +63,16 @@ def get_targets(engine):
         # is older still.
         targets.append(Target(good, not_admitted_to=newest.number))
     return targets
+
+
+def is_wanted(engine, number):
+    """Tell whether amphorae are still to be brought to a generation.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    """
+    return (generation_repo.is_wanted(engine, number) and
+            not pause_repo.get(engine))
 
 
 def count_due(engine):

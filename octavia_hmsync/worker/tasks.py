@@ -70,16 +70,20 @@ class ConfigureAmphorae(task.Task):
 
     :param on_all_begun: called when no amphora of the batch waits for its
                          turn any more.
+    :param notifier: a notifications.sender.Sender.
     """
 
     default_provides = 'results'
 
-    def __init__(self, conf, engine, uploader, on_all_begun, **kwargs):
+    def __init__(self, conf, engine, uploader, on_all_begun, notifier,
+                 **kwargs):
         super().__init__(**kwargs)
         self._conf = conf
         self._engine = engine
         self._uploader = uploader
         self._on_all_begun = on_all_begun
+        # TaskFlow has a _notifier of its own.
+        self._sender = notifier
 
     def execute(self, generation, slots, claim_owner, claimed):
         """Upload and record.
@@ -93,5 +97,5 @@ class ConfigureAmphorae(task.Task):
         if not claimed:
             return {}
         return batch.Batch(self._conf, self._engine, generation, slots,
-                           claim_owner).run(self._uploader,
-                                            self._on_all_begun)
+                           claim_owner, self._sender).run(
+                               self._uploader, self._on_all_begun)

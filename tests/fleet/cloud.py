@@ -13,10 +13,10 @@
 """A cloud with a simulated fleet, for benchmarks and their short forms."""
 
 import ipaddress
-import socket
 
 from tests.cloud import cloud
 from tests.cloud import database
+from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import records
 from tests.fleet import client
@@ -44,10 +44,8 @@ class FleetCloud(cloud.Cloud):
 
     def __init__(self, size, listeners=False, options=None, hmsync=DEFAULTS,
                  **kwargs):
-        with socket.socket() as sock:
-            sock.bind(('0.0.0.0', 0))
-            # No other fleet, and no agent, has it on any address.
-            self.port = sock.getsockname()[1]
+        # No other fleet, and no agent, has it on any address.
+        self.port = network.free_port()
         super().__init__(
             make_database=database.MariaDBDatabase, hmsync=False,
             sniff=False, options=octavia_conf.merge(

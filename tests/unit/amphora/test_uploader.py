@@ -101,6 +101,24 @@ class TestUploader(base.TestCase):
             ended += chunk
         self.assertEqual(set(range(10)), {upload for upload, _ in ended})
 
+    def test_what_is_told_of_it(self):
+        ended = []
+        subject = self.make(4, on_ended=lambda *args: ended.append(args))
+        self.client.hanging = {0}
+        chunks = self.start(subject, range(3))
+        next(chunks)
+        while subject.in_flight > 1:
+            time.sleep(0.01)
+        self.assertEqual([1, 2], sorted(
+            int(answer[-1]) for answer, _seconds in ended))
+        self.client.gate.set()
+        for _chunk in chunks:
+            pass
+        self.assertEqual(0, subject.in_flight)
+        self.assertEqual({f'answer of {n}' for n in range(3)},
+                         {answer for answer, _seconds in ended})
+        self.assertGreater(min(seconds for _, seconds in ended), 0.009)
+
     def test_rate(self):
         """That of all batches together."""
         subject = self.make(100, rate=100)
@@ -127,6 +145,7 @@ class TestUploader(base.TestCase):
         self.assertRaises(ZeroDivisionError, self.run_all, subject, range(9),
                           client=Broken())
         self.assertTrue(self.all_begun.is_set())
+        self.assertEqual(0, subject.in_flight)
         self.assertEqual(9, len(self.run_all(subject, range(9))))
 
     def test_whoever_stops_listening_waits_for_what_is_under_way(self):

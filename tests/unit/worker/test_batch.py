@@ -12,6 +12,9 @@
 
 import threading
 
+from oslo_messaging.notify import _impl_test
+import sqlalchemy as sa
+
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
@@ -19,6 +22,9 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.membership import rollout
+from octavia_hmsync.notifications import broker
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import batch
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -38,6 +44,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
             hmsync={'poll_interval': 1})
         self.uploader = uploader.Uploader(concurrency=1, rate=20)
         self.addCleanup(self.uploader.close)
+        self.notifier = fakes.Notifier()
         self.publish(1)
 
     def publish(self, number, status=rollout.OPEN):
@@ -51,8 +58,8 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         return ids
 
     def run_batch(self, number=1, on_all_begun=lambda: None):
-        return batch.Batch(self.conf, self.engine, number, SLOTS,
-                           'batch').run(self.uploader, on_all_begun)
+        return batch.Batch(self.conf, self.engine, number, SLOTS, 'batch',
+                           self.notifier).run(self.uploader, on_all_begun)
 
     def claimed(self):
         return [row.amphora_id for row in self.rows(models.Amphora)
@@ -138,3 +145,108 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.driver.close_gate()
         self.assertFalse(self.driver.gate.wait(0.5))
         self.assertEqual(uploaded, len(self.driver.uploads))
+
+    # What others are told
+
+    def claim_again(self):
+        claim_repo.retry_now(self.engine)
+        claim_repo.claim_due(self.engine, 1, 'batch', 100, 120)
+
+    def told(self):
+        """Class, amphora and generation of what was told since."""
+        return {(type(p), p.amphora_id, p.generation)
+                for p in self.notifier.take()}
+
+    def test_failures_are_told_once(self):
+        broken, old, _fine = self.claim(3)
+        self.driver.broken.add(broken)
+        self.driver.old.add(old)
+        self.run_batch()
+        self.assertEqual({(payloads.AmphoraUnreachable, broken, 1),
+                          (payloads.AmphoraUnsupported, old, 1)},
+                         self.told())
+        self.claim_again()
+        self.run_batch()
+        self.assertEqual(set(), self.told())
+        self.driver.broken.clear()
+        self.claim_again()
+        self.run_batch()
+        self.assertEqual({(payloads.AmphoraRecovered, broken, 1)},
+                         self.told())
+
+    def test_what_is_told_of_a_failure(self):
+        lb = self.records.add_load_balancer()
+        amphora_id = self.records.add_amphora('192.0.2.1', lb)
+        self.driver.broken.add(amphora_id)
+        self.claim(0)
+        self.run_batch()
+        told, = self.notifier.sent
+        self.assertEqual(lb, told.load_balancer_id)
+        self.assertEqual(self.rows(models.Amphora)[0].error, told.error)
+
+    def test_recovered_after_a_claim_that_lapsed(self):
+        """It ends what was told, though the result was lost."""
+        broken, = self.claim(1)
+        self.driver.broken.add(broken)
+        self.run_batch()
+        self.claim_again()
+        claim_repo.release(self.engine, 'batch')
+        self.told()
+        self.driver.broken.clear()
+        self.claim_again()
+        self.run_batch()
+        self.assertEqual({(payloads.AmphoraRecovered, broken, 1)},
+                         self.told())
+
+    def test_another_batch_took_over(self):
+        """That one tells."""
+        broken, = self.claim(1)
+        self.driver.broken.add(broken)
+        self.run_batch(on_all_begun=lambda: claim_repo.release(
+            self.engine, 'batch'))
+        self.assertEqual(set(), self.told())
+
+    def test_another_batch_took_over_some(self):
+        """Of the others it is for this one to tell."""
+        first, second = self.claim(2)
+        self.driver.broken |= {first, second}
+
+        def take_over():
+            with self.engine.begin() as connection:
+                connection.execute(
+                    sa.update(models.Amphora).values(claim_owner='other')
+                    .where(models.Amphora.amphora_id == first))
+
+        self.run_batch(on_all_begun=take_over)
+        self.assertEqual({(payloads.AmphoraUnreachable, second, 1)},
+                         self.told())
+        self.assertEqual({first: None, second: 'UNREACHABLE'}, {
+            row.amphora_id: row.result for row in self.rows(models.Amphora)})
+
+    def test_no_secret_is_told(self):
+        secrets = ('S3cret-key', 'S3cret-database', 'S3cret-rabbit')
+        broken, = self.claim(1)
+        broker.has_driver(self.conf)
+        for group, name, value in (
+                ('health_manager', 'heartbeat_key', secrets[0]),
+                ('database', 'connection',
+                 f'mysql+pymysql://octavia:{secrets[1]}@192.0.2.1/octavia'),
+                ('oslo_messaging_notifications', 'transport_url',
+                 f'fake://octavia:{secrets[2]}@192.0.2.1/'),
+                ('oslo_messaging_notifications', 'driver', ['test'])):
+            self.conf.set_override(name, value, group)
+
+        def fail(amphora, agent_config):
+            self.assertIn(secrets[0], agent_config)
+            raise RuntimeError(agent_config + self.conf.database.connection)
+
+        self.driver.update_amphora_agent_config = fail
+        self.patch(_impl_test, 'NOTIFICATIONS', [])
+        self.notifier = sender.Sender(self.conf)
+        self.run_batch()
+        self.assertEqual(0, self.notifier.close(10))
+        told, = _impl_test.NOTIFICATIONS
+        self.assertEqual(broken, told[1]['payload']['amphora_id'])
+        for secret in secrets:
+            self.assertNotIn(secret, repr(told))
+            self.assertNotIn(secret, repr(self.rows(models.Amphora)))

@@ -14,6 +14,7 @@ import uuid
 
 import fixtures
 from oslo_config import cfg
+from oslo_messaging.notify import _impl_test
 from taskflow import engines
 
 from octavia_hmsync.amphora import heartbeat_key
@@ -24,7 +25,9 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import rollout
+from octavia_hmsync.notifications import broker
 from octavia_hmsync.worker import jobs
+from tests.cloud import waiting
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
@@ -43,12 +46,15 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.now = 0
         self.subject = self.make()
 
-    def make(self, **hmsync):
-        conf = self.make_conf(
+    def make_worker_conf(self, **hmsync):
+        return self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
             database={'connection': self.database.connection},
             health_manager={'heartbeat_key': KEY}, hmsync=hmsync)
-        return jobs.BatchRunner(conf, lambda: self.now)
+
+    def make(self, **hmsync):
+        return jobs.BatchRunner(self.make_worker_conf(**hmsync),
+                                lambda: self.now)
 
     def publish(self, number=1, status=rollout.OPEN):
         generation_repo.publish(self.engine, number, {ADDRESS: 0}, 'because',
@@ -74,6 +80,23 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
                          self.make(batch_size=2).run(JOB))
         self.assertEqual({None}, self.owners())
         self.assertEqual({}, self.subject.run(JOB))
+
+    def test_others_are_told_who_failed(self):
+        broken, _fine = self.add(2)
+        self.publish()
+        self.driver.broken.add(broken)
+        conf = self.make_worker_conf()
+        broker.has_driver(conf)
+        for name, value in (('driver', ['test']), ('transport_url',
+                                                   'fake://')):
+            conf.set_override(name, value, 'oslo_messaging_notifications')
+        self.patch(_impl_test, 'NOTIFICATIONS', [])
+        jobs.BatchRunner(conf, lambda: self.now).run(JOB)
+        waiting.wait_for(lambda: _impl_test.NOTIFICATIONS, 'notification',
+                         10)
+        self.assertEqual([broken], [
+            message['payload']['amphora_id'] for _context, message,
+            _priority, _retry in _impl_test.NOTIFICATIONS])
 
     def test_until_the_time_is_up(self):
         self.add(7)
@@ -133,7 +156,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(set(ids), set(self.driver.files))
         self.assertIn(f'Going on with job {JOB}', self.log.output)
         # What was taken for dead and is not can record nothing.
-        self.assertEqual(0, claim_repo.record(
+        self.assertEqual(set(), claim_repo.record(
             self.engine, 1, left, [claim_repo.Outcome(
                 ids[0], amphora_repo.UNREACHABLE, (ADDRESS,), 'late', 10)]))
 
