@@ -1,0 +1,118 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""oslo.messaging, made to say when it could not deliver.
+
+Its drivers log a failure with a traceback and the whole message, for each
+message, and raise nothing: whoever wants to say once that notifications get
+lost has to read that log.
+"""
+
+import logging
+import threading
+
+import oslo_messaging
+from oslo_messaging import opts as messaging_opts
+
+from octavia_hmsync import exceptions
+
+# After a restart of the message broker each connection fails once.
+_RETRIES = 2
+
+# Where a driver says that it failed.
+_FAILURE_LOGGERS = ('oslo_messaging.notify.messaging',
+                    'oslo_messaging.notify.notifier')
+# Where the transport says so for each attempt; oslo.log writes them so.
+_ATTEMPT_LOGGERS = ('oslo.messaging._drivers.impl_rabbit',
+                    'oslo.messaging._drivers.amqpdriver')
+
+
+class _Complaints(logging.Filter):
+    """Takes what a thread would log of failures, and keeps the last one."""
+
+    def __init__(self):
+        super().__init__()
+        self._thread = threading.get_ident()
+        self.failure = None
+
+    def filter(self, record):
+        if (record.thread != self._thread or
+                record.levelno < logging.WARNING):
+            return True
+        if record.name in _FAILURE_LOGGERS:
+            self.failure = (record.exc_info or (None, None))[1] or record
+        return False
+
+
+class Broker:
+    """Delivers notifications, for one thread: the one that makes it.
+
+    :param conf: a parsed oslo.config object.
+    :raises NotificationsUnavailable: if octavia.conf does not tell where to.
+    """
+
+    def __init__(self, conf):
+        try:
+            self._transport = oslo_messaging.get_notification_transport(conf)
+            self._notifier = oslo_messaging.Notifier(
+                self._transport, f'octavia-hmsync.{conf.host}',
+                retry=_RETRIES)
+        except Exception as e:
+            # The text of some holds the URL, and so a password.
+            raise exceptions.NotificationsUnavailable(
+                f'[oslo_messaging_notifications] transport_url (or '
+                f'transport_url) cannot be used ({type(e).__name__}): '
+                f'correct octavia.conf') from None
+        self._complaints = _Complaints()
+        for name in _FAILURE_LOGGERS + _ATTEMPT_LOGGERS:
+            logging.getLogger(name).addFilter(self._complaints)
+
+    def deliver(self, payload):
+        """Deliver one notification.
+
+        :param payload: one of payloads.ALL.
+        :raises NotificationsUnavailable: if it could not be delivered.
+        """
+        self._complaints.failure = None
+        getattr(self._notifier, payload.PRIORITY)(
+            {}, payload.EVENT_TYPE, payload.to_dict())
+        if self._complaints.failure:
+            raise exceptions.NotificationsUnavailable(
+                _describe(self._complaints.failure))
+
+    def close(self):
+        """Close the connections."""
+        for name in _FAILURE_LOGGERS + _ATTEMPT_LOGGERS:
+            logging.getLogger(name).removeFilter(self._complaints)
+        self._transport.cleanup()
+
+
+def has_driver(conf):
+    """Tell whether octavia.conf names a driver for notifications.
+
+    :param conf: a parsed oslo.config object.
+    """
+    for group, options in messaging_opts.list_opts():
+        if group == 'oslo_messaging_notifications':
+            conf.register_opts(options, group=group)
+    return bool([driver for driver in conf.oslo_messaging_notifications.driver
+                 if driver not in ('', 'noop')])
+
+
+def _describe(failure):
+    """Put a failure in one line; only known texts hold no password."""
+    if isinstance(failure, oslo_messaging.MessageDeliveryFailure):
+        return ' '.join(str(failure).split())
+    cause = getattr(failure, '__cause__', None)
+    if isinstance(cause, OSError):
+        return f'{type(failure).__name__}, {cause}'
+    return type(failure).__name__

@@ -1,0 +1,215 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Sends notifications without ever holding up whoever has something to tell.
+
+A message broker may be down, or hang. So one thread of the process sends, and
+what it is not through with waits in a queue of limited length. What does not
+get through is dropped: the database has the state, a notification only says
+when to look.
+"""
+
+import collections
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.notifications import broker
+
+LOG = logging.getLogger(__name__)
+
+# Some 5 MB in all.
+LIMIT = 10000
+# Seconds after which a connection that nobody needs is closed: it would have
+# to be kept alive, and one that is old has often broken.
+_IDLE = 10
+# How many times as long as one took in the processor the pause is after.
+_PAUSE = 4
+# Seconds for which a service that stops waits for what is left.
+FLUSH_TIMEOUT = 3
+
+
+class Nowhere:
+    """Stands in where nobody is told anything."""
+
+    is_on = False
+
+    def send(self, payload):
+        """Do nothing."""
+
+
+NOWHERE = Nowhere()
+
+
+class Sender:
+    """Sends notifications from one process.
+
+    Its thread is started by the first one; nothing of it may pass a fork.
+    That notifications get lost is one WARNING when it begins and one INFO,
+    with their number, when it ends.
+
+    :param conf: a parsed oslo.config object.
+    :param open_broker: called with it in the thread; returns a broker.Broker.
+    """
+
+    def __init__(self, conf, open_broker=broker.Broker):
+        self._conf = conf
+        self._open_broker = open_broker
+        # Whether anybody is told anything. Whoever asks first who else has
+        # told it need not ask otherwise.
+        self.is_on = (conf.hmsync.event_notifications and
+                      broker.has_driver(conf))
+        self._changed = threading.Condition()
+        self._waiting: collections.deque = collections.deque()
+        self._is_sending = False
+        self._is_closed = False
+        self._thread = None
+        self._problem = None
+        # How many were lost, and how many of them before the problem.
+        self._lost = 0
+        self._lost_before = 0
+
+    def send(self, payload):
+        """Have a notification sent, soon, if it can be.
+
+        Never waits, and never raises.
+
+        :param payload: one of payloads.ALL.
+        """
+        if not self.is_on:
+            return
+        with self._changed:
+            if self._is_closed:
+                return
+            problem = self._add(payload)
+        if problem:
+            self._note(problem)
+
+    def _add(self, payload):
+        """Put a notification into the queue; returns why it cannot be."""
+        if len(self._waiting) >= LIMIT:
+            return f'{LIMIT} are waiting already'
+        if self._thread is None:
+            thread = threading.Thread(
+                target=self._run, name='hmsync-notifications', daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as e:
+                return f'no thread is to be had ({e})'
+            self._thread = thread
+        self._waiting.append(payload)
+        self._changed.notify_all()
+        return None
+
+    def close(self, timeout=FLUSH_TIMEOUT):
+        """Wait for what is left to be sent, and send no more.
+
+        :param timeout: seconds to wait.
+        :returns: how many notifications were given up.
+        """
+        with self._changed:
+            self._changed.wait_for(
+                lambda: not self._waiting and not self._is_sending, timeout)
+            self._is_closed = True
+            left = len(self._waiting) + self._is_sending
+            self._waiting.clear()
+            self._changed.notify_all()
+            lost = self._lost + left
+        if left:
+            LOG.warning('%d notifications were not sent until the end of '
+                        'this process, which did not wait for longer.', left)
+        return lost
+
+    def _run(self):
+        opened = None
+        while True:
+            payload = self._take(_IDLE if opened else None)
+            if payload is None:
+                self._close_broker(opened)
+                opened = None
+                if self._is_closed:
+                    return
+                continue
+            cpu, problem = time.thread_time(), None
+            try:
+                opened = opened or self._open_broker(self._conf)
+                opened.deliver(payload)
+            except exceptions.NotificationsUnavailable as e:
+                problem = str(e)
+            except Exception as e:
+                # The text of some holds the URL, and so a password.
+                problem = type(e).__name__
+            self._note(problem)
+            with self._changed:
+                self._is_sending = False
+                self._changed.notify_all()
+            if problem:
+                self._close_broker(opened)
+                opened = None
+            time.sleep(_PAUSE * (time.thread_time() - cpu))
+
+    def _take(self, timeout):
+        """Wait for a notification; returns None if there is none to send."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._waiting or self._is_closed, timeout)
+            if not self._waiting:
+                return None
+            self._is_sending = True
+            return self._waiting.popleft()
+
+    def _close_broker(self, opened):
+        try:
+            if opened is not None:
+                opened.close()
+        except Exception as e:
+            LOG.debug('The connection to the message broker was not closed '
+                      'in good order: %s.', type(e).__name__)
+
+    def _note(self, problem):
+        """Count what was lost, and log when that begins and ends.
+
+        :param problem: why one could not be sent, None if it was.
+        """
+        with self._changed:
+            begins = problem and not self._problem
+            ends = self._problem and not problem and not self._waiting
+            if begins:
+                self._lost_before = self._lost
+            if problem:
+                self._lost += 1
+            if problem or ends:
+                self._problem = problem
+            lost = self._lost - self._lost_before
+        if begins:
+            LOG.warning('Notifications cannot be sent and are dropped: %s. '
+                        'All else goes on. Check the message broker at '
+                        '[oslo_messaging_notifications] transport_url.',
+                        problem)
+        elif ends:
+            LOG.info('Notifications are sent again; %d were lost.', lost)
+
+
+def send_and_wait(conf, payloads, timeout=FLUSH_TIMEOUT):
+    """Send notifications from a command, which ends after that.
+
+    :param conf: a parsed oslo.config object.
+    :param payloads: an iterable of payloads.
+    :param timeout: seconds to wait for the message broker.
+    :returns: True if all were sent, or octavia.conf wants none to be.
+    """
+    sender = Sender(conf)
+    for payload in payloads:
+        sender.send(payload)
+    return not sender.close(timeout)

@@ -1,0 +1,235 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Notifications, as a consumer gets them from RabbitMQ."""
+
+import collections
+import json
+import threading
+import time
+
+import fixtures
+from oslo_config import cfg
+import oslo_messaging
+
+from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.membership import member as mem
+from tests.cloud import ailing
+from tests.cloud import database
+from tests.cloud import rabbitmq
+from tests.functional import base
+
+PREFIX = 'octavia_hmsync.'
+
+
+class Consumer:
+    """Listens as any other service would.
+
+    :param url: a transport_url.
+    """
+
+    def __init__(self, url):
+        self.received = []
+        self._lock = threading.Lock()
+        conf = cfg.ConfigOpts()
+        conf([], default_config_files=[], default_config_dirs=[])
+        self._listener = oslo_messaging.get_notification_listener(
+            oslo_messaging.get_notification_transport(conf, url),
+            [oslo_messaging.Target(exchange='octavia',
+                                   topic='notifications')],
+            [self], executor='threading')
+        self._listener.start()
+
+    def _take(self, context, publisher_id, event_type, payload, metadata):
+        with self._lock:
+            self.received.append((event_type, publisher_id, payload))
+
+    info = warn = error = _take
+
+    def close(self):
+        self._listener.stop()
+        self._listener.wait()
+
+    def find(self, event, **values):
+        """Payloads of an event that have these values."""
+        with self._lock:
+            return [payload for event_type, _publisher, payload in
+                    self.received if event_type == PREFIX + event and
+                    values.items() <= payload.items()]
+
+
+class TestNotifications(base.FunctionalTestCase):
+    """Two health managers, two housekeepers."""
+
+    make_database = database.MariaDBDatabase
+
+    def setUp(self):
+        super().setUp()
+        self.rabbit = self.useFixture(rabbitmq.RabbitMQServer(
+            self.useFixture(fixtures.TempDir()).path))
+        cloud = self.make_cloud(options={
+            'oslo_messaging_notifications': {
+                'driver': 'messagingv2', 'transport_url': self.rabbit.url},
+            'health_manager': {'stats_update_threads': 2},
+            # Nothing is done twice, not even on a busy machine.
+            'hmsync': {'retry_interval': 300, 'retry_interval_max': 300,
+                       'upload_timeout': 30}})
+        # What is told before would be lost.
+        self.rabbit.wait_until_ready()
+        self.amphora = cloud.add_ailing_amphora(ailing.HEALTHY)
+        self.managers = [cloud.add_health_manager(cloud.address(n))
+                         for n in (1, 2)]
+        self.keepers = [cloud.add_housekeeping(host=f'hk{n}')
+                        for n in (1, 2)]
+        self.consumer = Consumer(self.rabbit.url)
+        self.addCleanup(self.consumer.close)
+
+    def wait_for_event(self, event, **values):
+        return self.wait_for(
+            lambda: self.consumer.find(event, **values),
+            lambda: f'{event} with {values}: {self.consumer.received}')[0]
+
+    def wait_for_list(self, *managers):
+        """Wait until this list is published and completed."""
+        addresses = [m.address for m in managers]
+        number = self.wait_for_event(
+            'generation.published',
+            controller_ip_port_list=addresses)['number']
+        self.wait_for_event('generation.completed', number=number)
+
+    def assert_each_once(self):
+        seen = collections.Counter(
+            json.dumps([event_type, payload], sort_keys=True)
+            for event_type, _publisher, payload in self.consumer.received)
+        self.assertEqual({1}, set(seen.values()), seen)
+
+    def test_life(self):
+        one, two = self.managers
+        for manager in self.managers:
+            self.wait_for_event('health_manager.up', host=manager.host,
+                                address=manager.address)
+        self.wait_for_list(one, two)
+
+        self._fail_and_recover()
+        self._drain(one, two)
+        self._without_rabbitmq(one, two)
+        self.assert_each_once()
+        self.assertNotIn(self.cloud.heartbeat_key,
+                         str(self.consumer.received))
+        self.assertLessEqual(
+            {publisher for _event, publisher, _payload in
+             self.consumer.received},
+            {f'octavia-hmsync.{host}' for host in
+             ('hk1', 'hk2', 'hm1', 'hm2')})
+
+    def test_amphorae_that_do_not_follow(self):
+        cloud = self.cloud
+        refusing = cloud.add_ailing_amphora(ailing.SERVER_ERROR)
+        old, follower = (
+            cloud.add_load_balancer([m.address for m in self.managers],
+                                    listener=True, old_image=is_old)[0]
+            for is_old in (True, False))
+        told = self.wait_for_event('amphora.rejected',
+                                   amphora_id=refusing.amphora_id)
+        self.assertIn('answered 500', told['error'])
+        self.assertEqual(
+            self.results()[refusing.amphora_id].load_balancer_id,
+            told['load_balancer_id'])
+        refusing.ailment = ailing.HEALTHY
+        # They may have been tried before they listened.
+        old.wait_until_ready()
+        follower.wait_until_ready()
+        claim_repo.retry_now(self.engine)
+        self.wait_for_event('amphora.recovered',
+                            amphora_id=refusing.amphora_id)
+        self.wait_for(lambda: self.results()[old.amphora_id].adopted_at,
+                      'proof that it uses what it booted with')
+        # The other one shows that heartbeats do arrive there.
+        three = cloud.add_health_manager(cloud.address(3))
+        self.wait_for_list(*self.managers, three)
+        self.wait_for_event('amphora.not_adopted',
+                            amphora_ids=[old.amphora_id])
+        # The other housekeeper sees it, too.
+        time.sleep(3)
+        self.assert_each_once()
+        self.assertEqual([], [event for event, _publisher, _payload in
+                              self.consumer.received if event.startswith(
+                                  PREFIX + 'failover_guard')])
+
+    def _fail_and_recover(self):
+        """An amphora that nobody has ever reached, nor heard."""
+        amphora = self.cloud.add_ailing_amphora(ailing.RESETS)
+        old = self.cloud.add_ailing_amphora(ailing.NOT_FOUND)
+        self.cloud.records.set_health(amphora.amphora_id, age=5)
+        told = self.wait_for_event('amphora.unreachable',
+                                   amphora_id=amphora.amphora_id)
+        self.assertEqual('1.0', told['version'])
+        self.assertIn(amphora.lb_network_ip, told['error'])
+        self.wait_for_event('failover_guard.holding',
+                            amphora_ids=[amphora.amphora_id])
+        amphora.ailment = ailing.HEALTHY
+        claim_repo.retry_now(self.engine)
+        self.wait_for_event('amphora.recovered',
+                            amphora_id=amphora.amphora_id)
+        # It sends none, and would soon be held once more.
+        self.cloud.records.set_health(amphora.amphora_id, age=-60)
+        self.wait_for_event('failover_guard.released',
+                            amphora_ids=[amphora.amphora_id])
+        self.wait_for_event('amphora.unsupported', amphora_id=old.amphora_id)
+        for gone in (amphora, old):
+            self.cloud.records.set_status(gone.amphora_id, 'DELETED')
+
+    def _drain(self, one, two):
+        hm_repo.change_status(self.engine, two.host, mem.ONLINE,
+                              mem.DRAINING)
+        self.wait_for_event('health_manager.draining', host=two.host)
+        self.wait_for_list(one)
+
+    def _without_rabbitmq(self, one, two):
+        """All else goes on; what cannot be sent is told once, in the log."""
+        self.rabbit.stop()
+        hm_repo.change_status(self.engine, two.host, mem.DRAINING,
+                              mem.ONLINE)
+        self.wait_until_published([one.address, two.address])
+        self.wait_until_applied({self.amphora.amphora_id})
+        self.wait_for(lambda: self._count('Notifications cannot be sent'),
+                      'warning')
+        self.rabbit.start()
+        self.rabbit.wait_until_ready()
+        self._roll_back(two)
+        # One that has lost some says so when it sends the next.
+        for keeper in self.keepers:
+            if 'cannot be sent' not in keeper.log():
+                keeper.stop()
+        two.stop()
+        self.wait_for_event('health_manager.down', host=two.host,
+                            previous_status='ONLINE')
+        self.wait_for(lambda: self._count('Notifications are sent again'),
+                      'end of it')
+        for keeper in self.keepers:
+            for text in ('cannot be sent', 'are sent again'):
+                self.assertLessEqual(keeper.log().count(text), 1)
+            self.assertNotIn('Traceback', keeper.log())
+
+    def _roll_back(self, two):
+        """By an operator, whose command sends it itself."""
+        done = self.cloud.command('octavia-hmsync', 'generation', 'rollback',
+                                  options={'DEFAULT': {'host': 'hk1'}})
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        told = self.wait_for_event('generation.rolled_back',
+                                   suspect_ip_port_list=[two.address])
+        self.wait_for_event('generation.published',
+                            number=told['replaced_by'])
+
+    def _count(self, text):
+        return sum(keeper.log().count(text) for keeper in self.keepers)

@@ -1,0 +1,140 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a consumer can rely on: names, versions, fields and their types."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+import typing
+
+from oslotest import base
+
+from octavia_hmsync.notifications import payloads
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+SAMPLES = TOP / 'doc/notification_samples'
+GUIDE = TOP / 'doc/source/admin/notifications.rst'
+
+# How the types of fields look in JSON.
+_JSON_TYPES = {'tuple': 'list', 'datetime': 'str'}
+
+# Version and fingerprint of each event. When a test finds another one: a new
+# field calls for a new minor version, and one that is gone, or means
+# something else, or another priority, for a new major one. Then correct this
+# table, the sample and the guide.
+KNOWN = {
+    'health_manager.up': ('1.0', 'eeea6f333ab3'),
+    'health_manager.draining': ('1.0', 'eeea6f333ab3'),
+    'health_manager.down': ('1.0', '0ce3b2e6e3d5'),
+    'generation.published': ('1.0', 'c7187f3bf204'),
+    'generation.completed': ('1.0', 'feca0498474a'),
+    'generation.rolled_back': ('1.0', 'a818e39322d3'),
+    'amphora.unreachable': ('1.0', 'a72e43ef401f'),
+    'amphora.rejected': ('1.0', 'a72e43ef401f'),
+    'amphora.unsupported': ('1.0', 'a72e43ef401f'),
+    'amphora.recovered': ('1.0', 'a7a065fe839e'),
+    'amphora.not_adopted': ('1.0', '1ce04c903c3c'),
+    'failover_guard.holding': ('1.0', 'd8c2ba352759'),
+    'failover_guard.released': ('1.0', 'f82b5f7ef55f'),
+}
+
+
+def fields(payload_class):
+    """Names and JSON types of the fields, e.g. {'number': {'int'}}."""
+    hints = typing.get_type_hints(payload_class)
+    return {field.name: {
+        _JSON_TYPES.get(hint.__name__, hint.__name__)
+        for hint in typing.get_args(hints[field.name]) or
+        [hints[field.name]]} for field in dataclasses.fields(payload_class)}
+
+
+def fingerprint(payload_class):
+    shape = [payload_class.PRIORITY, sorted(
+        (name, sorted(types)) for name, types in
+        fields(payload_class).items())]
+    return hashlib.sha256(json.dumps(shape).encode()).hexdigest()[:12]
+
+
+def name(payload_class):
+    prefix, name = payload_class.EVENT_TYPE.split('.', 1)
+    assert prefix == 'octavia_hmsync'
+    return name
+
+
+def sample(payload_class):
+    return json.loads((SAMPLES / f'{name(payload_class)}.json').read_text())
+
+
+class TestPayloads(base.BaseTestCase):
+
+    def test_a_change_has_a_new_version(self):
+        self.assertEqual(KNOWN, {
+            name(p): (p.VERSION, fingerprint(p)) for p in payloads.ALL})
+
+    def test_all_are_known(self):
+        defined = {value for value in vars(payloads).values()
+                   if isinstance(value, type) and hasattr(value, 'VERSION')}
+        self.assertEqual(defined, set(payloads.ALL))
+
+    def test_each_has_a_sample(self):
+        self.assertEqual({f'{name(p)}.json' for p in payloads.ALL},
+                         {path.name for path in SAMPLES.iterdir()})
+
+    def test_samples_are_what_is_sent(self):
+        for payload_class in payloads.ALL:
+            found = sample(payload_class)
+            self.assertEqual(payload_class.EVENT_TYPE, found['event_type'])
+            self.assertEqual(payload_class.PRIORITY.upper(),
+                             found['priority'])
+            values = dict(found['payload'])
+            self.assertEqual(payload_class.VERSION, values.pop('version'))
+            self.assertEqual(
+                found['payload'], payload_class(**values).to_dict())
+            for field, types in fields(payload_class).items():
+                self.assertIn(type(values[field]).__name__, types,
+                              f'{payload_class.EVENT_TYPE} {field}')
+
+    def test_guide(self):
+        """It has each one with its priority, its version and its fields."""
+        sections = GUIDE.read_text().split('\noctavia_hmsync.')
+        described = {section.split('\n')[0]: section
+                     for section in sections[1:]}
+        self.assertEqual({name(p) for p in payloads.ALL}, set(described))
+        for payload_class in payloads.ALL:
+            text = described[name(payload_class)]
+            self.assertIn(f'priority {payload_class.PRIORITY.upper()}, '
+                          f'version {payload_class.VERSION}', text)
+            self.assertIn(f'notification_samples/{name(payload_class)}.json',
+                          text)
+
+    def test_plain_values(self):
+        """Nothing that only Python knows."""
+        for payload_class in payloads.ALL:
+            values = sample(payload_class)['payload']
+            del values['version']
+            payload = payload_class(**{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in values.items()})
+            self.assertEqual(json.loads(json.dumps(payload.to_dict())),
+                             payload.to_dict())
+
+    def test_many_amphorae(self):
+        """Each is in one of them, none of which is large."""
+        ids = [f'{n:036}' for n in range(250)]
+        told = payloads.split(payloads.FailoverGuardHolding, ids[::-1], 300)
+        self.assertEqual([100, 100, 50], [len(p.amphora_ids) for p in told])
+        self.assertEqual(ids, [i for p in told for i in p.amphora_ids])
+        self.assertEqual({300}, {p.failover_hold_max for p in told})
+        self.assertEqual([], payloads.split(
+            payloads.FailoverGuardReleased, []))
