@@ -1,0 +1,52 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a service needs to be watched, as its extension starts it."""
+
+from octavia_hmsync.metrics import exporter
+from octavia_hmsync.metrics import reading
+from octavia_hmsync import periodic
+
+
+class Export:
+    """Serves what a service counts, and what it reads from the database.
+
+    Does nothing while the address is not set.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param option: name of the option in ``[hmsync]`` with the address.
+    :param measure: instruments.Instruments of the service.
+    :param read: called without arguments for what the database says, a list
+                 of metrics.
+    :param threads: its periodic threads.
+    """
+
+    def __init__(self, conf, engine, option, measure, read, threads):
+        interval = conf.hmsync.metrics_interval
+        self._exporter = exporter.Exporter(option, conf.hmsync[option],
+                                           measure.registry)
+        read_database = reading.DatabaseReading(read, interval)
+        self._thread = periodic.PeriodicThread(
+            'metrics', read_database.run_once, interval, engine)
+        measure.registry.register(read_database)
+        measure.watch([*threads, self._thread])
+
+    def start(self):
+        """Begin; a problem is logged, never raised."""
+        if self._exporter.start():
+            self._thread.start()
+
+    def stop(self):
+        """End. What hangs in the database is not waited for."""
+        self._thread.stop(timeout=1)
+        self._exporter.stop(timeout=1)

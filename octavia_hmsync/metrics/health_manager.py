@@ -1,0 +1,53 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the database says of a health manager and of what it guards."""
+
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import hold as hold_repo
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.metrics import reading
+
+ABSENT = 'ABSENT'
+
+_STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE, ABSENT)
+
+
+class HealthManager:
+    """Reads its row, and whose failover is held back.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        self._conf = conf
+        self._engine = engine
+
+    def read(self):
+        """Return the figures, a list of metrics."""
+        own = ABSENT
+        for member in hm_repo.get_all(self._engine):
+            if member.host == self._conf.host:
+                own = mem.effective_status(
+                    member.status, member.keepalive_age,
+                    self._conf.hmsync.offline_after)
+        return [reading.gauge_by(
+            'status', 'health_manager_status', 'How this health manager '
+            'stands in the database: 1 for the status that it has.',
+            {status: int(status == own) for status in _STATUSES}),
+            reading.gauge(
+                'held_amphorae', 'Amphorae that the failover guards of all '
+                'health managers hold back from failover now.',
+                hold_repo.count_held(
+                    self._engine,
+                    self._conf.health_manager.heartbeat_timeout))]

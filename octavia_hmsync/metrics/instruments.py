@@ -1,0 +1,151 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a service counts while it works.
+
+They are kept whether anybody scrapes or not, which costs about a microsecond
+each; what stands in the database is in the other modules of this package.
+"""
+
+import contextlib
+import math
+
+import prometheus_client
+from prometheus_client import core
+
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync import version
+
+PUBLISHED = 'published'
+UNCHANGED = 'unchanged'
+HELD = 'held'
+LOST_RACE = 'lost_race'
+
+_SECONDS = (.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
+
+
+class Instruments:
+    """What both services have, in a registry of its own.
+
+    :param service: health_manager or house_keeping.
+    """
+
+    def __init__(self, service):
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.Gauge(
+            'octavia_hmsync_build_info', 'Release of the plugin; always 1.',
+            ['service', 'version'], registry=self.registry).labels(
+                service, version.version_string()).set(1)
+
+    def watch(self, threads):
+        """Tell how periodic threads fare.
+
+        :param threads: with ``name``, ``succeeded_at`` and ``failures``, see
+                        periodic.PeriodicThread.
+        """
+        self.registry.register(_ThreadCollector(threads))
+
+
+class HealthManagerInstruments(Instruments):
+    """What a health manager counts."""
+
+    def __init__(self):
+        super().__init__('health_manager')
+        self.listening = prometheus_client.Gauge(
+            'octavia_hmsync_listening',
+            'Whether this health manager listens for heartbeats.',
+            registry=self.registry)
+        self.last_keepalive = prometheus_client.Gauge(
+            'octavia_hmsync_last_keepalive_timestamp_seconds',
+            'When this health manager wrote its last keepalive, by its own '
+            'clock; 0 for never.', registry=self.registry)
+        self.clock_offset = prometheus_client.Gauge(
+            'octavia_hmsync_clock_offset_seconds',
+            'How far the clock of this controller is ahead of the '
+            'database\'s, at the last keepalive.', registry=self.registry)
+        self.clock_offset.set(math.nan)
+        self.holds = prometheus_client.Counter(
+            'octavia_hmsync_holds',
+            'Holds that the failover guard of this health manager has begun.',
+            registry=self.registry)
+
+
+class HouseKeepingInstruments(Instruments):
+    """What a housekeeper counts."""
+
+    def __init__(self):
+        super().__init__('house_keeping')
+        self._uploads = prometheus_client.Histogram(
+            'octavia_hmsync_upload_duration_seconds',
+            'Uploads by this process that ended, by result.', ['result'],
+            buckets=_SECONDS, registry=self.registry)
+        self._uploads_of = {result: self._uploads.labels(result)
+                            for result in amphora_repo.RESULTS}
+        self.uploads_in_flight = prometheus_client.Gauge(
+            'octavia_hmsync_uploads_in_flight',
+            'Uploads by this process that are under way.',
+            registry=self.registry)
+        self._decisions = prometheus_client.Counter(
+            'octavia_hmsync_plan_decisions',
+            'Looks of this housekeeper at the membership, by what came of '
+            'them.', ['decision'], registry=self.registry)
+        for decision in (PUBLISHED, UNCHANGED, HELD, LOST_RACE):
+            self._decisions.labels(decision)
+        self.plan_held = prometheus_client.Gauge(
+            'octavia_hmsync_plan_held',
+            'Whether a change of the list that would be due is held back; '
+            'NaN while this housekeeper cannot tell.',
+            registry=self.registry)
+
+    def on_upload_ended(self, answer, seconds):
+        """Count an upload.
+
+        :param answer: an agent_client.Answer.
+        :param seconds: how long it took.
+        """
+        self._uploads_of[answer.result].observe(seconds)
+
+    def on_decision(self, decision):
+        """Count a look at the membership.
+
+        :param decision: PUBLISHED, UNCHANGED, HELD or LOST_RACE.
+        """
+        self._decisions.labels(decision).inc()
+
+
+class _ThreadCollector:
+    def __init__(self, threads):
+        self._threads = threads
+
+    def collect(self):
+        succeeded = core.GaugeMetricFamily(
+            'octavia_hmsync_thread_last_success_timestamp_seconds',
+            'When a periodic thread did its work for the last time, by the '
+            'clock of its controller; 0 for never.', labels=['thread'])
+        failures = core.CounterMetricFamily(
+            'octavia_hmsync_thread_failures',
+            'How often a periodic thread could not do its work.',
+            labels=['thread'])
+        for thread in self._threads:
+            succeeded.add_metric([thread.name], thread.succeeded_at)
+            failures.add_metric([thread.name], thread.failures)
+        return [succeeded, failures]
+
+
+@contextlib.contextmanager
+def unknown_if_it_fails(gauge):
+    """Have a gauge say that nothing is known when the work on it failed."""
+    try:
+        yield
+    except Exception:
+        gauge.set(math.nan)
+        raise

@@ -1,0 +1,204 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import gzip
+import http.client
+import signal
+import socket
+import threading
+import time
+import urllib.request
+
+import fixtures
+import prometheus_client
+
+from octavia_hmsync.metrics import exporter
+from tests.unit import base
+
+OPTION = 'house_keeping_metrics_address'
+
+
+class TestExporter(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger(
+            'octavia_hmsync', format='%(levelname)s %(message)s'))
+        self.registry = prometheus_client.CollectorRegistry()
+        prometheus_client.Gauge('answer', 'It.',
+                                registry=self.registry).set(42)
+
+    def free_port(self, host='127.0.0.1', family=socket.AF_INET):
+        with socket.socket(family) as sock:
+            sock.bind((host, 0))
+            return sock.getsockname()[1]
+
+    def make(self, address):
+        subject = exporter.Exporter(OPTION, address, self.registry)
+        self.addCleanup(subject.stop, 5)
+        return subject
+
+    def start(self, address=None):
+        self.address = address or f'127.0.0.1:{self.free_port()}'
+        subject = self.make(self.address)
+        self.assertTrue(subject.start())
+        self.wait_for(lambda: 'are served' in self.log.output)
+        return subject
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + 20
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, self.log.output)
+            time.sleep(0.02)
+
+    def connect(self):
+        host, _, port = self.address.rpartition(':')
+        sock = socket.create_connection((host.strip('[]'), int(port)), 20)
+        self.addCleanup(sock.close)
+        return sock
+
+    def scrape(self, **headers):
+        request = urllib.request.Request(f'http://{self.address}/metrics',
+                                         headers=headers)
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.read()
+
+    def test_scrape(self):
+        self.start()
+        self.assertIn(b'\nanswer 42.0\n', self.scrape())
+        self.assertIn(b'\nanswer 42.0\n', gzip.decompress(
+            self.scrape(**{'Accept-Encoding': 'gzip'})))
+
+    def test_signals_are_left_to_the_main_thread(self):
+        """Or scrapes, each in a thread, keep a service from its end."""
+        gauge = prometheus_client.Gauge('leaves_signals', 'It.',
+                                        registry=self.registry)
+        gauge.set_function(lambda: signal.SIGTERM in signal.pthread_sigmask(
+            signal.SIG_BLOCK, ()))
+        self.start()
+        self.assertIn(b'\nleaves_signals 1.0\n', self.scrape())
+
+    def test_ipv6(self):
+        port = self.free_port('::1', socket.AF_INET6)
+        self.start(f'[::1]:{port}')
+        self.assertIn(b'answer', self.scrape())
+
+    def test_off(self):
+        self.assertFalse(self.make('').start())
+        self.assertEqual('', self.log.output)
+
+    def test_bad_addresses(self):
+        for address in ('9100', ':9100', 'localhost:9100', '127.0.0.1:0',
+                        '::1:9100', '127.0.0.1:99999', '127.0.0.1'):
+            before = self.log.output
+            self.assertFalse(self.make(address).start())
+            line, = self.log.output[len(before):].splitlines()
+            self.assertIn(f'[hmsync] {OPTION} = {address} is not an address',
+                          line)
+
+    def test_port_in_use_is_said_once_and_tried_again(self):
+        self.patch(exporter, 'RETRY_INTERVAL', 0.05)
+        with socket.socket() as other:
+            other.bind(('127.0.0.1', 0))
+            other.listen()
+            self.address = '127.0.0.1:%d' % other.getsockname()[1]
+            subject = self.make(self.address)
+            self.assertTrue(subject.start())
+            self.wait_for(lambda: self.log.output)
+            time.sleep(0.3)
+            line, = self.log.output.splitlines()
+            self.assertIn(self.address, line)
+            self.assertIn('Address already in use', line)
+        self.wait_for(lambda: 'are served' in self.log.output)
+        self.assertIn(b'answer', self.scrape())
+
+    def test_stop_gives_the_port_back(self):
+        subject = self.start()
+        subject.stop(5)
+        self.assertRaises(ConnectionRefusedError, self.connect)
+        self.assertNotIn('hmsync-metrics',
+                         [t.name for t in threading.enumerate()])
+
+    def test_stop_while_the_port_is_in_use(self):
+        with socket.socket() as other:
+            other.bind(('127.0.0.1', 0))
+            other.listen()
+            subject = self.make('127.0.0.1:%d' % other.getsockname()[1])
+            subject.start()
+            subject.stop(5)
+        self.assertNotIn('hmsync-metrics',
+                         [t.name for t in threading.enumerate()])
+
+    def test_who_never_asks_is_cut_off(self):
+        self.patch(exporter, 'PATIENCE', 0.3)
+        self.start()
+        silent = self.connect()
+        self.assertIn(b'answer', self.scrape())
+        self.assertEqual(b'', silent.recv(1))
+
+    def test_who_asks_letter_by_letter_is_cut_off(self):
+        self.patch(exporter, 'PATIENCE', 0.5)
+        self.start()
+        slow = self.connect()
+
+        def send():
+            for _ in range(400):
+                slow.send(b'X')
+                time.sleep(0.05)
+        self.assertRaises(OSError, send)
+
+    def test_who_never_reads_is_cut_off(self):
+        self.patch(exporter, 'PATIENCE', 0.5)
+        # More than the kernel takes for whoever does not read.
+        prometheus_client.Gauge('large', 'x' * 30_000_000,
+                                registry=self.registry)
+        subject = self.start()
+        deaf = self.connect()
+        deaf.send(b'GET /metrics HTTP/1.0\r\n\r\n')
+
+        def threads():
+            return [t for t in threading.enumerate()
+                    if 'process_request_thread' in t.name]
+        self.wait_for(threads)
+        self.wait_for(lambda: not threads())
+        subject.stop(5)
+        self.assertNotIn('ERROR', self.log.output)
+
+    def test_no_more_than_some_at_once(self):
+        self.patch(exporter, 'CONNECTIONS', 2)
+        self.start()
+        waiting = [self.connect() for _ in range(2)]
+        # Accepted in order: the third is refused.
+        self.assertRaises((OSError, http.client.HTTPException), self.scrape)
+        for sock in waiting:
+            sock.close()
+
+        def is_served():
+            try:
+                return b'answer' in self.scrape()
+            except (OSError, http.client.HTTPException):
+                return False
+        self.wait_for(is_served)
+
+    def test_collector_that_is_broken_is_logged(self):
+        class Broken:
+            def collect(self):
+                raise ZeroDivisionError()
+
+            def describe(self):
+                return []
+
+        self.registry.register(Broken())
+        self.start()
+        self.assertRaises((OSError, http.client.HTTPException), self.scrape)
+        self.assertIn('metrics cannot be served', self.log.output)
+        self.assertIn('ZeroDivisionError', self.log.output)

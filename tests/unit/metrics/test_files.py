@@ -1,0 +1,105 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The alert rules, the dashboard and the document that go with the metrics."""
+
+import json
+import re
+import subprocess
+
+from oslotest import base
+import yaml
+
+from tests.cloud import process
+from tests import metrics
+
+
+class TestRules(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.rules = [rule for group in yaml.safe_load(
+            metrics.RULES.read_text())['groups'] for rule in group['rules']]
+
+    def promtool(self, *arguments):
+        done = subprocess.run(
+            [process.system_program('promtool'), *arguments],
+            capture_output=True, text=True, timeout=60,
+            cwd=metrics.RULES.parent)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_check(self):
+        self.assertIn(f'SUCCESS: {len(self.rules)} rules found',
+                      self.promtool('check', 'rules', metrics.RULES.name))
+
+    def test_each_fires_and_does_not(self):
+        self.assertIn('SUCCESS', self.promtool('test', 'rules',
+                                               metrics.RULES_TESTS.name))
+        fires, is_quiet = set(), set()
+        for test in yaml.safe_load(
+                metrics.RULES_TESTS.read_text())['tests']:
+            for case in test['promql_expr_test']:
+                (fires if case['exp_samples'] else is_quiet).update(
+                    re.findall('alertname="(\\w+)"', case['expr']))
+        names = {rule['alert'] for rule in self.rules}
+        self.assertEqual((names, names), (fires, is_quiet))
+
+    def test_names(self):
+        self.assertEqual(set(), metrics.used(' '.join(
+            rule['expr'] for rule in self.rules)) - metrics.documented())
+
+    def test_each_is_in_the_document(self):
+        """At the heading that the runbook points to."""
+        headings = re.findall(r'^(OctaviaHMSync\w+)\n-+$',
+                              metrics.DOCUMENT.read_text(), re.M)
+        self.assertEqual([rule['alert'] for rule in self.rules], headings)
+        for rule in self.rules:
+            self.assertEqual('admin/metrics.html#' + rule['alert'].lower(),
+                             rule['annotations']['runbook'])
+            self.assertIn(rule['labels']['severity'],
+                          ('warning', 'critical'))
+
+
+class TestDashboard(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.dashboard = json.loads(metrics.DASHBOARD.read_text())
+        self.panels = [panel for panel in self.dashboard['panels']
+                       if panel['type'] != 'row']
+
+    def test_names(self):
+        queries = ' '.join(target['expr'] for panel in self.panels
+                           for target in panel['targets'])
+        self.assertNotEqual(set(), metrics.used(queries))
+        self.assertEqual(set(), metrics.used(queries) - metrics.documented())
+
+    def test_datasource_is_a_variable(self):
+        variables = {v['name']: v
+                     for v in self.dashboard['templating']['list']}
+        self.assertEqual('datasource', variables['datasource']['type'])
+        for panel in self.panels:
+            for item in (panel, *panel['targets']):
+                self.assertEqual('${datasource}', item['datasource']['uid'])
+        # An id of one Grafana would overwrite a dashboard of another.
+        self.assertIsNone(self.dashboard['id'])
+
+    def test_panels_do_not_overlap(self):
+        cells = [(panel['gridPos']['x'] + x, panel['gridPos']['y'] + y)
+                 for panel in self.dashboard['panels']
+                 for x in range(panel['gridPos']['w'])
+                 for y in range(panel['gridPos']['h'])]
+        self.assertEqual(len(cells), len(set(cells)))
+        self.assertLess(max(x for x, _y in cells), 24)
+        ids = [panel['id'] for panel in self.dashboard['panels']]
+        self.assertEqual(len(ids), len(set(ids)))

@@ -1,0 +1,56 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import types
+
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync import version
+from tests.unit import base
+
+PREFIX = 'octavia_hmsync_'
+
+
+class TestInstruments(base.TestCase):
+
+    def test_build_info(self):
+        for subject, service in (
+                (instruments.HealthManagerInstruments(), 'health_manager'),
+                (instruments.HouseKeepingInstruments(), 'house_keeping')):
+            self.assertEqual(1, subject.registry.get_sample_value(
+                PREFIX + 'build_info', {
+                    'service': service,
+                    'version': version.version_string()}))
+
+    def test_threads(self):
+        """Each scrape looks at them anew."""
+        threads = [types.SimpleNamespace(name=name, succeeded_at=0.0,
+                                         failures=0)
+                   for name in ('planner', 'metrics')]
+        subject = instruments.HouseKeepingInstruments()
+        subject.watch(threads)
+        threads[0].succeeded_at, threads[1].failures = 1234.5, 2
+
+        def values(name):
+            return [subject.registry.get_sample_value(
+                PREFIX + name, {'thread': thread.name})
+                for thread in threads]
+        self.assertEqual([1234.5, 0],
+                         values('thread_last_success_timestamp_seconds'))
+        self.assertEqual([0, 2], values('thread_failures_total'))
+
+    def test_two_of_a_kind_do_not_share(self):
+        one, other = (instruments.HouseKeepingInstruments()
+                      for _ in range(2))
+        one.on_decision(instruments.HELD)
+        self.assertEqual([1, 0], [subject.registry.get_sample_value(
+            PREFIX + 'plan_decisions_total', {'decision': 'held'})
+            for subject in (one, other)])
