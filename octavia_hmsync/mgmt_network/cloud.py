@@ -1,0 +1,163 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Neutron, asked with the credentials that Octavia asks with.
+
+What can go wrong there becomes one line for the operator, in one place.
+"""
+
+import contextlib
+import re
+import warnings
+
+from keystoneauth1 import exceptions as ks_exc
+import openstack.connection
+from openstack import exceptions as sdk_exc
+from openstack import warnings as sdk_warnings
+from oslo_config import cfg
+import requests
+
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+from octavia_hmsync.mgmt_network import conf as network_conf
+
+_QUOTA = re.compile(r'Quota exceeded for resources: \[?([^\]]*)\]?')
+_NO_ADDRESS = 'No more IP addresses available'
+# urllib3 wraps what the kernel or OpenSSL said in two layers of its own.
+_POOL = re.compile(r': HTTPS?ConnectionPool\(.*?(?P<cause>\[Errno [^"\']+|'
+                   r'timed out|certificate verify failed[^(]*|$).*')
+_ABORTED = re.compile(r"\('Connection aborted\.', \w+\(.*?'(.*)'\)\)")
+_UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
+                requests.ConnectionError, requests.Timeout)
+_ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
+           requests.RequestException, cfg.Error)
+# What the SDK stumbles with over an answer that is none.
+_NONSENSE = (AttributeError, KeyError, TypeError, ValueError)
+
+
+def connect(conf):
+    """Make a connection to Neutron, as Octavia makes its own.
+
+    With the options of ``[neutron]`` and, where those have none, of
+    ``[service_auth]``. Nobody is asked before the first request; each waits
+    for ``[hmsync_network] api_timeout`` seconds and is made once.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :returns: an openstack.connection.Connection that nothing else uses.
+    :raises CloudUnavailable: if the credentials cannot be used as they are.
+    """
+    with reported(conf, 'read the credentials'):
+        session = compat.make_neutron_session()
+        # Without one, an API that hangs would hold whoever asks for good.
+        session.timeout = conf[network_conf.GROUP].api_timeout
+        options = {'region_name': conf.neutron.region_name}
+        if conf.neutron.valid_interfaces:
+            options['interface'] = conf.neutron.valid_interfaces[0]
+        if conf.neutron.endpoint_override:
+            options['network_endpoint_override'] = (
+                conf.neutron.endpoint_override)
+        return openstack.connection.Connection(session=session, **options)
+
+
+@contextlib.contextmanager
+def reported(conf, action):
+    """Put what goes wrong at Neutron or Keystone in one line.
+
+    :param conf: the oslo.config object of the connection.
+    :param action: what is done, a verb first: 'create the network net1'.
+    :raises CloudUnavailable: if there is no answer, or not a proper one.
+    :raises CloudRefused: if the answer is no.
+    """
+    with warnings.catch_warnings():
+        # The SDK's guesses at why it found no endpoint; the error says it.
+        warnings.simplefilter('ignore', sdk_warnings.OpenStackWarning)
+        try:
+            yield
+            return
+        except (*_ERRORS, *_NONSENSE) as e:
+            error = _translate(conf, action, e)
+            # For --debug.
+            error.__cause__ = e
+    raise error
+
+
+def _translate(conf, action, error):
+    """Return what to raise in place of an exception of a library."""
+    status = getattr(error, 'status_code', None) or getattr(
+        error, 'http_status', None)
+    reason = _reason(error)
+    if status == 401:
+        return exceptions.CloudUnavailable(
+            f'Keystone does not accept {_user(conf)} (HTTP 401), so nobody '
+            f'could {action}: correct the credentials in [neutron] or '
+            f'[service_auth].')
+    if status == 403:
+        return exceptions.CloudRefused(
+            f'Neutron does not let {_user(conf)} {action} ({reason}): give '
+            f'it a role that the policy of Neutron asks for, or have the '
+            f'policy changed.')
+    quota = status == 409 and _QUOTA.search(reason)
+    if quota:
+        return exceptions.CloudRefused(
+            f'Could not {action}: the quota of {_names(quota.group(1))} of '
+            f'the project of {_user(conf)} is reached. Raise it, or delete '
+            f'what nobody needs.')
+    if status == 409 and _NO_ADDRESS in reason:
+        return exceptions.CloudRefused(
+            f'Could not {action}: no address of the subnet is free '
+            f'({reason}). Delete ports that nobody needs; a subnet cannot '
+            f'be made larger.')
+    if status and 400 <= status < 500:
+        return exceptions.CloudRefused(
+            f'Could not {action}: Neutron answers HTTP {status}, {reason}.')
+    if status:
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: Neutron or Keystone answers HTTP {status}, '
+            f'{reason}. See its log, and try again.')
+    if isinstance(error, _UNREACHABLE):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: {reason}. See whether Neutron and Keystone '
+            f'run, and [neutron] endpoint_override, [service_auth] auth_url '
+            f'and their cafile.')
+    if isinstance(error, _NONSENSE) and not isinstance(error, _ERRORS):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: the answer cannot be read '
+            f'({type(error).__name__}: {reason}). See whether [neutron] '
+            f'endpoint_override is the address of Neutron.')
+    return exceptions.CloudUnavailable(
+        f'Could not {action} ({type(error).__name__}: {reason}). See '
+        f'[neutron] and [service_auth] in octavia.conf.')
+
+
+def _reason(error):
+    """Return what an exception says, in one line without a full stop."""
+    text = getattr(error, 'details', None) or str(error)
+    text = ' '.join(str(text).split()) or type(error).__name__
+    text = _ABORTED.sub(r'\1', _POOL.sub(r': \g<cause>', text))
+    return text.rstrip(':. ')
+
+
+def _names(text):
+    return ', '.join(re.findall(r'[\w-]+', text)) or text
+
+
+def _user(conf):
+    """Name the user of the credentials."""
+    section = conf.neutron.auth_section or 'neutron'
+    for option in ('username', 'user_id', 'application_credential_id'):
+        try:
+            if conf[section][option]:
+                return f'the user {conf[section][option]}'
+        except cfg.Error:
+            # Each kind of credentials has its own options.
+            continue
+    return f'the user of [{section}]'

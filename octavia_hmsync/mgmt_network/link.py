@@ -1,0 +1,138 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The interface of a node's port as the kernel has it.
+
+The port's addresses are Neutron's; nothing else in the management network
+would set them: DHCP comes late after a boot, and not at all to a network
+without it.
+"""
+
+import contextlib
+import errno
+import ipaddress
+import pathlib
+import socket
+
+import psutil
+import pyroute2
+
+from octavia_hmsync import exceptions
+
+# No other node has it, says Neutron; while the kernel looks, for a second,
+# nobody can bind it (IFA_F_NODAD of linux/if_addr.h).
+_WITHOUT_DETECTION = 0x02
+# Addresses that are there and of no use: found to be somebody else's as well
+# (IFA_F_DADFAILED), or still looked for (IFA_F_TENTATIVE).
+_UNUSABLE = 0x08 | 0x40
+# Without it an address has a time to live (IFA_F_PERMANENT).
+_LASTING = 0x80
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+_ACCEPT_RA = '/proc/sys/net/ipv6/conf/{}/accept_ra'
+_ADVICE = ('Run this as root (in a container with NET_ADMIN), and check that '
+           'the kernel has the IP version of the management network on.')
+
+
+def get(name):
+    """Look at an interface; everybody may.
+
+    :param name: its name.
+    :returns: (MAC address or None, list of IP addresses as text without
+              link-local ones), or None if there is no such interface.
+    """
+    found = psutil.net_if_addrs().get(name)
+    if found is None:
+        return None
+    mac = next((a.address.lower() for a in found
+                if a.family == psutil.AF_LINK), None)
+    addresses = [ipaddress.ip_address(a.address.partition('%')[0])
+                 for a in found if a.family in _FAMILIES.values()]
+    return mac, [str(a) for a in sorted(
+        addresses, key=lambda a: (a.version, a)) if not a.is_link_local]
+
+
+def configure(name, addresses):
+    """Bring an interface up with exactly these addresses.
+
+    Again does no harm. Link-local addresses are left alone.
+
+    :param name: its name.
+    :param addresses: ipaddress interfaces (address and prefix length).
+    :returns: True if anything had to be changed.
+    :raises InterfaceUnavailable: saying why it cannot.
+    """
+    try:
+        with pyroute2.IPRoute() as ipr:
+            return _configure(ipr, name, addresses)
+    except pyroute2.NetlinkError as e:
+        raise exceptions.InterfaceUnavailable(
+            f'The interface {name} cannot be configured: {e.args[1]}. '
+            f'{_ADVICE}') from None
+    except OSError as e:
+        raise exceptions.InterfaceUnavailable(
+            f'The interface {name} cannot be configured: {e.strerror}. '
+            f'{_ADVICE}') from None
+
+
+def _configure(ipr, name, addresses):
+    found = ipr.link_lookup(ifname=name)
+    if not found:
+        raise exceptions.InterfaceUnavailable(
+            f'There is no interface {name} here: run this in the network '
+            f'namespace of ovs-vswitchd.')
+    # A router there is for the amphorae: this node's default route must not
+    # lead to it. Where that cannot be said, in a container that may not write
+    # there, the operator has to.
+    with contextlib.suppress(OSError):
+        pathlib.Path(_ACCEPT_RA.format(name)).write_text('0')
+    index = found[0]
+    changed = False
+    if not ipr.get_links(index)[0]['flags'] & 1:
+        ipr.link('set', index=index, state='up')
+        changed = True
+    present, lasting, unusable = set(), set(), set()
+    for message in ipr.get_addr(index=index):
+        address = ipaddress.ip_interface(
+            f"{message.get_attr('IFA_ADDRESS')}/{message['prefixlen']}")
+        if address.ip.is_link_local:
+            continue
+        present.add(address)
+        if message['flags'] & _UNUSABLE:
+            unusable.add(address)
+        elif message['flags'] & _LASTING:
+            lasting.add(address)
+    # An unusable one stays that when it is replaced.
+    others = present - set(addresses) | unusable
+    for address in others:
+        _change(ipr, 'del', index, address)
+        changed = True
+    for address in addresses:
+        # With the first address of an IPv4 subnet the kernel deletes those
+        # that came after it.
+        if others or address not in lasting:
+            _change(ipr, 'replace', index, address)
+            changed = True
+    return changed
+
+
+def _change(ipr, verb, index, address):
+    options = {}
+    if verb == 'replace' and address.version == 6:
+        options['flags'] = _WITHOUT_DETECTION
+    try:
+        ipr.addr(verb, index=index, address=str(address.ip),
+                 prefixlen=address.network.prefixlen,
+                 family=_FAMILIES[address.version], **options)
+    except pyroute2.NetlinkError as e:
+        # Another call of the same was faster.
+        if verb != 'del' or e.code != errno.EADDRNOTAVAIL:
+            raise

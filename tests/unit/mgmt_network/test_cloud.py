@@ -1,0 +1,127 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What an operator is told when Neutron or Keystone says no, or nothing."""
+
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading
+from openstack import exceptions as sdk_exc
+import requests
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.mgmt_network import cloud
+from tests.unit import base
+
+
+def http_error(status, message=''):
+    """What the SDK raises for an answer with a status and a message."""
+    response = requests.Response()
+    response.status_code = status
+    response.headers['Content-Type'] = 'application/json'
+    response._content = b'{"NeutronError": {"message": "%s"}}' % (
+        message.encode())
+    try:
+        sdk_exc.raise_from_response(response)
+    except sdk_exc.HttpException as e:
+        return e
+
+
+class TestReported(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.conf = self.make_conf()
+        loading.register_auth_conf_options(self.conf, 'neutron')
+
+    def assertTold(self, kind, error, *words):
+        def fail():
+            with cloud.reported(self.conf, 'create the network net1'):
+                raise error
+        e = self.assertRaises(kind, fail)
+        self.assertIs(kind, type(e))
+        self.assertNotIn('\n', str(e))
+        for word in ('create the network net1', *words):
+            self.assertIn(word, str(e))
+
+    def test_refused(self):
+        refused = exceptions.CloudRefused
+        self.assertTold(
+            refused, http_error(403, 'rule:create_network is disallowed'),
+            'does not let the user of [neutron]', 'rule:create_network',
+            'role')
+        self.assertTold(
+            refused,
+            http_error(409, "Quota exceeded for resources: ['network']."),
+            'the quota of network of the project')
+        self.assertTold(
+            refused, http_error(409, 'No more IP addresses available on '
+                                     'network n1.'), 'no address', 'n1')
+        self.assertTold(refused, http_error(400, 'bad\\nwords'),
+                        'HTTP 400, bad words.')
+        self.assertTold(refused, http_error(404, 'gone'), 'HTTP 404, gone.')
+
+    def test_named_user(self):
+        self.conf.register_opts(loading.get_auth_plugin_conf_options(
+            'v3password'), group='neutron')
+        self.conf.set_override('username', 'octavia', group='neutron')
+        self.assertTold(exceptions.CloudRefused, http_error(403),
+                        'does not let the user octavia')
+
+    def test_unavailable(self):
+        unavailable = exceptions.CloudUnavailable
+        self.assertTold(unavailable, ks_exc.Unauthorized('who?'),
+                        'does not accept the user of [neutron]',
+                        'correct the credentials')
+        for status in (500, 502, 503, 504):
+            self.assertTold(unavailable, http_error(status, 'sorry'),
+                            f'HTTP {status}, sorry.', 'try again')
+        for error in (ks_exc.ConnectFailure('no route'),
+                      ks_exc.ConnectTimeout('late'),
+                      ks_exc.SSLError('bad certificate'),
+                      ks_exc.DiscoveryFailure('nothing there'),
+                      requests.ConnectionError('reset')):
+            self.assertTold(unavailable, error, str(error),
+                            '[neutron] endpoint_override', 'cafile')
+        for error in (ks_exc.MissingAuthPlugin('no plugin'),
+                      ks_exc.NoMatchingPlugin('sesame'),
+                      sdk_exc.InvalidResponse('no id'),
+                      requests.exceptions.JSONDecodeError('no', 'json', 0)):
+            self.assertTold(unavailable, error, type(error).__name__,
+                            'See [neutron] and [service_auth]')
+
+    def test_what_libraries_wrap_is_unwrapped(self):
+        pool = ("Unable to establish connection to http://n:9696/: "
+                "HTTPConnectionPool(host='n', port=9696): Max retries "
+                "exceeded with url: / (Caused by NewConnectionError(\"x: "
+                "Failed: [Errno 111] Connection refused\"))")
+        self.assertTold(
+            exceptions.CloudUnavailable, ks_exc.ConnectFailure(pool),
+            'to http://n:9696/: [Errno 111] Connection refused. See')
+        aborted = ("Unable to establish connection to http://n/: "
+                   "('Connection aborted.', RemoteDisconnected('Remote end "
+                   "closed connection without response'))")
+        self.assertTold(
+            exceptions.CloudUnavailable, ks_exc.ConnectFailure(aborted),
+            'http://n/: Remote end closed connection without response. See')
+
+    def test_answers_that_are_none(self):
+        for error in (TypeError('pop expected'), KeyError('networks'),
+                      AttributeError("'int' object"), ValueError('x')):
+            self.assertTold(exceptions.CloudUnavailable, error,
+                            'the answer cannot be read',
+                            type(error).__name__)
+
+    def test_our_own_mistakes_are_not_the_clouds(self):
+        def fail():
+            with cloud.reported(self.conf, 'create'):
+                raise ZeroDivisionError()
+        self.assertRaises(ZeroDivisionError, fail)

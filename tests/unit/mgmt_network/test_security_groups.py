@@ -1,0 +1,82 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which rules the security groups have to have."""
+
+from octavia_hmsync.mgmt_network import marks
+from octavia_hmsync.mgmt_network import security_groups
+from tests.unit import base
+
+Rule = security_groups.Rule
+
+
+def raw(rule, **values):
+    """The rule as Neutron lists it."""
+    return {'direction': rule.direction, 'ethertype': rule.ether_type,
+            'protocol': rule.protocol, 'port_range_min': rule.port,
+            'port_range_max': rule.port, 'remote_group_id': rule.remote,
+            'remote_ip_prefix': None, **values}
+
+
+class TestRules(base.TestCase):
+
+    def wanted(self, role, version=4, **options):
+        conf = self.make_conf(
+            hmsync_network=options, health_manager={'bind_port': 5000},
+            haproxy_amphora={'bind_port': 9000})
+        return [str(rule) for rule in security_groups.wanted_rules(
+            conf, role, version, 'other')]
+
+    def test_ports_are_octavias(self):
+        self.assertEqual(['egress IPv4 anything', 'ingress IPv4 tcp 9000'],
+                         self.wanted(marks.AMPHORA_GROUP))
+        self.assertEqual(['egress IPv4 anything', 'ingress IPv4 udp 5000',
+                          'ingress IPv4 udp 514'],
+                         self.wanted(marks.HEALTH_MANAGER_GROUP))
+
+    def test_options(self):
+        options = {'allow_ssh': True, 'allow_icmp': True}
+        for version, icmp in ((4, 'icmp'), (6, 'ipv6-icmp')):
+            self.assertEqual(
+                [f'egress IPv{version} anything',
+                 f'ingress IPv{version} tcp 9000',
+                 f'ingress IPv{version} tcp 22',
+                 f'ingress IPv{version} {icmp}'],
+                self.wanted(marks.AMPHORA_GROUP, version, **options))
+            self.assertEqual(3, len(self.wanted(
+                marks.HEALTH_MANAGER_GROUP, version, **options)))
+
+    def test_nobody_gets_in_by_address(self):
+        for role in (marks.AMPHORA_GROUP, marks.HEALTH_MANAGER_GROUP):
+            conf = self.make_conf(hmsync_network={'allow_ssh': True})
+            for rule in security_groups.wanted_rules(conf, role, 4, 'other'):
+                if rule.direction == security_groups.INGRESS:
+                    self.assertEqual('other', rule.remote)
+
+    def test_read_back(self):
+        for rule in (Rule('egress', 'IPv4'),
+                     Rule('ingress', 'IPv6', 'udp', 514, 'other')):
+            self.assertEqual(rule, security_groups.read_rule(raw(rule)))
+        icmp = Rule('ingress', 'IPv6', 'ipv6-icmp', None, 'other')
+        for name in ('icmpv6', 'ipv6-icmp', '58'):
+            self.assertEqual(icmp, security_groups.read_rule(
+                raw(icmp, protocol=name)))
+
+    def test_not_the_same(self):
+        rule = Rule('ingress', 'IPv4', 'tcp', 9443)
+        for values in ({'port_range_max': 9500}, {'port_range_min': 1},
+                       {'remote_ip_prefix': '10.0.0.0/8'},
+                       {'remote_address_group_id': 'some'},
+                       {'remote_group_id': 'third'}, {'protocol': 'udp'},
+                       {'direction': 'egress'}, {'ethertype': 'IPv6'}):
+            self.assertNotEqual(rule, security_groups.read_rule(
+                raw(rule, **values)), values)
