@@ -24,6 +24,7 @@ import stevedore
 from stevedore import exception as stevedore_exc
 
 from octavia_hmsync import exceptions
+from octavia_hmsync.membership import addresses as addr
 
 NAMESPACE = 'octavia_hmsync.address.drivers'
 
@@ -48,13 +49,15 @@ class InterfaceDriver:
 
     def __init__(self, conf):
         self._interface = conf.hmsync.address_interface
+        self._bind_ip = conf.health_manager.bind_ip
 
     def get(self):
         """Return the interface's first address that amphorae can reach.
 
         IPv4 before IPv6; link-local ones do not count.
 
-        :raises InvalidAddress: if there is no such interface or address.
+        :raises InvalidAddress: if there is no such interface or address, or
+                                nobody listens there.
         """
         addresses = psutil.net_if_addrs().get(self._interface)
         if addresses is None:
@@ -67,7 +70,7 @@ class InterfaceDriver:
             for a in addresses if a.family in families)
         for _version, address in candidates:
             if not ipaddress.ip_address(address).is_link_local:
-                return address
+                return addr.check_heard(address, self._bind_ip)
         raise exceptions.InvalidAddress(
             f'the network interface {self._interface} has no address yet: '
             f'check DHCP on the management network, or assign one.')

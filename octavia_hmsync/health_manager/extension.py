@@ -22,6 +22,10 @@ from octavia_hmsync.health_manager import address
 from octavia_hmsync.health_manager import guard
 from octavia_hmsync.health_manager import keepalive
 from octavia_hmsync.health_manager import listener
+from octavia_hmsync.metrics import export
+from octavia_hmsync.metrics import health_manager as figures
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import sender
 from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
@@ -41,11 +45,12 @@ class HealthManagerExtension:
             raise exceptions.HMSyncException(
                 'The listener of this health manager ended as it started: '
                 'see above in this log for the reason.')
-        self._conf = conf
         bind = conf.health_manager
         self._listener = listener.Listener(process, bind.bind_ip,
                                            bind.bind_port)
         self._engine = api.create_engine(conf)
+        self._notifier = sender.Sender(conf)
+        measure = instruments.HealthManagerInstruments()
         self._keepalive = keepalive.Keepalive(
             conf, self._engine, address.load_driver(conf), self._listener)
         self._beats = periodic.PeriodicThread(
@@ -53,18 +58,30 @@ class HealthManagerExtension:
             conf.hmsync.keepalive_interval, self._engine)
         self._guard = periodic.PeriodicThread(
             'failover guard',
-            guard.FailoverGuard(conf, self._engine).run_once,
+            guard.FailoverGuard(conf, self._engine, self._notifier,
+                                measure).run_once,
             conf.hmsync.poll_interval, self._engine)
+        self._threads = [self._beats]
+        if conf.hmsync.failover_hold_max:
+            self._threads.append(self._guard)
+        measure.listening.set_function(self._listener.is_listening)
+        measure.last_keepalive.set_function(
+            lambda: self._keepalive.written_at)
+        measure.clock_offset.set_function(
+            lambda: self._keepalive.clock_offset)
+        self._export = export.Export(
+            conf, self._engine, 'health_manager_metrics_address', measure,
+            figures.HealthManager(conf, self._engine).read, self._threads)
         self._watch = threading.Thread(
             target=self._watch_listener, name='hmsync-listener-watch',
             daemon=True)
 
     def start(self):
         """Start the threads."""
-        self._beats.start()
+        for thread in self._threads:
+            thread.start()
         self._watch.start()
-        if self._conf.hmsync.failover_hold_max:
-            self._guard.start()
+        self._export.start()
 
     def stop(self):
         """Say goodbye."""
@@ -76,6 +93,8 @@ class HealthManagerExtension:
             # The others find out by the silence.
             LOG.warning('octavia-hmsync could not say goodbye: %s',
                         api.describe(e))
+        self._notifier.close()
+        self._export.stop()
 
     def _watch_listener(self):
         """Have the keepalive look as soon as the listener is gone."""

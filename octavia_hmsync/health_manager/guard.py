@@ -27,6 +27,9 @@ from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import guard
 from octavia_hmsync.membership import plan
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -36,11 +39,15 @@ class FailoverGuard:
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
+    :param notifier: a notifications.sender.Sender.
+    :param measure: HealthManagerInstruments.
     """
 
-    def __init__(self, conf, engine):
+    def __init__(self, conf, engine, notifier=sender.NOWHERE, measure=None):
+        self._measure = measure or instruments.HealthManagerInstruments()
         self._conf = conf
         self._engine = engine
+        self._notifier = notifier
         # When each amphora was held back for the last time.
         self._held = {}
 
@@ -49,7 +56,8 @@ class FailoverGuard:
 
         :returns: the ids of the amphorae that are held back, a set.
         """
-        hold_repo.release_heard(self._engine)
+        self._notify(payloads.FailoverGuardReleased,
+                     hold_repo.release_heard(self._engine))
         # By this controller's clock, in whole seconds, as MySQL keeps what
         # the failover loop of this controller compares with its clock.
         now = timeutils.utcnow().replace(microsecond=0)
@@ -59,9 +67,15 @@ class FailoverGuard:
         held = self._choose(silent) if silent else []
         if held:
             amphora_repo.add_missing(self._engine)
-            hold_repo.hold(self._engine, held, now)
+            self._notify(payloads.FailoverGuardHolding,
+                         hold_repo.hold(self._engine, held, now),
+                         self._conf.hmsync.failover_hold_max)
         self._report(held, {row.id for row in silent})
         return set(held)
+
+    def _notify(self, payload_class, amphora_ids, *values):
+        for payload in payloads.split(payload_class, amphora_ids, *values):
+            self._notifier.send(payload)
 
     def _choose(self, silent):
         opts = self._conf.hmsync
@@ -83,6 +97,7 @@ class FailoverGuard:
         before = {amphora_id for amphora_id, at in self._held.items()
                   if now - at <= timeout}
         begun = set(held) - before
+        self._measure.holds.inc(len(begun))
         if begun:
             LOG.warning('Holding back the failover of %d amphorae for %d s '
                         'at most: no health manager could hear them.',

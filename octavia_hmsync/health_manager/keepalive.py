@@ -12,6 +12,9 @@
 
 """Keeps this health manager's row true."""
 
+import math
+import time
+
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
@@ -19,12 +22,17 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync import version
 
 LOG = logging.getLogger(__name__)
 
 
 class Keepalive:
     """Registers, touches, registers again, says goodbye.
+
+    .written_at tells when it last wrote a keepalive, in seconds since the
+    epoch by this controller's clock, 0.0 for never; .clock_offset by how many
+    seconds that was ahead of the database's then.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
@@ -42,6 +50,8 @@ class Keepalive:
         self._has_been_registered = False
         self._registered_digest = None
         self._clock_is_wrong = False
+        self.written_at = 0.0
+        self.clock_offset = math.nan
 
     def beat(self):
         """Write one keepalive, or what has to be written instead of it.
@@ -52,10 +62,13 @@ class Keepalive:
         if self._listener.has_stopped():
             self.say_goodbye()
             return
+        if self._listener.is_starting():
+            return
         try:
             ip_address, port = self._find_address()
             if self._has_other_key() or not self._touch(ip_address, port):
                 self._register(ip_address, port)
+            self.written_at = time.time()
             self._check_clock()
         except exceptions.HMSyncException:
             self.say_goodbye()
@@ -71,6 +84,7 @@ class Keepalive:
         """
         limit = self._conf.health_manager.heartbeat_timeout / 2
         ahead = hm_repo.get_clock_offset(self._engine)
+        self.clock_offset = ahead
         is_wrong = abs(ahead) > limit
         if is_wrong and not self._clock_is_wrong:
             LOG.error('The clock of this controller is %d s %s that of the '
@@ -141,7 +155,8 @@ class Keepalive:
         key_digest = self._key_digest()
         hm_repo.register(self._engine, self._conf.host, ip_address, port,
                          self._instance, self._conf.hmsync.offline_after,
-                         key_digest, self._is_observing())
+                         key_digest, self._is_observing(),
+                         version.version_string())
         self._registered_digest = key_digest
         self._registered = address
         self._has_been_registered = True

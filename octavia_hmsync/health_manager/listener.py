@@ -16,10 +16,16 @@ import ipaddress
 import multiprocessing
 import os
 import select
+import time
 
 import psutil
 
 from octavia_hmsync import compat
+
+# A busy node has little time for a process that starts, or ends. One that
+# cannot bind ends at once.
+_START_TIMEOUT = 60
+_STOP_TIMEOUT = 10
 
 
 class Listener:
@@ -31,11 +37,23 @@ class Listener:
     :param process: its multiprocessing.Process.
     :param bind_ip: ``[health_manager] bind_ip``.
     :param bind_port: ``[health_manager] bind_port``.
+    :param clock: a monotonic clock, seconds.
     """
 
-    def __init__(self, process, bind_ip, bind_port):
+    def __init__(self, process, bind_ip, bind_port, clock=time.monotonic):
         self._process = process
         self._bind = (ipaddress.ip_address(str(bind_ip)), bind_port)
+        self._clock = clock
+        self._started_at = clock()
+        self._has_listened = False
+
+    def is_starting(self):
+        """Tell whether it lives and has not come to bind its socket yet."""
+        if (self._has_listened or not self._process.is_alive() or
+                self._clock() - self._started_at > _START_TIMEOUT):
+            return False
+        self._has_listened = self.is_listening()
+        return not self._has_listened
 
     def is_listening(self):
         """Tell whether it lives and holds the UDP socket itself.
@@ -59,12 +77,12 @@ class Listener:
         return self._process.exitcode == 0
 
     def is_stopping(self):
-        """Tell whether it ends in good order within a second.
+        """Tell whether it ends in good order, and wait for that.
 
         It closes its socket a moment before.
         """
         try:
-            self.wait_for_exit(1)
+            self.wait_for_exit(_STOP_TIMEOUT)
         except OSError:
             return False
         return self.has_stopped()

@@ -25,6 +25,8 @@ from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -35,14 +37,16 @@ class AdoptionWatch:
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
+    :param notifier: a notifications.sender.Sender.
     """
 
-    def __init__(self, conf, engine, clock=time.monotonic):
+    def __init__(self, conf, engine, clock=time.monotonic,
+                 notifier=sender.NOWHERE):
         self._conf = conf
         self._engine = engine
         self._clock = clock
         self._watch = heartbeats.HeartbeatWatch()
-        self._named = set()
+        self._notifier = notifier
 
     def run_once(self):
         """Look once.
@@ -57,7 +61,8 @@ class AdoptionWatch:
             max_age=2 * adoption.time_to_wait(settings.heartbeat_timeout))
         noted = adoption_repo.get_heartbeats(self._engine) if unproven else {}
         members = hm_repo.get_all(self._engine) if unproven else []
-        self._name(adoption_repo.judge(unproven, noted, members, settings))
+        self._name(unproven, adoption_repo.judge(unproven, noted, members,
+                                                 settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
              row.is_certain and not row.is_held], members, settings)
@@ -105,11 +110,14 @@ class AdoptionWatch:
         return listening | set(keeper_repo.get_pinned(
             self._engine, opts.offline_after + opts.removal_delay))
 
-    def _name(self, judged):
-        """Log which amphorae are found not to have adopted their list."""
-        not_adopted = {amphora_id for amphora_id, state in judged.items()
-                       if state is adoption.Adoption.NOT_ADOPTED}
-        new = not_adopted - self._named
+    def _name(self, unproven, judged):
+        """Tell which amphorae are found not to have adopted their list.
+
+        Once, however many housekeepers look, and however often they start.
+        """
+        new = adoption_repo.set_not_adopted(self._engine, [
+            row for row in unproven if not row.is_named and
+            judged[row.amphora_id] is adoption.Adoption.NOT_ADOPTED])
         if new:
             LOG.warning(
                 '%d amphorae acknowledge a new controller_ip_port_list and '
@@ -118,7 +126,8 @@ class AdoptionWatch:
                 'reach). Fail them over to a newer image before the health '
                 'managers that they know are gone: %s.', len(new),
                 ', '.join(sorted(new)))
-        self._named = not_adopted
+        for payload in payloads.split(payloads.AmphoraNotAdopted, new):
+            self._notifier.send(payload)
 
 
 def _key(row):

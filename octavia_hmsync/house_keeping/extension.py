@@ -18,7 +18,14 @@ from octavia_hmsync.db import api
 from octavia_hmsync.house_keeping import adoption
 from octavia_hmsync.house_keeping import delegate
 from octavia_hmsync.house_keeping import planner
+from octavia_hmsync.house_keeping import port_retention
 from octavia_hmsync.house_keeping import synchronizer
+from octavia_hmsync.metrics import export
+from octavia_hmsync.metrics import fleet
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.mgmt_network import conf as network_conf
+from octavia_hmsync.mgmt_network import reconcile
+from octavia_hmsync.notifications import sender
 from octavia_hmsync import periodic
 
 # Of all batches together, and seconds for which they wait for one of them:
@@ -42,18 +49,34 @@ class HouseKeepingExtension:
     def __init__(self, conf, get_pinned):
         self._conf = conf
         self._engine = api.create_engine(conf)
-        self._planner = planner.Planner(conf, self._engine, get_pinned)
+        self._notifier = sender.Sender(conf)
+        self._measure = instruments.HouseKeepingInstruments()
+        self._planner = planner.Planner(conf, self._engine, get_pinned,
+                                        notifier=self._notifier,
+                                        measure=self._measure)
         self._sync_thread = self._thread('synchronizer', self._sync)
         self._threads = [
             self._thread('planner', self._plan), self._sync_thread,
             self._thread('adoption watch', adoption.AdoptionWatch(
-                conf, self._engine).run_once)]
+                conf, self._engine, notifier=self._notifier).run_once)]
+        interval = conf[network_conf.GROUP].reconcile_interval
+        if interval:
+            self._threads.append(periodic.PeriodicThread(
+                'management network', reconcile.Reconciler(
+                    conf, self._engine).run_once, interval, self._engine))
+            self._threads.append(periodic.PeriodicThread(
+                'port retention', port_retention.PortRetention(
+                    conf, self._engine).run_once, interval, self._engine))
         self._delegate = None
         if conf.task_flow.jobboard_enabled:
             self._delegate = delegate.Delegate(conf, self._engine)
             self._jobboard_thread = self._thread('jobboard',
                                                  self._delegate.run_once)
             self._threads.append(self._jobboard_thread)
+        self._export = export.Export(
+            conf, self._engine, 'house_keeping_metrics_address',
+            self._measure, fleet.Fleet(conf, self._engine).read,
+            self._threads)
 
     def _thread(self, name, function):
         return periodic.PeriodicThread(
@@ -64,12 +87,14 @@ class HouseKeepingExtension:
         return synchronizer.Synchronizer(
             self._conf, self._engine,
             api.create_engine(self._conf, _BATCH_CONNECTIONS, _PATIENCE),
-            self._sync_thread.wake, self._delegate)
+            self._sync_thread.wake, self._delegate, self._notifier,
+            self._measure)
 
     def start(self):
         """Start the threads."""
         for thread in self._threads:
             thread.start()
+        self._export.start()
 
     def stop(self):
         """Let the batches under way end, and begin nothing more."""
@@ -81,6 +106,8 @@ class HouseKeepingExtension:
         # be started any more.
         if '_synchronizer' in vars(self):
             self._synchronizer.stop()
+        self._notifier.close()
+        self._export.stop()
 
     def _plan(self):
         if self._planner.run_once():

@@ -19,10 +19,15 @@ from oslo_log import log as logging
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -39,27 +44,41 @@ class Planner:
     :param get_pinned: called for the addresses that the configuration file
                        lists, well-formed.
     :param clock: a monotonic clock, seconds.
+    :param notifier: a notifications.sender.Sender.
+    :param measure: HouseKeepingInstruments.
     """
 
-    def __init__(self, conf, engine, get_pinned, clock=time.monotonic):
+    def __init__(self, conf, engine, get_pinned, clock=time.monotonic,
+                 notifier=sender.NOWHERE, measure=None):
+        self._measure = measure or instruments.HouseKeepingInstruments()
         self._conf = conf
         self._engine = engine
         self._get_pinned = get_pinned
         self._clock = clock
-        self._steady_since = None
-        self._read_at = None
+        self._steadiness = steadiness.Steadiness()
         self._touched_at = None
         self._purged_at = None
         self._held = None
+        self._notifier = notifier
+        self._announcer = announcer.Announcer(engine, notifier)
 
     def run_once(self):
         """Look at the membership, and publish a list if it calls for one.
 
         :returns: True if a list was published.
         """
-        opts = self._conf.hmsync
+        with instruments.unknown_if_it_fails(self._measure.plan_held):
+            came_of_it = self._run_once(self._conf.hmsync)
+        self._measure.on_decision(came_of_it)
+        return came_of_it == instruments.PUBLISHED
+
+    def _run_once(self, opts):
         self._keep_alive(opts)
         members = hm_repo.get_all(self._engine)
+        steady_for = self._steadiness.note(
+            self._clock(), max(2 * opts.poll_interval,
+                               opts.keepalive_interval))
+        self._announcer.run_once(members, opts.offline_after, steady_for)
         pinned = keeper_repo.get_pinned(
             self._engine, opts.offline_after + opts.removal_delay)
         newest = generation_repo.get_newest(self._engine)
@@ -70,25 +89,29 @@ class Planner:
             plan.calm(plan.Settings.from_conf(self._conf),
                       generation_repo.count_since(self._engine,
                                                   plan.CALM_PERIOD)),
-            self._steady_for(opts),
+            steady_for,
             rollout.get_suspects(generation_repo.get_suspects(self._engine),
                                  members))
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
-            return False
+            return (instruments.HELD if decision.held
+                    else instruments.UNCHANGED)
         number = newest.number + 1 if newest else 1
         slots = subset.assign_slots(newest.slots if newest else {},
                                     decision.addresses)
+        status = self._status(decision, members, pinned)
         if not generation_repo.publish(
                 self._engine, number, slots, decision.reason,
-                self._conf.host, self._status(decision, members, pinned)):
+                self._conf.host, status):
             LOG.debug('Another housekeeper published generation %d.', number)
-            return False
+            return instruments.LOST_RACE
         LOG.info('Published generation %d: %s. controller_ip_port_list is '
                  'now %s.', number, decision.reason,
                  addr.join_list(decision.addresses))
-        return True
+        self._notifier.send(payloads.GenerationPublished(
+            number, tuple(slots), status, decision.reason, self._conf.host))
+        return instruments.PUBLISHED
 
     def _status(self, decision, members, pinned):
         """Tell how the new list begins its way."""
@@ -100,17 +123,6 @@ class Planner:
             rollout.find_gone(old, members, pinned, settings),
             self._conf.hmsync.canary_size, self._conf.hmsync.wave_size,
             settings)
-
-    def _steady_for(self, opts):
-        """Return for how long the members have been read without a gap."""
-        now = self._clock()
-        gap = (self._read_at is None or
-               now - self._read_at > max(2 * opts.poll_interval,
-                                         opts.keepalive_interval))
-        if gap:
-            self._steady_since = now
-        self._read_at = now
-        return now - self._steady_since
 
     def _keep_alive(self, opts):
         now = self._clock()
@@ -125,6 +137,7 @@ class Planner:
             LOG.warning('The controller_ip_port_list is not changed for now: '
                         '%s.', held)
         self._held = held
+        self._measure.plan_held.set(held is not None)
 
     def _purge(self, opts):
         now = self._clock()

@@ -16,6 +16,7 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -24,7 +25,10 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -38,15 +42,18 @@ class Rollout:
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
+    :param notifier: a notifications.sender.Sender.
     """
 
-    def __init__(self, conf, engine, clock=time.monotonic):
+    def __init__(self, conf, engine, clock=time.monotonic,
+                 notifier=sender.NOWHERE):
         self._conf = conf
         self._engine = engine
         self._clock = clock
+        self._notifier = notifier
         self._watch = heartbeats.HeartbeatWatch()
-        self._looked_at = None
-        self._steady_since = None
+        self._looked_at = float('-inf')
+        self._steadiness = steadiness.Steadiness()
 
     def run_once(self, newest):
         """Admit amphorae, judge how they fare, go on or roll back.
@@ -77,11 +84,30 @@ class Rollout:
                 rollout.find_unheard(fresh, members, settings) or fresh,
                 'amphorae that got it fell silent')
         elif verdict is rollout.Verdict.GOOD:
-            tried = fresh & {
-                address for a in admitted if a.is_applied
-                for address in _subset(a.amphora_id, newest, settings)}
-            self._on_good(newest, good, fresh, rollout.find_unheard(
-                tried, members, settings), watch, settings)
+            applied = [a.amphora_id for a in admitted if a.is_applied]
+            unheard = self._find_unheard(applied, newest, fresh, members,
+                                         watch, settings)
+            if unheard is not None:
+                self._on_good(newest, good, fresh, unheard, watch, settings)
+
+    def _find_unheard(self, applied, newest, fresh, members, watch,
+                      settings):
+        """Find new addresses at which those that have the list are not heard.
+
+        :returns: as rollout.find_unheard(); None if that may show soon.
+        """
+        tried = fresh & {address for amphora_id in applied for address in
+                         _subset(amphora_id, newest, settings)}
+        unheard = rollout.find_unheard(tried, members, settings)
+        heard = {m.address: m.online_for for m in members
+                 if m.address in tried and m.is_heard}
+        if unheard or not heard:
+            return unheard
+        witnesses = self._get_witnesses(applied, newest, settings)
+        if rollout.may_yet_be_noted(heard, witnesses, watch, settings):
+            return None
+        return {address: heard[address]
+                for address in rollout.find_missed(heard, witnesses)}
 
     def _on_good(self, newest, good, fresh, unheard, watch, settings):
         """Go on, unless no heartbeat came to a new address."""
@@ -98,6 +124,24 @@ class Rollout:
         else:
             self._open(newest, 'all others get it now')
 
+    def _get_witnesses(self, applied, newest, settings):
+        unproven = {row.amphora_id: row for row in
+                    adoption_repo.get_unproven(self._engine)}
+        heard = adoption_repo.get_heartbeats(self._engine)
+        witnesses = []
+        for amphora_id in applied:
+            row = unproven.get(amphora_id)
+            if row is None:
+                witnesses.append(rollout.Witness(
+                    frozenset(_subset(amphora_id, newest, settings)),
+                    has_adopted=True))
+            elif row.is_certain and not row.doubt.unknown:
+                witnesses.append(rollout.Witness(
+                    frozenset(row.doubt.addresses),
+                    tuple(map(frozenset, row.doubt.others)), row.doubt.age,
+                    noted=frozenset(heard.get(amphora_id, ()))))
+        return witnesses
+
     def _is_lost(self, good, members, settings):
         pinned = keeper_repo.get_pinned(
             self._engine, settings.offline_after + settings.removal_delay)
@@ -106,14 +150,14 @@ class Rollout:
 
     def _look(self, settings):
         """Note the time, and return for how long we have looked steadily."""
-        now = self._clock()
-        if (self._looked_at is None or now - self._looked_at >
-                settings.heartbeat_interval + self._conf.hmsync.poll_interval):
+        self._looked_at = self._clock()
+        steady_for = self._steadiness.note(
+            self._looked_at,
+            settings.heartbeat_interval + self._conf.hmsync.poll_interval)
+        if not steady_for:
             # While we did not look, perhaps nobody could write.
             self._watch = heartbeats.HeartbeatWatch()
-            self._steady_since = now
-        self._looked_at = now
-        return now - self._steady_since
+        return steady_for
 
     def _judge(self, admitted, watch, settings):
         self._watch.sample(self._looked_at, {
@@ -177,6 +221,10 @@ class Rollout:
             newest.number,
             what, f', and they get the list of generation {good.number} back'
             if good else '', addr.join_list(suspects))
+        for payload in payloads.for_roll_back(
+                newest.number, suspects, what, good and good.addresses,
+                self._conf.host):
+            self._notifier.send(payload)
 
 
 def _subset(amphora_id, generation, settings):

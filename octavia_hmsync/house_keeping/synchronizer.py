@@ -24,8 +24,12 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.house_keeping import rollout
 from octavia_hmsync.membership import rollout as rules
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import payloads
+from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import flows
 from octavia_hmsync.worker import targets
 
@@ -49,18 +53,26 @@ class Synchronizer:
                          are, they leave the others' connections alone.
     :param wake: called when run_once() should be called again soon.
     :param workers: a delegate.Delegate, or None without a jobboard.
+    :param notifier: a notifications.sender.Sender.
+    :param measure: HouseKeepingInstruments.
     """
 
-    def __init__(self, conf, engine, batch_engine, wake, workers=None):
+    def __init__(self, conf, engine, batch_engine, wake, workers=None,
+                 notifier=sender.NOWHERE, measure=None):
         self._conf = conf
         self._engine = engine
         self._wake = wake
         self._workers = workers
+        self._notifier = notifier
         self._is_delegated = False
         opts = conf.hmsync
         self._batch_engine = batch_engine
-        self._uploader = uploader.Uploader(agent_client.concurrency(conf),
-                                           opts.upload_rate)
+        measure = measure or instruments.HouseKeepingInstruments()
+        self._uploader = uploader.Uploader(
+            agent_client.concurrency(conf), opts.upload_rate,
+            measure.on_upload_ended)
+        measure.uploads_in_flight.set_function(
+            lambda: self._uploader.in_flight)
         self._lock = threading.Lock()
         self._running = set()
         self._is_stopping = False
@@ -69,7 +81,8 @@ class Synchronizer:
         # The batch that has amphorae which wait for their turn.
         self._feeder = None
         self._purged_at = None
-        self._rollout = rollout.Rollout(conf, engine)
+        self._pause = None
+        self._rollout = rollout.Rollout(conf, engine, notifier=notifier)
 
     def run_once(self):
         """Begin batches for the amphorae that are due now.
@@ -83,6 +96,7 @@ class Synchronizer:
         if newest is None:
             return results
         self._purge()
+        self._report_pause(pause_repo.get(self._engine))
         amphora_repo.add_missing(self._engine)
         self._rollout.run_once(newest)
         self._is_delegated = (self._workers is not None and
@@ -94,7 +108,18 @@ class Synchronizer:
                 generation_repo.set_completed(self._engine, newest.number)):
             LOG.info('Generation %d is complete: every amphora has it.',
                      newest.number)
+            self._notifier.send(payloads.GenerationCompleted(
+                newest.number, newest.addresses, newest.published_at))
         return results
+
+    def _report_pause(self, pause):
+        if pause and pause != self._pause:
+            LOG.warning('No amphora is uploaded to until %s UTC, or "octavia-'
+                        'hmsync sync resume": %s.', pause.ends_at,
+                        pause.reason or 'no reason given')
+        elif self._pause and not pause:
+            LOG.info('Amphorae are uploaded to again.')
+        self._pause = pause
 
     def check(self):
         """Raise again what a batch raised, until one has ended well.
@@ -122,7 +147,9 @@ class Synchronizer:
             if (self._is_stopping or self._feeder is not None or
                     len(self._running) >= self._conf.hmsync.parallel_batches):
                 return
-            future, feeder = concurrent.futures.Future(), object()
+            future: concurrent.futures.Future[dict] = (
+                concurrent.futures.Future())
+            feeder = object()
             # Not an executor's: the interpreter waits for these at its end
             # before anybody can tell them to begin no more.
             threading.Thread(target=self._run, args=(future, feeder),
@@ -163,7 +190,8 @@ class Synchronizer:
         with self._lock:
             done = {future for future in self._running if future.done()}
             self._running -= done
-        results, error = collections.Counter(), None
+        results: collections.Counter[str] = collections.Counter()
+        error = None
         for future in done:
             error = error or future.exception()
             if not future.exception():
@@ -197,7 +225,8 @@ class Synchronizer:
     def _run_flow(self, target, on_all_begun):
         engine = engines.load(
             flows.get_sync_amphorae_flow(self._conf, self._batch_engine,
-                                         self._uploader, on_all_begun),
+                                         self._uploader, on_all_begun,
+                                         self._notifier),
             store={'generation': target.generation.number,
                    'slots': target.generation.slots,
                    'admitted_to': target.admitted_to,

@@ -29,8 +29,9 @@ class TestDrivers(base.TestCase):
 
     def get(self, driver, **groups):
         return address.load_driver(self.make_conf(
-            **{**groups, 'hmsync': {'address_driver': driver,
-                                    **groups.get('hmsync', {})}})).get()
+            **{'health_manager': {'bind_ip': '::'}, **groups,
+               'hmsync': {'address_driver': driver,
+                          **groups.get('hmsync', {})}})).get()
 
     def assertRefused(self, words, *args, **kwargs):
         e = self.assertRaises(exceptions.HMSyncException, self.get, *args,
@@ -50,7 +51,8 @@ class TestDrivers(base.TestCase):
         self.assertRefused('static_address', 'static')
 
     def test_unknown_driver(self):
-        self.assertRefused('bind_ip, interface, static', 'magic')
+        self.assertRefused('bind_ip, interface, neutron_port, static',
+                           'magic')
 
     def test_interface_of_this_machine(self):
         self.assertEqual('127.0.0.1', self.get(
@@ -89,7 +91,27 @@ class TestDrivers(base.TestCase):
 
     def test_interface_that_comes_up_late(self):
         driver = address.load_driver(self.make_conf(
-            hmsync={'address_driver': 'interface'}))
+            hmsync={'address_driver': 'interface'},
+            health_manager={'bind_ip': '192.0.2.1'}))
         self.assertRaises(exceptions.InvalidAddress, driver.get)
         self.interface('192.0.2.1')
         self.assertEqual('192.0.2.1', driver.get())
+
+    def test_interface_that_nobody_listens_at(self):
+        """Amphorae must not be told to send there."""
+        for ip, bind_ip in (('192.0.2.1', '127.0.0.1'),
+                            ('192.0.2.1', '192.0.2.2'),
+                            ('2001:db8::1', '0.0.0.0'),  # nosec B104
+                            ('2001:db8::1', '2001:db8::2')):
+            self.interface(ip)
+            self.assertRefused(f'heartbeats to {ip} would not be heard',
+                               'interface',
+                               health_manager={'bind_ip': bind_ip})
+        for ip, bind_ip in (('192.0.2.1', '0.0.0.0'),  # nosec B104
+                            ('192.0.2.1', '192.0.2.1'),
+                            ('192.0.2.1', '::'),
+                            ('2001:db8::1', '::'),
+                            ('2001:db8::1', '2001:DB8:0::1')):
+            self.interface(ip)
+            self.assertEqual(ip, self.get(
+                'interface', health_manager={'bind_ip': bind_ip}))

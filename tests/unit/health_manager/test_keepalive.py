@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import time
+
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -25,6 +27,10 @@ class Listener:
 
     def __init__(self):
         self.listening, self.stopped, self.stopping = True, False, False
+        self.starting = False
+
+    def is_starting(self):
+        return self.starting
 
     def is_listening(self):
         return self.listening
@@ -82,6 +88,17 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertLess(row.keepalive_age, 10)
         self.assertGreater(row.online_for, 50)
 
+    def test_when_it_wrote_last(self):
+        self.assertEqual(0, self.keepalive.written_at)
+        self.driver.address = exceptions.InvalidAddress('none')
+        self.assertRefused(exceptions.InvalidAddress, 'none')
+        self.assertEqual(0, self.keepalive.written_at)
+        self.driver.address = '192.0.2.1'
+        before = time.time()
+        self.keepalive.beat()
+        self.assertLessEqual(before, self.keepalive.written_at)
+        self.assertLess(abs(self.keepalive.clock_offset), 10)
+
     def test_registers_again_when_a_write_hung(self):
         """The others took it for dead while it waited for an answer."""
         self.keepalive.beat()
@@ -119,6 +136,14 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.listener.listening = False
         self.assertRefused(exceptions.HMSyncException, 'Nobody listens')
         self.assertEqual({}, self.rows_by_host)
+
+    def test_no_complaint_before_the_listener_had_time(self):
+        self.listener.listening, self.listener.starting = False, True
+        self.keepalive.beat()
+        self.assertEqual({}, self.rows_by_host)
+        self.listener.listening, self.listener.starting = True, False
+        self.keepalive.beat()
+        self.assertStatus(member.ONLINE)
 
     def test_listener_dies_while_the_parent_lives_on(self):
         self.keepalive.beat()

@@ -70,6 +70,26 @@ class TestListener(base.TestCase):
             self.assertTrue(subject.is_listening())
             self.assertFalse(subject.has_stopped())
 
+    def test_starting(self):
+        """A busy node may take seconds until it binds its socket."""
+        now = 0
+        self.start(bind=False)
+        subject = listener.Listener(self.process, *self.address,
+                                    clock=lambda: now)
+        self.assertTrue(subject.is_starting())
+        # Not for good.
+        now = 61
+        self.assertFalse(subject.is_starting())
+        # One that is through with it, or has ended.
+        subject = self.start()
+        self.assertFalse(subject.is_starting())
+        subject.is_listening = lambda: False
+        self.assertFalse(subject.is_starting())
+        self.start(bind=False)
+        self.kill()
+        self.assertFalse(listener.Listener(
+            self.process, *self.address).is_starting())
+
     def test_could_not_bind(self):
         self.assertFalse(self.start(bind=False).is_listening())
 

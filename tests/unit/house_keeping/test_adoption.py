@@ -23,8 +23,10 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.house_keeping import adoption
 from octavia_hmsync.membership import adoption as rules
+from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
 from tests.unit.db import sqlite
+from tests.unit import fakes
 from tests.unit.membership import cases
 
 INTERVAL = 10
@@ -40,12 +42,13 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.now = 1000.0
         self.number = 0
         self.beats = 0
+        self.notifier = fakes.Notifier()
         self.subject = self.make()
 
     def make(self, **hmsync):
         return adoption.AdoptionWatch(
             self.make_conf(hmsync=hmsync), self.engine,
-            clock=lambda: self.now)
+            clock=lambda: self.now, notifier=self.notifier)
 
     def add(self, number=1):
         ids = self.add_amphorae(number)
@@ -328,8 +331,13 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
                                      cases.address(2))
         for _ in range(3):
             self.look()
+        # Nor does another one, or the same after a restart, say it again.
+        self.subject = self.make()
+        self.look()
         self.assertEqual(1, self.log.output.count(amphora_id))
         self.assertIn('1 amphorae acknowledge', self.log.output)
+        self.assertEqual([payloads.AmphoraNotAdopted((amphora_id,))],
+                         self.notifier.sent)
 
     def test_not_named_as_long_as_it_may_show(self):
         amphora_id = self.known((1, 2), (1, 3), age=170)

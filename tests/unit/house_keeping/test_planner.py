@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import math
+
 import fixtures
 
 from octavia_hmsync.db import models
@@ -17,8 +19,11 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.membership import rollout
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
 from tests.unit.db import sqlite
+from tests.unit import fakes
 
 
 class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
@@ -28,14 +33,16 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.log = self.useFixture(fixtures.FakeLogger('octavia_hmsync'))
         self.now = 1000.0
         self.pinned = ()
+        self.notifier = fakes.Notifier()
         self.planner = self.make()
         # Long enough to know who is dead.
         self.settle()
 
-    def make(self, host='controller1'):
+    def make(self, host='controller1', measure=None):
         conf = self.make_conf(DEFAULT={'host': host})
         return planner.Planner(conf, self.engine, lambda: self.pinned,
-                               clock=lambda: self.now)
+                               clock=lambda: self.now,
+                               notifier=self.notifier, measure=measure)
 
     def settle(self):
         for _ in range(12):
@@ -181,6 +188,66 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         results = self.run_at_once([self.planner.run_once, other.run_once])
         self.assertEqual([False, True], sorted(results))
         self.assertEqual(1, self.newest.number)
+        # And one tells.
+        self.assertEqual(1, len([
+            p for p in self.notifier.sent
+            if isinstance(p, payloads.GenerationPublished)]))
+
+    def test_others_are_told(self):
+        self.add(1)
+        self.run_once()
+        up, published = self.notifier.take()
+        self.assertEqual(payloads.HealthManagerUp(
+            'hm1', '192.0.2.1:5555', None, None), up)
+        self.assertEqual(payloads.GenerationPublished(
+            1, ('192.0.2.1:5555',), self.newest.status, self.newest.reason,
+            'controller1'), published)
+        self.run_once()
+        self.assertEqual([], self.notifier.take())
+
+    def test_of_one_that_nobody_could_watch_nothing_is_told(self):
+        self.add(1)
+        self.run_once()
+        self.notifier.take()
+        self.silence(1, 30)
+        self.now += 1000
+        self.planner.run_once()
+        self.assertEqual([], self.notifier.take())
+        self.settle()
+        self.assertIsInstance(self.notifier.take()[0],
+                              payloads.HealthManagerDown)
+
+    def test_decisions_are_counted(self):
+        measure = instruments.HouseKeepingInstruments()
+        self.planner = self.make(measure=measure)
+
+        def decisions():
+            return {decision: int(measure.registry.get_sample_value(
+                'octavia_hmsync_plan_decisions_total',
+                {'decision': decision})) for decision in (
+                    'published', 'unchanged', 'held', 'lost_race')}
+
+        def held():
+            return measure.registry.get_sample_value(
+                'octavia_hmsync_plan_held')
+
+        self.settle()
+        self.assertEqual({'published': 0, 'unchanged': 12, 'held': 0,
+                          'lost_race': 0}, decisions())
+        self.add(1)
+        self.run_once()
+        self.assertEqual((1, 0), (decisions()['published'], held()))
+        self.silence(1, 500)
+        self.run_once()
+        self.assertEqual((1, 1), (decisions()['held'], held()))
+        self.add(1, 2)
+        self.patch(generation_repo, 'publish', lambda *args: False)
+        self.run_once()
+        self.assertEqual((1, 0), (decisions()['lost_race'], held()))
+        # While it fails, it does not go on saying so.
+        self.patch(hm_repo, 'get_all', None)
+        self.assertRaises(TypeError, self.run_once)
+        self.assertTrue(math.isnan(held()))
 
     # How a list begins its way
 

@@ -22,6 +22,7 @@ from oslo_utils import timeutils
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
@@ -32,6 +33,7 @@ from octavia_hmsync.house_keeping import rollout
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync.membership import rollout as rules
 from octavia_hmsync.membership import subset
+from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
@@ -55,13 +57,14 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.begun = timeutils.utcnow() - datetime.timedelta(seconds=500)
         self.silent = set()
         self.unreachable = set()
+        self.notifier = fakes.Notifier()
         self.subject = self.make()
         self.listen(1, 2)
 
     def make(self, host='controller1', **hmsync):
         return rollout.Rollout(
             self.make_conf(DEFAULT={'host': host}, hmsync=hmsync),
-            self.engine, clock=lambda: self.now)
+            self.engine, clock=lambda: self.now, notifier=self.notifier)
 
     def listen(self, *numbers, is_observing=False):
         for n in numbers:
@@ -333,6 +336,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(LONG)
         self.assertEqual([rules.ROLLED_BACK], self.statuses())
         self.assertEqual(CANARIES, len(self.reached(1)))
+        # Nothing takes its place.
+        rolled_back, = self.notifier.sent
+        self.assertIsNone(rolled_back.replaced_by)
 
     def test_first_list_is_good(self):
         self.add(5)
@@ -430,6 +436,56 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.begin(new=(1, 2, 3))
         self.run_for(LONG)
         self.assertEqual({cases.address(3)}, self.suspects())
+
+    def begin_with_moved(self):
+        """2 is new, and its health manager heard already; returns canaries."""
+        self.listen(2, is_observing=True)
+        self.make_older(models.HealthManager, 'online_since', 500)
+        hm_repo.set_heard(self.engine, 'hm2')
+        self.add()
+        self.publish(1)
+        self.upload()
+        adoption_repo.set_adopted(
+            self.engine, adoption_repo.get_unproven(self.engine),
+            cases.address(1))
+        self.publish(1, 2, status=rules.CANARY)
+        self.run_for(10)
+        return sorted(self.reached())
+
+    def note(self, amphora_id, number):
+        adoption_repo.note_heartbeat(self.engine, amphora_id,
+                                     cases.address(number), 0.0)
+
+    def test_moved_one_is_heard_at_its_old_address_only(self):
+        """All others still send there; the canaries are not among them."""
+        canaries = self.begin_with_moved()
+        self.make_older(models.Amphora, 'applied_at', 500)
+        for canary in canaries:
+            self.note(canary, 1)
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+                         self.statuses())
+        self.assertEqual({cases.address(2)}, self.suspects())
+
+    def test_moved_one_is_heard_by_canaries(self):
+        first, *others = self.begin_with_moved()
+        self.make_older(models.Amphora, 'applied_at', 500)
+        for canary in others:
+            self.note(canary, 1)
+        adoption_repo.set_adopted(
+            self.engine, adoption_repo.get_unproven(
+                self.engine, amphora_id=first), cases.address(2))
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+
+    def test_moved_one_of_which_nobody_can_tell(self):
+        self.begin_with_moved()
+        self.run_for(LONG)
+        # What they show may be noted any moment.
+        self.assertEqual(rules.CANARY, self.newest.status)
+        self.make_older(models.Amphora, 'applied_at', 500)
+        self.run_for(LONG)
+        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
 
     def test_new_health_manager_starts_again_meanwhile(self):
         """It gets its time."""
@@ -592,6 +648,14 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
                          self.statuses())
         self.assertEqual(1, self.log.output.count('is ROLLED_BACK'))
+        rolled_back, published = self.notifier.sent
+        self.assertIsInstance(rolled_back, payloads.GenerationRolledBack)
+        self.assertEqual((2, 3, (cases.address(2),)), (
+            rolled_back.number, rolled_back.replaced_by,
+            rolled_back.suspect_ip_port_list))
+        self.assertEqual(payloads.GenerationPublished(
+            3, cases.addresses(1), rules.OPEN, self.newest.reason,
+            rolled_back.rolled_back_by), published)
 
     def test_two_housekeepers_and_waves(self):
         subjects = [self.make(host, wave_size=2)

@@ -1,0 +1,69 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Tells once what becomes of each health manager, whoever looks.
+
+A health manager that is killed cannot tell it, so those who look do. The
+database has what was told last; whoever changes that tells.
+"""
+
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.membership import member as mem
+from octavia_hmsync.notifications import payloads
+
+# Of one whose state nobody can tell, nothing is told.
+_KINDS = {
+    mem.State.ALIVE: (mem.ONLINE, payloads.HealthManagerUp),
+    mem.State.DRAINING: (mem.DRAINING, payloads.HealthManagerDraining),
+    mem.State.DEAD: (mem.OFFLINE, payloads.HealthManagerDown),
+}
+
+
+class Announcer:
+    """Tells of health managers that are up, draining or down.
+
+    :param engine: an SQLAlchemy engine.
+    :param notifier: a notifications.sender.Sender. While it is off, nothing
+                     is recorded as told either.
+    """
+
+    def __init__(self, engine, notifier):
+        self._engine = engine
+        self._notifier = notifier
+
+    def run_once(self, members, offline_after, steady_for):
+        """Tell what nobody has told yet.
+
+        :param members: all registered health managers, a list of Member.
+        :param offline_after: ``[hmsync] offline_after``, seconds.
+        :param steady_for: seconds for which they have been read without a
+                           gap.
+        """
+        if not self._notifier.is_on:
+            return
+        for member in members:
+            state = mem.state_of(member, offline_after, steady_for)
+            if state in _KINDS:
+                self._announce(member, *_KINDS[state])
+
+    def _announce(self, member, status, payload_class):
+        told = f'{status} {member.address}'
+        if told == member.announced or not hm_repo.set_announced(
+                self._engine, member.host, member.announced, told):
+            return
+        if member.announced is None and status == mem.OFFLINE:
+            # Nobody was told that it had been up.
+            return
+        before = (member.announced.split() if member.announced
+                  else (None, None))
+        self._notifier.send(payload_class(member.host, member.address,
+                                          *before))
