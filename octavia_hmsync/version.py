@@ -15,6 +15,6 @@
 from importlib import metadata
 
 
-def version_string():
+def version_string() -> str:
     """Return the version, as the package's metadata have it."""
     return metadata.version('octavia-hmsync')

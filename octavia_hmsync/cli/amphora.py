@@ -15,6 +15,7 @@
 from cliff import lister
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import drain
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -47,6 +48,10 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
         parser.add_argument(
             '--loadbalancer', metavar='<id>',
             help='only those of this load balancer')
+        parser.add_argument(
+            '--health-manager', metavar='<host>',
+            help='only those whose list holds the address of this health '
+                 'manager')
         return parser
 
     def take_action(self, parsed_args):
@@ -54,19 +59,33 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
         judged = adoption_repo.judge_all(engine, hm_repo.get_all(engine),
                                          plan.Settings.from_conf(conf))
 
+        address = None
+        if parsed_args.health_manager is not None:
+            _row, member = drain.find(engine, parsed_args.health_manager)
+            address = member.address
+
         def is_wanted(row):
             return ((not parsed_args.not_adopted or judged.get(row.id) is
                      adoption.Adoption.NOT_ADOPTED) and
                     parsed_args.result in (None, row.result) and
                     parsed_args.loadbalancer in (None,
-                                                 row.load_balancer_id))
+                                                 row.load_balancer_id) and
+                    (address is None or address in addr.split_list(
+                        row.controller_ip_port_list)))
 
+        amphorae = amphora_repo.get_rows(engine)
+        if parsed_args.loadbalancer is not None and not any(
+                row.load_balancer_id == parsed_args.loadbalancer
+                for row in amphorae):
+            raise exceptions.NotPossible(
+                f'No amphora of load balancer {parsed_args.loadbalancer} has '
+                f'an agent: see "octavia-hmsync amphora list".')
         rows = [
             (row.id, row.lb_network_ip, row.generation, row.result,
              base.format_time(row.applied_at), row.attempts or 0, row.error,
              _format_adoption(judged, row.id),
              base.format_time(row.adopted_at), row.adopted_via)
-            for row in amphora_repo.get_rows(engine) if is_wanted(row)]
+            for row in amphorae if is_wanted(row)]
         return (('id', 'lb_network_ip', 'generation', 'result', 'applied_at',
                  'attempts', 'error', 'adoption', 'adopted_at',
                  'adopted_via'), rows)
@@ -101,16 +120,18 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
             adoption_repo.split_previous(row.previous_ip_port_lists)]
         return (('id', 'load_balancer_id', 'lb_network_ip', 'generation',
                  'controller_ip_port_list', 'applied_at', 'adoption',
-                 'adopted_at', 'adopted_via', 'may_be_using', 'result',
-                 'error', 'attempts', 'attempted_generation',
+                 'adopted_at', 'adopted_via', 'not_adopted_at',
+                 'may_be_using', 'result', 'error', 'attempts',
+                 'attempted_generation',
                  'next_attempt_at', 'claimed_until', 'held_since'),
                 (row.id, row.load_balancer_id, row.lb_network_ip,
                  row.generation, row.controller_ip_port_list,
                  base.format_time(row.applied_at),
                  _format_adoption(judged, row.id),
                  base.format_time(row.adopted_at), row.adopted_via,
-                 '\n'.join(others), row.result, row.error,
-                 row.attempts or 0, row.attempted_generation,
+                 base.format_time(row.not_adopted_at), '\n'.join(others),
+                 row.result, row.error, row.attempts or 0,
+                 row.attempted_generation,
                  base.format_time(row.next_attempt_at),
                  base.format_time(row.claim_expires_at),
                  base.format_time(row.held_since)))

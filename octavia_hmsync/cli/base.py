@@ -12,8 +12,10 @@
 
 """What all commands share: the configuration, the database, the errors."""
 
-import logging
+import argparse
+import typing
 
+from cliff import command
 from cliff import show
 from oslo_config import cfg
 from oslo_db import exception as db_exc
@@ -24,6 +26,11 @@ from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
+from octavia_hmsync.mgmt_network import conf as network_conf
+
+# Some 30 years, which every date, and every clock, has room for.
+_LONGEST = 10 ** 9
+_IN_MEMORY = 'sqlite://'
 
 # What is said in one line, without a traceback.
 REPORTED_ERRORS = (exceptions.HMSyncException, db_exc.DBError,
@@ -46,13 +53,6 @@ def describe(error):
     return str(error)
 
 
-def quiet_libraries(debug):
-    """Keep libraries' chatter out of the output of a command."""
-    if not debug:
-        for name in ('alembic', 'oslo_config', 'oslo_db', 'stevedore'):
-            logging.getLogger(name).setLevel(logging.ERROR)
-
-
 class ShowOne(show.ShowOne):
     """cliff's, with CSV among the formats."""
 
@@ -61,15 +61,37 @@ class ShowOne(show.ShowOne):
         return 'octavia_hmsync.formatter.show'
 
 
-class DatabaseMixin:
+def _check_connection(conf):
+    """Refuse Octavia's default: an SQLite database in the memory of a process.
+
+    Tables could be made in it, and nobody would ever see them.
+    """
+    if conf.database.connection not in (None, '', _IN_MEMORY):
+        return
+    found = (f'{", ".join(conf.config_file)} was read'
+             if conf.config_file else 'no octavia.conf was found')
+    raise exceptions.DatabaseUnavailable(
+        f'[database] connection is not set: {found}. Name octavia.conf with '
+        f'--config-file, and run this as a user who may read it.')
+
+
+class DatabaseMixin(command.Command):
     """For cliff commands that need octavia.conf and the database."""
+
+    # The application of cmd.hmsync.
+    app: typing.Any
 
     def run(self, parsed_args):
         """Run the command; whatever goes wrong becomes one line."""
         try:
             return super().run(parsed_args)
-        except REPORTED_ERRORS as e:
-            if self.app.options.debug:
+        except BrokenPipeError:
+            # Whoever reads has seen enough: cliff ends without a word.
+            raise
+        except Exception as e:
+            if self.app.options.debug or not (
+                    isinstance(e, REPORTED_ERRORS) or
+                    api.is_database_error(e)):
                 raise
             error = exceptions.HMSyncException(describe(e))
         raise error
@@ -82,8 +104,11 @@ class DatabaseMixin:
         :raises HMSyncException: saying what to do.
         """
         conf = compat.load_configuration(self.app.config_args)
+        _check_connection(conf)
         hmsync_conf.register_opts(conf)
+        network_conf.register_opts(conf)
         hmsync_conf.check(conf)
+        network_conf.check(conf)
         engine = api.create_engine(conf)
         if check_schema:
             with engine.connect() as connection:
@@ -92,6 +117,33 @@ class DatabaseMixin:
                 except exceptions.SchemaNewer as e:
                     self.app.stderr.write(f'{e}\n')
         return conf, engine
+
+
+def positive_seconds(text):
+    """Read a time in seconds, for argparse.
+
+    :param text: what stands on the command line.
+    :returns: a float.
+    :raises ArgumentTypeError: if it is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= _LONGEST:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no time in seconds, above 0 and up to {_LONGEST}')
+    return value
+
+
+def add_dry_run(parser, text):
+    """Let a command that changes something only tell what it would do.
+
+    :param parser: its argparse parser.
+    :param text: what it tells then.
+    """
+    parser.add_argument('--dry-run', action='store_true',
+                        help=f'change nothing, only tell {text}')
 
 
 def format_time(value):

@@ -16,15 +16,22 @@ The checks of "octavia-hmsync upgrade check", in the form of oslo.upgradecheck.
 """
 
 import importlib.util
+import ipaddress
+import socket
 
+from oslo_db import exception as db_exc
 from oslo_upgradecheck import upgradecheck
+from packaging import version as packaging_version
 import sqlalchemy as sa
 
 from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.cli import symbols
 from octavia_hmsync import compat
 from octavia_hmsync import controller_list
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
@@ -32,6 +39,7 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync import version
 
 DRIVER = 'octavia_hmsync'
 STATISTICS_DRIVER = 'hmsync'
@@ -47,6 +55,19 @@ def _failure(details):
     return upgradecheck.Result(upgradecheck.Code.FAILURE, details)
 
 
+def _check_bind_ip(bind_ip):
+    family = (socket.AF_INET6 if ipaddress.ip_address(bind_ip).version == 6
+              else socket.AF_INET)
+    try:
+        # At any port: at its own, the health manager may be running.
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.bind((str(bind_ip), 0))
+    except OSError as e:
+        raise exceptions.InvalidAddress(
+            f'nothing can listen at [health_manager] bind_ip = {bind_ip} '
+            f'({e.strerror}): set it to an address of this host.') from e
+
+
 class Checks(upgradecheck.UpgradeCommands):
     """All checks, of this host's octavia.conf and of the database.
 
@@ -57,11 +78,13 @@ class Checks(upgradecheck.UpgradeCommands):
     def __init__(self, conf, engine):
         self._conf = conf
         self._engine = engine
+        self._version = packaging_version.Version(version.version_string())
 
     def _check_octavia(self):
         """Whether Octavia still has what compat takes from it."""
-        missing = [name for name in compat.SERVICE_MODULES
-                   if importlib.util.find_spec(name) is None]
+        missing = symbols.find_missing()
+        missing += [name for name in compat.SERVICE_MODULES
+                    if importlib.util.find_spec(name) is None]
         inspector = sa.inspect(self._engine)
         for table in (compat.AMPHORA, compat.AMPHORA_HEALTH,
                       compat.LOAD_BALANCER):
@@ -116,9 +139,14 @@ class Checks(upgradecheck.UpgradeCommands):
         try:
             addr.check_advertised(address.load_driver(self._conf).get(),
                                   opts.allowed_networks, opts.allow_loopback)
+            _check_bind_ip(self._conf.health_manager.bind_ip)
         except exceptions.HMSyncException as e:
             return _warning(f'A health manager on this host would not '
                             f'register: {e}')
+        except db_exc.DBError as e:
+            # Some drivers read it there.
+            return _warning(f'The address of this host is not to be had '
+                            f'from the database: {api.describe(e)}')
         return _GOOD
 
     def _check_health_managers(self):
@@ -128,6 +156,16 @@ class Checks(upgradecheck.UpgradeCommands):
         if not up:
             return _warning('No health manager has registered that is up. '
                             'Restart them with the plugin switched on.')
+        older = sorted(
+            f'{host} ({release or "unknown"})' for host, release in
+            hm_repo.get_plugin_versions(
+                self._engine, self._conf.hmsync.offline_after).items()
+            if self._is_older(release))
+        if older:
+            return _warning(
+                f'The health managers {", ".join(older)} run an older '
+                f'release of octavia-hmsync than this one, {self._version}: '
+                f'bring them up to date and restart them.')
         blind = sorted(m.host for m in up if m.is_heard is None)
         if blind:
             return _warning(
@@ -135,6 +173,24 @@ class Checks(upgradecheck.UpgradeCommands):
                 f'they hear: add {STATISTICS_DRIVER} to [controller_worker] '
                 f'statistics_drivers there, or bring octavia-hmsync up to '
                 f'date.')
+        return _GOOD
+
+    def _is_older(self, release):
+        if release is None:
+            return True
+        try:
+            return packaging_version.Version(release) < self._version
+        except packaging_version.InvalidVersion:
+            # Nobody can tell what it is: it is named, too.
+            return True
+
+    def _check_house_keeping(self):
+        if not keeper_repo.get_up(self._engine,
+                                  self._conf.hmsync.offline_after):
+            return _warning(
+                'No octavia-housekeeping has registered that is up. Without '
+                'it nobody publishes lists and uploads them. Restart it with '
+                'the plugin switched on.')
         return _GOOD
 
     def _check_key(self):
@@ -174,9 +230,10 @@ class Checks(upgradecheck.UpgradeCommands):
         if all(result.code is not upgradecheck.Code.FAILURE
                for _name, result in first):
             later += [('Health managers', self._check_health_managers()),
+                      ('Housekeeping', self._check_house_keeping()),
                       ('Heartbeat key', self._check_key()),
                       ('Amphora images', self._check_images())]
-        self._upgrade_checks = [
+        self._upgrade_checks = tuple(
             (name, (lambda _self, result: result, {'result': result}))
-            for name, result in first + later]
+            for name, result in first + later)
         return self.check()

@@ -12,11 +12,14 @@
 
 """octavia-hmsync db upgrade|current|history."""
 
+import contextlib
+
 from cliff import command
 from cliff import lister
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.db import schema
+from octavia_hmsync import exceptions
 
 
 class Upgrade(base.DatabaseMixin, command.Command):
@@ -26,11 +29,25 @@ class Upgrade(base.DatabaseMixin, command.Command):
     their own. Running it again changes nothing.
     """
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_dry_run(parser, 'from which revision to which')
+        return parser
+
     def take_action(self, parsed_args):
         _conf, engine = self.open_database(check_schema=False)
-        before, after = schema.upgrade(engine)
+        if parsed_args.dry_run:
+            with engine.connect() as connection:
+                with contextlib.suppress(exceptions.SchemaMissing):
+                    schema.check(connection)
+                before, after = schema.current(connection), schema.head()
+        else:
+            before, after = schema.upgrade(engine)
         if before == after:
             text = f'The tables are at revision {after} already.'
+        elif parsed_args.dry_run:
+            text = (f'The tables would be brought to revision {after} (now: '
+                    f'{before or "none"}).')
         else:
             text = (f'The tables are now at revision {after} '
                     f'(before: {before or "none"}).')

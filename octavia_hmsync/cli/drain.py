@@ -12,6 +12,7 @@
 
 """Takes a health manager out of the list while it still listens."""
 
+import functools
 import time
 
 from octavia_hmsync.db.repositories import adoption as adoption_repo
@@ -44,8 +45,8 @@ def find(engine, host):
         f'There is no health manager {host}. Registered are: {known}.')
 
 
-def begin(engine, host, offline_after):
-    """Have a health manager drain; again does no harm.
+def check(engine, host, offline_after):
+    """Check that a health manager can drain.
 
     :param engine: an SQLAlchemy engine.
     :param host: its ``[DEFAULT] host``.
@@ -59,9 +60,13 @@ def begin(engine, host, offline_after):
             f'Health manager {host} is OFFLINE: there is nothing to drain. '
             f'Its address leaves the list by itself; "octavia-hmsync health '
             f'manager delete {host}" makes it leave now.')
-    members = hm_repo.get_all(engine)
-    suspects = rollout.get_suspects(generation_repo.get_suspects(engine),
-                                    members)
+    _check_others(host, generation_repo.get_suspects(engine), offline_after,
+                  hm_repo.get_all(engine))
+    return member.address
+
+
+def _check_others(host, found, offline_after, members):
+    suspects = rollout.get_suspects(found, members)
     others = [m for m in members if m.host != host and
               m.address not in suspects and
               mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
@@ -70,8 +75,20 @@ def begin(engine, host, offline_after):
             f'Health manager {host} is the only one that is ONLINE and that '
             f'amphorae can reach: without it nobody would hear them. Start '
             f'another one first.')
-    hm_repo.change_status(engine, host, mem.ONLINE, mem.DRAINING)
-    return member.address
+
+
+def begin(engine, host, offline_after):
+    """Have a health manager drain; again does no harm.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: its ``[DEFAULT] host``.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    :raises NotPossible: if the last other one drains since check().
+    """
+    hm_repo.change_status(
+        engine, host, mem.ONLINE, mem.DRAINING, functools.partial(
+            _check_others, host, generation_repo.get_suspects(engine),
+            offline_after))
 
 
 class DrainWatch:

@@ -12,10 +12,14 @@
 
 """Commands on the lists that were published."""
 
+from cliff import command
 from cliff import lister
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import progress
+from octavia_hmsync.cli import rollback
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 
@@ -70,3 +74,39 @@ class ShowGeneration(base.DatabaseMixin, base.ShowOne):
                  addr.join_list(map(str, found.slots.values())),
                  base.format_time(found.published_at),
                  base.format_time(found.completed_at), found.reason))
+
+
+class RollBackGeneration(base.DatabaseMixin, command.Command):
+    """Take back what the newest list added.
+
+    Publishes the newest list without the addresses that an earlier one does
+    not have, and uploads it to every amphora at once. These addresses are
+    left out until their health managers start anew, or until "sync retry".
+    Addresses whose health managers are gone do not come back.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'number', type=int, nargs='?', metavar='<number>',
+            help='the earlier generation; by default the last one before the '
+                 'newest that was not rolled back')
+        base.add_dry_run(parser, 'what the list would be')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        change = rollback.prepare(conf, engine, parsed_args.number)
+        would = 'would be' if parsed_args.dry_run else 'is'
+        if not parsed_args.dry_run:
+            rollback.carry_out(conf, engine, change)
+        self.app.stdout.write(
+            f'Generation {change.newest.number} {would} rolled back: '
+            f'controller_ip_port_list {would} {addr.join_list(change.slots)} '
+            f'again, without '
+            f'{addr.join_list(addr.canonical(change.suspects))}.\n')
+        pause = pause_repo.get(engine)
+        if pause:
+            self.app.stdout.write(
+                f'No amphora gets it before the pause ends. '
+                f'{progress.describe_pause(pause)}\n')

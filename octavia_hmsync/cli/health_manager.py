@@ -12,6 +12,7 @@
 
 """Commands on health managers."""
 
+import argparse
 import time
 
 from cliff import command
@@ -19,6 +20,7 @@ from cliff import lister
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import member as mem
@@ -85,6 +87,7 @@ class _HostCommand(base.DatabaseMixin, command.Command):
         parser.add_argument(
             'host', help='[DEFAULT] host of the health manager, as "health '
                          'manager list" shows it')
+        base.add_dry_run(parser, 'whether it could be done')
         return parser
 
     def say(self, text):
@@ -100,6 +103,9 @@ class DrainHealthManager(_HostCommand):
     --timeout.
     """
 
+    # What was said last of the database.
+    _problem: str | None = None
+
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--wait', action='store_true',
@@ -113,7 +119,11 @@ class DrainHealthManager(_HostCommand):
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
         host = parsed_args.host
-        address = drain.begin(engine, host, conf.hmsync.offline_after)
+        address = drain.check(engine, host, conf.hmsync.offline_after)
+        if parsed_args.dry_run:
+            self.say(f'Health manager {host} at {address} can be drained.')
+            return
+        drain.begin(engine, host, conf.hmsync.offline_after)
         self.say(f'Health manager {host} at {address} is DRAINING.')
         if parsed_args.wait:
             self._wait(host, drain.DrainWatch(conf, engine, address),
@@ -122,14 +132,19 @@ class DrainHealthManager(_HostCommand):
     def _wait(self, host, watch, timeout, interval):
         deadline = time.monotonic() + timeout
         while True:
-            senders = watch.get_senders()
-            if not senders:
+            senders = self._look(watch)
+            if senders is not None and not senders:
                 self.say(f'No amphora sends to {host} any more.')
                 return
             left = deadline - time.monotonic()
             if left <= 0:
                 break
             time.sleep(min(interval, left))
+        if senders is None:
+            raise exceptions.NotPossible(
+                f'After {timeout} s it cannot be told which amphorae may '
+                f'still send to {host}, because the database cannot be '
+                f'used. It goes on draining: run the command again.')
         for amphora_id, sender in sorted(senders.items()):
             self.say(f'{amphora_id} {sender.value}')
         raise exceptions.NotPossible(
@@ -137,12 +152,30 @@ class DrainHealthManager(_HostCommand):
             f'{host}. It goes on draining: run the command again, or see '
             f'"octavia-hmsync amphora list" for what keeps them.')
 
+    def _look(self, watch):
+        """Look once; returns None, and says so once, if that fails.
+
+        The controller would be switched off on an answer that is no answer.
+        """
+        try:
+            senders = watch.get_senders()
+            self._problem = None
+            return senders
+        except base.REPORTED_ERRORS as e:
+            if not api.is_database_error(e):
+                raise
+            problem = base.describe(e)
+            if problem != self._problem:
+                self.app.stderr.write(f'{problem}\n')
+            self._problem = problem
+            return None
+
 
 def _seconds(text):
-    value = int(text)
-    if value < 0:
-        raise ValueError()
-    return value
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no number of seconds, 0 or above')
+    return int(text)
 
 
 class ResumeHealthManager(_HostCommand):
@@ -156,6 +189,10 @@ class ResumeHealthManager(_HostCommand):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: start '
                 f'octavia-health-manager there.')
+        if parsed_args.dry_run:
+            self.say(f'Health manager {host} at {member.address} can be '
+                     f'resumed.')
+            return
         hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
         self.say(f'Health manager {host} at {member.address} is ONLINE.')
 
@@ -170,9 +207,12 @@ class DeleteHealthManager(_HostCommand):
         conf, engine = self.open_database()
         host = parsed_args.host
         row, member = drain.find(engine, host)
-        if (mem.is_listening(member, conf.hmsync.offline_after) or
-                not hm_repo.delete(engine, host, row.keepalive_at)):
+        if mem.is_listening(member, conf.hmsync.offline_after) or not (
+                parsed_args.dry_run or
+                hm_repo.delete(engine, host, row.keepalive_at)):
             raise exceptions.NotPossible(
                 f'Health manager {host} is alive and would register again: '
                 f'stop octavia-health-manager there first, or drain it.')
-        self.say(f'Health manager {host} is deleted.')
+        self.say(f'Health manager {host} can be deleted.'
+                 if parsed_args.dry_run
+                 else f'Health manager {host} is deleted.')

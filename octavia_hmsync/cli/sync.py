@@ -12,16 +12,15 @@
 
 """Commands on the published list."""
 
-import collections
-
 from cliff import command
 
 from octavia_hmsync.cli import base
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.cli import progress
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
@@ -37,6 +36,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
     adopted, pending, not_adopted and unproven tell of those that have
     acknowledged a list whether they use it: see "amphora list --help".
     suspects are addresses with which amphorae fell silent; see "sync retry".
+    paused_until tells that no amphora is uploaded to; see "sync pause".
     """
 
     def take_action(self, parsed_args):
@@ -44,20 +44,18 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         newest = generation_repo.get_newest(engine)
         counts = amphora_repo.count(engine, newest.number if newest else 0)
         members = hm_repo.get_all(engine)
-        judged = adoption_repo.judge_all(engine, members,
-                                         plan.Settings.from_conf(conf))
-        present = {row.id for row in amphora_repo.get_rows(engine)}
-        adoptions = collections.Counter(
-            state for amphora_id, state in judged.items()
-            if amphora_id in present)
+        adoptions = amphora_repo.count_adoptions(
+            engine, members, plan.Settings.from_conf(conf))
         suspects = rollout.get_suspects(
             generation_repo.get_suspects(engine), members)
-        return (('generation', 'status', 'controller_ip_port_list',
-                 'suspects', 'amphorae', 'due', 'applied', 'unreachable',
-                 'rejected', 'unsupported',
+        pause = pause_repo.get(engine)
+        return (('generation', 'status', 'paused_until',
+                 'controller_ip_port_list', 'suspects', 'amphorae', 'due',
+                 'applied', 'unreachable', 'rejected', 'unsupported',
                  *(state.value.lower() for state in adoption.Adoption)),
                 (newest.number if newest else None,
                  newest.status if newest else None,
+                 base.format_time(pause.ends_at) if pause else None,
                  addr.join_list(newest.addresses) if newest else '',
                  addr.join_list(addr.canonical(suspects)),
                  counts.amphorae, counts.due,
@@ -78,11 +76,11 @@ class Run(base.DatabaseMixin, command.Command):
         parser = super().get_parser(prog_name)
         which = parser.add_mutually_exclusive_group()
         which.add_argument('--amphora', metavar='<id>', nargs='+',
-                           default=[], help='these amphorae')
+                           action='extend', default=[],
+                           help='these amphorae')
         which.add_argument('--all', action='store_true',
                            help='all amphorae that have an agent')
-        parser.add_argument('--dry-run', action='store_true',
-                            help='only tell how many there are')
+        base.add_dry_run(parser, 'how many there are')
         return parser
 
     def take_action(self, parsed_args):
@@ -93,7 +91,7 @@ class Run(base.DatabaseMixin, command.Command):
             raise exceptions.NotPossible(
                 f'No amphora {", ".join(unknown)} has an agent: see '
                 f'"octavia-hmsync amphora list".')
-        again = list(rows) if parsed_args.all else parsed_args.amphora
+        again = list(rows if parsed_args.all else set(parsed_args.amphora))
         if parsed_args.dry_run:
             number = len(again) if again or parsed_args.all else sum(
                 row.next_attempt_at is not None for row in rows.values())
@@ -104,6 +102,12 @@ class Run(base.DatabaseMixin, command.Command):
             number = claim_repo.upload_again(engine, again)
         else:
             number = claim_repo.retry_now(engine)
+        pause = pause_repo.get(engine)
+        if pause:
+            self.app.stdout.write(
+                f'{number} amphorae are uploaded to after the pause. '
+                f'{progress.describe_pause(pause)}\n')
+            return
         self.app.stdout.write(
             f'{number} amphorae are uploaded to within some seconds; see '
             f'"octavia-hmsync sync status".\n')
@@ -115,12 +119,84 @@ class Retry(base.DatabaseMixin, command.Command):
     To be run when amphorae can reach them. A few amphorae try them first.
     """
 
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_dry_run(parser, 'which ones')
+        return parser
+
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
-        suspects = generation_repo.clear_suspects(engine)
+        suspects = (generation_repo.get_suspects(engine)
+                    if parsed_args.dry_run
+                    else generation_repo.clear_suspects(engine))
         if suspects:
             text = (f'Another chance for '
                     f'{addr.join_list(addr.canonical(suspects))}.')
+            if parsed_args.dry_run:
+                text = f'There would be a{text[1:]}'
         else:
             text = 'No address is left out.'
         self.app.stdout.write(f'{text}\n')
+
+
+class Pause(base.DatabaseMixin, command.Command):
+    """Upload to no amphora for some time.
+
+    For the duration of work on the management network, for example. Lists
+    are still published, and new amphorae boot with the newest one; uploads
+    under way end. A pause ends by itself after --for, because amphorae whose
+    health managers are all replaced meanwhile are kept from failover for no
+    longer than failover_hold_max.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--for', type=base.positive_seconds, default=3600,
+                            dest='seconds', metavar='<seconds>',
+                            help='for how long (default: 3600)')
+        parser.add_argument('--reason', default='', metavar='<text>',
+                            help='why, for the log and for others')
+        base.add_dry_run(parser, 'whether there is a pause')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        if parsed_args.dry_run:
+            pause = pause_repo.get(engine)
+            self.app.stdout.write(
+                f'There is a pause until {base.format_time(pause.ends_at)} '
+                f'UTC; another takes its place.\n' if pause
+                else 'There is no pause.\n')
+            return
+        pause = pause_repo.begin(
+            engine, parsed_args.seconds,
+            claim_repo.storable(' '.join(parsed_args.reason.split())))
+        self.app.stdout.write(
+            f'No amphora is uploaded to until '
+            f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync sync '
+            f'resume".\n')
+        newest = generation_repo.get_newest(engine)
+        if newest and newest.is_on_trial:
+            self.app.stdout.write(
+                f'Generation {newest.number} is on trial: an amphora that '
+                f'falls silent with it does not get the last good list back '
+                f'before the pause ends.\n')
+
+
+class Resume(base.DatabaseMixin, command.Command):
+    """End a pause: upload to amphorae again."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_dry_run(parser, 'whether there is a pause')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        if parsed_args.dry_run:
+            was_there = pause_repo.get(engine) is not None
+            text = 'The pause would end.\n'
+        else:
+            was_there = pause_repo.end(engine)
+            text = 'The pause ends.\n'
+        self.app.stdout.write(text if was_there else 'There is no pause.\n')

@@ -12,7 +12,10 @@
 
 """octavia-hmsync upgrade check."""
 
+import traceback
+
 from cliff import command
+from oslo_upgradecheck import upgradecheck
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import checks
@@ -26,6 +29,18 @@ class Check(base.DatabaseMixin, command.Command):
     is 0 if all is well, 1 if something should be looked at, and 2 if the
     plugin cannot work.
     """
+
+    def run(self, parsed_args):
+        """Run the checks; what keeps them from it is a failure, too."""
+        try:
+            return super().run(parsed_args)
+        except BrokenPipeError:
+            raise
+        except Exception as e:
+            if self.app.options.debug:
+                traceback.print_exc(file=self.app.stderr)
+            self.app.stderr.write(f'{e}\n')
+            return int(upgradecheck.Code.FAILURE)
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database(check_schema=False)

@@ -11,16 +11,23 @@
 #    under the License.
 
 import csv
+from importlib import metadata
 import io
+import os
+import subprocess
+import sys
 
+import fixtures
 import yaml
 
+from octavia_hmsync.cli import symbols
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import schema
+from tests.cloud import process
 from tests.unit.cli import base
 
 COLUMNS = {
@@ -33,8 +40,8 @@ COLUMNS = {
         'number', 'status', 'controller_ip_port_list', 'published_at',
         'completed_at', 'reason'],
     ('sync', 'status'): [
-        'generation', 'status', 'controller_ip_port_list', 'suspects',
-        'amphorae', 'due', 'applied', 'unreachable', 'rejected',
+        'generation', 'status', 'paused_until', 'controller_ip_port_list',
+        'suspects', 'amphorae', 'due', 'applied', 'unreachable', 'rejected',
         'unsupported', 'adopted', 'pending', 'not_adopted', 'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
@@ -134,9 +141,19 @@ class TestCommands(base.CommandTestCase):
                 (('--result', 'APPLIED'), {self.ids[0]}),
                 (('--loadbalancer', lb), {of_lb}),
                 (('--loadbalancer', lb, '--result', 'APPLIED'), set()),
+                (('--health-manager', 'hm1'), {self.ids[0]}),
+                (('--health-manager', 'hm2'), set()),
                 (('--not-adopted',), set())):
             self.assertEqual(expected, {row['id'] for row in self.run_json(
                 'amphora', 'list', *arguments)})
+        self.assertFails('There is no health manager nobody',
+                         'amphora', 'list', '--health-manager', 'nobody')
+        self.assertFails('No amphora of load balancer none has an agent',
+                         'amphora', 'list', '--loadbalancer', 'none')
+        # As from a variable that is not set.
+        for option in ('--health-manager', '--loadbalancer'):
+            self.assertEqual(1, self.run_command('amphora', 'list', option,
+                                                 '')[0])
 
     def test_amphora(self):
         self.populate()
@@ -184,8 +201,13 @@ class TestCommands(base.CommandTestCase):
         self.populate()
         self.assertIn('2 amphorae would', self.run_ok(
             'sync', 'run', '--amphora', *self.ids[:2], '--dry-run'))
+        # However they are named, and however often.
+        self.assertIn('2 amphorae would', self.run_ok(
+            'sync', 'run', '--amphora', self.ids[0], '--amphora',
+            *self.ids[:2], '--dry-run'))
         self.assertIn('2 amphorae are', self.run_ok(
-            'sync', 'run', '--amphora', *self.ids[:2]))
+            'sync', 'run', '--amphora', self.ids[0], '--amphora',
+            self.ids[1]))
         self.assertEqual(2, claim_repo.count_due(self.engine, 1))
         new = self.records.add_amphora('192.0.2.9')
         self.assertIn('5 amphorae would',
@@ -204,7 +226,7 @@ class TestCommands(base.CommandTestCase):
     def test_status(self):
         self.populate()
         self.assertEqual({
-            'generation': 1, 'status': 'OPEN',
+            'generation': 1, 'status': 'OPEN', 'paused_until': None,
             'controller_ip_port_list': ', '.join(LIST), 'suspects': '',
             'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
             'rejected': 1, 'unsupported': 1, 'adopted': 0, 'pending': 1,
@@ -231,8 +253,11 @@ class TestDatabaseCommands(base.CommandTestCase):
         head = schema.head()
         self.assertEqual({'revision': None, 'newest': head},
                          self.run_json('db', 'current'))
+        self.assertIn(f'would be brought to revision {head} (now: none)',
+                      self.run_ok('db', 'upgrade', '--dry-run'))
         self.assertIn(f'now at revision {head}',
                       self.run_ok('db', 'upgrade'))
+        self.assertIn('already', self.run_ok('db', 'upgrade', '--dry-run'))
         self.assertIn('already', self.run_ok('db', 'upgrade'))
         self.assertEqual({'revision': head, 'newest': head},
                          self.run_json('db', 'current'))
@@ -243,11 +268,38 @@ class TestDatabaseCommands(base.CommandTestCase):
                          [row['revision'] for row in rows])
 
 
+# What each command needs beside its name.
+ARGUMENTS = {
+    'amphora show': ['nobody'],
+    'generation show': ['1'],
+    'health manager delete': ['nobody'],
+    'health manager drain': ['nobody'],
+    'health manager resume': ['nobody'],
+    'health manager show': ['nobody'],
+    'network port delete': ['node1'],
+    'sync run': ['--amphora', 'nobody'],
+    'sync watch': ['--timeout', '0.1'],
+}
+# Those that do not need what is missing, or tell it in their own way.
+WITHOUT_TABLES = ('db upgrade', 'db current', 'db history', 'upgrade check')
+WITHOUT_DATABASE = ('db history', 'upgrade check')
+
+
+def all_commands(without):
+    """All commands of ours but some, as lists of arguments."""
+    names = [point.name.replace('_', ' ') for point in
+             metadata.entry_points(group='octavia_hmsync.cli')]
+    return [[*name.split(), *ARGUMENTS.get(name, [])]
+            for name in sorted(set(names)) if name not in without]
+
+
 class TestTrouble(base.CommandTestCase):
 
     def test_missing_tables(self):
         self.drop_tables()
-        for command in COLUMNS:
+        commands = all_commands(WITHOUT_TABLES)
+        self.assertGreater(len(commands), 15)
+        for command in commands:
             self.assertFails('octavia-hmsync db upgrade', *command)
 
     def set_revision(self, revision):
@@ -264,17 +316,24 @@ class TestTrouble(base.CommandTestCase):
         self.assertIn('"due"', out)
         self.assertIn('newer release', err)
         self.assertFails('newer release', 'db', 'upgrade')
+        self.assertFails('newer release', 'db', 'upgrade', '--dry-run')
 
     def test_unreachable_database(self):
         for url in ('mysql+pymysql://octavia:S3cret@127.0.0.1:1/octavia',
                     'sqlite:////nonexistent/octavia.db?mode=memory'):
             self.write_conf(database={'connection': url})
-            for command in (*COLUMNS, ('db', 'upgrade'), ('db', 'current')):
+            for command in all_commands(WITHOUT_DATABASE):
                 self.assertFails('database', *command)
+
+    def test_what_is_not_there(self):
+        for command in all_commands(()):
+            if 'nobody' in command:
+                self.assertFails('nobody', *command)
 
     def test_database_url_that_cannot_be_used(self):
         for url in ('S3cret', 'nosuchdb://octavia:S3cret@127.0.0.1/octavia',
-                    'mysql+nosuchdriver://octavia:S3cret@127.0.0.1/octavia'):
+                    'mysql+nosuchdriver://octavia:S3cret@127.0.0.1/octavia',
+                    'mysql+pymysql://octavia:S3cret@127.0.0.1:port/o'):
             self.write_conf(database={'connection': url})
             code, out, err = self.run_command('sync', 'status')
             self.assertEqual((1, '', 1), (code, out, err.count('\n')), err)
@@ -283,7 +342,24 @@ class TestTrouble(base.CommandTestCase):
 
     def test_no_database_url(self):
         self.write_conf(database={'connection': None})
-        self.assertFails('[database] connection', 'sync', 'status')
+        for command in all_commands(WITHOUT_DATABASE):
+            self.assertFails(f'not set: {self.conf_path} was read', *command)
+
+    def test_no_configuration_file(self):
+        """Also one in a directory that the user may not look into."""
+        home = self.useFixture(fixtures.TempDir()).path
+        for command, code in ((('db', 'upgrade'), 1),
+                              (('upgrade', 'check'), 2)):
+            done = subprocess.run(
+                [sys.executable, '-W', 'ignore', '-m',
+                 'octavia_hmsync.cmd.hmsync', *command],
+                env=process.environment(home), cwd=home, capture_output=True,
+                text=True)
+            self.assertEqual((code, ''), (done.returncode, done.stdout))
+            self.assertEqual(
+                '[database] connection is not set: no octavia.conf was '
+                'found. Name octavia.conf with --config-file, and run this '
+                'as a user who may read it.\n', done.stderr)
 
     def test_bad_options(self):
         for name, value in (('poll_interval', 'soon'), ('offline_after', 3),
@@ -310,10 +386,105 @@ class TestTrouble(base.CommandTestCase):
         self.assertIn(code, (1, 2))
         self.assertNotIn('Traceback', err)
 
+    def test_no_command(self):
+        code, out, err = self.run_command()
+        self.assertEqual((2, ''), (code, err))
+        self.assertIn('health manager drain', out)
+
     def test_unknown_command(self):
-        code, _out, err = self.run_command('amphora', 'fly')
-        self.assertEqual(2, code)
-        self.assertNotIn('Traceback', err)
+        for argv in (['amphora', 'fly'], ['health', 'manger', 'list'], ['x']):
+            code, out, err = self.run_command(*argv)
+            self.assertEqual((2, ''), (code, out), argv)
+            self.assertIn(argv[0], err)
+            self.assertNotIn('Traceback', err)
+
+
+class TestOtherOctavia(base.CommandTestCase):
+    """One that lacks what compat needs."""
+
+    def test_missing_names(self):
+        self.assertEqual([], symbols.find_missing())
+        constants = symbols.importlib.import_module(
+            'octavia.common.constants')
+        self.patch(constants, 'ROLE_BACKUP', None)
+        del constants.ROLE_BACKUP
+        self.patch(sys, 'modules', {**sys.modules,
+                                    'octavia.statistics.stats_base': None})
+        self.assertEqual(['octavia.common.constants.ROLE_BACKUP',
+                          'octavia.statistics.stats_base'],
+                         symbols.find_missing())
+
+    def test_one_line_from_each_command(self):
+        """In a process that has not imported it before."""
+        for argv, code in ((['upgrade', 'check'], 2), (['sync', 'status'], 1)):
+            done = subprocess.run(
+                [sys.executable, '-c',
+                 'import sys\n'
+                 'from octavia.common import constants\n'
+                 'del constants.ROLE_BACKUP\n'
+                 'from octavia_hmsync.cmd import hmsync\n'
+                 f'sys.exit(hmsync.main({argv}))'],
+                capture_output=True, text=True)
+            self.assertEqual((code, '', 1), (
+                done.returncode, done.stdout, done.stderr.count('\n')),
+                done.stderr)
+            self.assertIn('octavia.common.constants.ROLE_BACKUP, which this '
+                          'octavia-hmsync', done.stderr)
+
+
+class TestInterrupted(base.CommandTestCase):
+
+    def test_while_octavia_is_loaded(self):
+        def find_missing():
+            raise KeyboardInterrupt()
+
+        self.patch(symbols, 'find_missing', find_missing)
+        self.assertEqual((130, '', ''), self.run_command('sync', 'status'))
+
+    def test_nobody_reads(self):
+        """As with "| head", also of what is written at the very end."""
+        env = {name: value for name, value in os.environ.items()
+               if name != 'PYTHONUNBUFFERED'}
+        for argv in (['sync', 'status'], ['db', 'history'],
+                     ['upgrade', 'check']):
+            reader, writer = os.pipe()
+            os.close(reader)
+            with open(writer, 'w') as closed:
+                done = subprocess.run(
+                    [sys.executable, '-m', 'octavia_hmsync.cmd.hmsync',
+                     '--config-file', self.conf_path, *argv], stdout=closed,
+                    stderr=subprocess.PIPE, text=True, env=env)
+            self.assertEqual((141, ''), (done.returncode, done.stderr))
+
+    def test_disk_is_full(self):
+        """Python itself would end with 120 and two tracebacks."""
+        env = {name: value for name, value in os.environ.items()
+               if name != 'PYTHONUNBUFFERED'}
+        for argv in (['sync', 'status'], ['db', 'history']):
+            with open('/dev/full', 'w') as full:
+                done = subprocess.run(
+                    [sys.executable, '-m', 'octavia_hmsync.cmd.hmsync',
+                     '--config-file', self.conf_path, *argv], stdout=full,
+                    stderr=subprocess.PIPE, text=True, env=env)
+            self.assertEqual(
+                (1, 'The output cannot be written: [Errno 28] No space left '
+                    'on device\n'), (done.returncode, done.stderr))
+
+
+class TestCompletion(base.CommandTestCase):
+
+    def test_bash(self):
+        """bash takes it, and it completes."""
+        script = self.run_ok('complete', '--name', 'octavia-hmsync',
+                             '--shell', 'bash', conf=False)
+        done = subprocess.run(
+            ['bash', '-c', script.replace(
+                '_get_comp_words_by_ref -n : cur prev words',
+                'words=("${COMP_WORDS[@]}"); cur=${words[COMP_CWORD]}') +
+             'COMP_WORDS=(octavia-hmsync sync pa) COMP_CWORD=2\n'
+             '_octavia_hmsync\necho "${COMPREPLY[@]}"'],
+            capture_output=True, text=True)
+        self.assertEqual(('pause\n', ''), (done.stdout, done.stderr))
 
 
 class TestConfigFile(base.CommandTestCase):

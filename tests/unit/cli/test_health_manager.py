@@ -12,6 +12,8 @@
 
 """drain, resume, delete, and what they need to know."""
 
+from oslo_db import exception as db_exc
+
 from octavia_hmsync.cli import drain
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import adoption as adoption_repo
@@ -19,6 +21,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync.membership import drain as rules
 from tests.unit.cli import base
 
@@ -66,11 +69,42 @@ class TestHealthManager(base.CommandTestCase):
         self.register('hm1', 101, 'second')
         self.assertEqual('ONLINE', self.status('hm1'))
 
+    def test_dry_runs(self):
+        def run(verb, host='hm1'):
+            return self.run_ok('health', 'manager', verb, host, '--dry-run')
+
+        self.assertIn('can be drained', run('drain'))
+        self.assertEqual('ONLINE', self.status('hm1'))
+        self.run_ok('health', 'manager', 'drain', 'hm1')
+        self.assertIn('can be resumed', run('resume'))
+        self.assertEqual('DRAINING', self.status('hm1'))
+        self.assertFails('the only one', 'health', 'manager', 'drain', 'hm2',
+                         '--dry-run')
+        self.assertFails('is alive', 'health', 'manager', 'delete', 'hm2',
+                         '--dry-run')
+        self.silence('hm2')
+        self.assertIn('can be deleted', run('delete', 'hm2'))
+        self.assertEqual('OFFLINE', self.status('hm2'))
+
     def test_not_the_last_one(self):
         self.run_ok('health', 'manager', 'drain', 'hm1')
         self.assertFails('the only one that is ONLINE', 'health', 'manager',
                          'drain', 'hm2')
         self.assertEqual('ONLINE', self.status('hm2'))
+
+    def test_two_drain_at_once(self):
+        """Each was allowed to while the other one was ONLINE."""
+        for host in ('hm1', 'hm2'):
+            drain.check(self.engine, host, 20)
+        drain.begin(self.engine, 'hm1', 20)
+        for _ in range(2):
+            e = self.assertRaises(exceptions.NotPossible, drain.begin,
+                                  self.engine, 'hm2', 20)
+            self.assertIn('hm2 is the only one', str(e))
+            # Again does no harm.
+            drain.begin(self.engine, 'hm1', 20)
+        self.assertEqual(['DRAINING', 'ONLINE'],
+                         [self.status(host) for host in ('hm1', 'hm2')])
 
     def test_offline(self):
         self.silence('hm1')
@@ -118,7 +152,34 @@ class TestHealthManager(base.CommandTestCase):
             code, _out, err = self.run_command(
                 'health', 'manager', 'drain', 'hm1', f'--timeout={value}')
             self.assertEqual(2, code)
-            self.assertIn('--timeout', err)
+            self.assertIn(f"--timeout: '{value}' is no number of seconds",
+                          err)
+
+    def test_database_goes_away_while_it_waits(self):
+        """It is no sign that nobody sends there."""
+        amphora_id = self.add_amphorae(1)[0]
+        look = drain.DrainWatch.get_senders
+        looks = []
+
+        def get_senders(watch):
+            looks.append(watch)
+            if len(looks) < 4:
+                raise db_exc.DBConnectionError(Exception('it has gone away'))
+            self.records.set_status(amphora_id, 'DELETED')
+            return look(watch)
+
+        self.patch(drain.DrainWatch, 'get_senders', get_senders)
+        self.conf_path = self.write_conf(hmsync={'poll_interval': 1})
+        argv = ('health', 'manager', 'drain', 'hm1', '--wait', '--timeout')
+        code, out, err = self.run_command(*argv, '0')
+        self.assertEqual(1, code)
+        self.assertIn('it has gone away', err)
+        self.assertIn('After 0 s it cannot be told', err)
+        self.assertNotIn('No amphora', out)
+        code, out, err = self.run_command(*argv, '60')
+        # It has looked in vain twice.
+        self.assertEqual((0, 1), (code, err.count('\n')), err)
+        self.assertIn('No amphora sends to hm1 any more', out)
 
 
 class TestDrainWatch(base.CommandTestCase):

@@ -20,14 +20,16 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync import version
 from tests.unit.cli import base
 
 KEY = 'S3cret'
 GOOD = {
     'DEFAULT': {'config_source': 'hmsync'},
-    'hmsync': {'driver': 'octavia_hmsync'},
+    'hmsync': {'driver': 'octavia_hmsync', 'allow_loopback': True},
     'controller_worker': {'statistics_drivers': 'stats_db, hmsync'},
-    'health_manager': {'bind_ip': '192.0.2.1', 'heartbeat_key': KEY},
+    'health_manager': {'bind_ip': '127.0.0.1', 'heartbeat_key': KEY},
 }
 
 
@@ -36,11 +38,13 @@ class TestCheck(base.CommandTestCase):
     def setUp(self):
         super().setUp()
         self.register()
+        keeper_repo.touch(self.engine, 'keeper1', ())
 
-    def register(self, host='hm1', number=1, key=KEY, is_observing=True):
+    def register(self, host='hm1', number=1, key=KEY, is_observing=True,
+                 release=version.version_string()):
         hm_repo.register(self.engine, host, f'192.0.2.{number}', 5555, host,
                          20, heartbeat_key.digest(key),
-                         is_observing=is_observing)
+                         is_observing=is_observing, plugin_version=release)
 
     def check(self, code, *words, **groups):
         """Run it with an octavia.conf that is good but for these groups."""
@@ -59,13 +63,38 @@ class TestCheck(base.CommandTestCase):
     def test_good(self):
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(8, text.count('Result: Success'))
+        self.assertEqual(9, text.count('Result: Success'))
 
     def test_no_tables(self):
         """What needs them is left out."""
         self.drop_tables()
         text = self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
         self.assertNotIn('Heartbeat key', text)
+
+    def test_address_that_is_in_a_missing_table(self):
+        self.drop_tables()
+        self.check(2, 'octavia-hmsync db upgrade', 'is not to be had from '
+                   'the database', hmsync={
+                       'address_driver': 'neutron_port',
+                       'address_interface': 'lo'})
+
+    def test_no_database(self):
+        self.write_conf(database={'connection':
+                                  'mysql+pymysql://o:S3cret@127.0.0.1:1/o'})
+        code, out, err = self.run_command('upgrade', 'check')
+        self.assertEqual((2, '', 1), (code, out, err.count('\n')), err)
+        self.assertIn('The database cannot be used', err)
+        self.assertNotIn('S3cret', err)
+
+    def test_what_nobody_thought_of(self):
+        # The driver of the database says so when it connects.
+        self.write_conf(database={
+            'connection': 'mysql+pymysql://o:S3cret@127.0.0.1:1/o?nonsense=1'})
+        code, out, err = self.run_command('upgrade', 'check')
+        self.assertEqual((2, '', 1), (code, out, err.count('\n')), err)
+        code, out, err = self.run_command('--debug', 'upgrade', 'check')
+        self.assertEqual(2, code)
+        self.assertIn('Traceback', err)
 
     def test_octavia_without_a_column(self):
         with self.engine.begin() as connection:
@@ -92,14 +121,42 @@ class TestCheck(base.CommandTestCase):
     def test_address(self):
         self.check(1, 'would not register',
                    health_manager={'bind_ip': '0.0.0.0'})
+        self.check(1, 'nothing can listen at [health_manager] bind_ip = '
+                      '192.0.2.1', health_manager={'bind_ip': '192.0.2.1'})
+        self.check(1, 'nothing can listen at [health_manager] bind_ip = '
+                      '2001:db8::1', 'Health managers',
+                   hmsync={'address_driver': 'static',
+                           'static_address': '192.0.2.1'},
+                   health_manager={'bind_ip': '2001:db8::1'})
+        # For these, listening everywhere will do.
+        self.check(0, hmsync={'address_driver': 'static',
+                              'static_address': '192.0.2.1'},
+                   health_manager={'bind_ip': '0.0.0.0'})
 
     def test_no_health_manager(self):
         self.make_older(models.HealthManager, 'keepalive_at', 100)
         self.check(1, 'No health manager has registered that is up')
 
+    def test_no_house_keeping(self):
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100)
+        self.check(1, 'No octavia-housekeeping has registered that is up')
+
     def test_health_manager_without_the_statistics_driver(self):
         self.register('hm2', 2, is_observing=False)
         self.check(1, 'The health managers hm2 do not tell')
+
+    def test_older_health_managers(self):
+        self.register('hm2', 2, release='0.0.1.dev1')
+        # From before it was recorded.
+        self.register('hm3', 3, release=None)
+        self.check(1, 'The health managers hm2 (0.0.1.dev1), hm3 (unknown) '
+                      'run an older release')
+        self.make_older(models.HealthManager, 'keepalive_at', 100, host='hm2')
+        self.make_older(models.HealthManager, 'keepalive_at', 100, host='hm3')
+        self.register('hm4', 4, release='99.0.0')
+        self.check(0)
+        self.register('hm4', 4, release='not a version')
+        self.check(1, 'The health managers hm4 (not a version) run an older')
 
     def test_another_key(self):
         self.register('hm2', 2, key='another')
