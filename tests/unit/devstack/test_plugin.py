@@ -1,0 +1,289 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""devstack/plugin.sh changes octavia.conf and the services as it should."""
+
+from oslotest import base
+
+from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from tests.db_cases import base as db_base
+from tests.unit.db import sqlite
+from tests.unit.devstack import node
+
+PINNED = ('health_manager', 'controller_ip_port_list')
+GENERATION = 'sync status -f value -c generation'
+REGISTERED = 'health manager show --self'
+RESTARTS = ['restart_service devstack@o-hm.service',
+            'restart_service devstack@o-cw.service',
+            'restart_service devstack@o-hk.service']
+
+
+class PluginTestCase(base.BaseTestCase):
+
+    def make_node(self, *args, **kwargs):
+        return self.useFixture(node.Devstack(*args, **kwargs))
+
+    def make_started_node(self, *args, **kwargs):
+        """Make one that has come to the extra phase of our plugin."""
+        devstack = self.make_node(*args, **kwargs)
+        devstack.octavia_post_config()
+        devstack.phase('stack', 'post-config')
+        devstack.octavia_extra()
+        return devstack
+
+
+class TestStack(PluginTestCase):
+
+    def test_order_of_calls(self):
+        devstack = self.make_node()
+        self.assertEqual(
+            [f'setup_develop {devstack.dest}/octavia-hmsync',
+             'octavia-hmsync db upgrade',
+             f'octavia-hmsync {REGISTERED}',
+             f'octavia-hmsync {GENERATION}',
+             *RESTARTS[1:],
+             'octavia-hmsync upgrade check',
+             'octavia-hmsync health manager list'], devstack.stack())
+
+    def test_commands_exist(self):
+        commands = [call.split()[1:] for call in self.make_node().stack()
+                    if call.startswith('octavia-hmsync ')]
+        self.assertEqual(5, len(commands))
+        for words in commands:
+            node.parse_command(words)
+
+    def test_result(self):
+        devstack = self.make_node()
+        devstack.stack()
+        conf = devstack.parse()
+        self.assertEqual(['hmsync'], conf.config_source)
+        self.assertEqual('octavia_hmsync', conf.hmsync.driver)
+        self.assertTrue(any(map(node.is_source, conf._sources)))
+        self.assertEqual(['stats_db', 'hmsync'],
+                         conf.controller_worker.statistics_drivers)
+        self.assertEqual([], conf.health_manager.controller_ip_port_list)
+        self.assertEqual('192.0.2.3', conf.health_manager.bind_ip)
+        self.assertEqual(2, conf.controller_worker.workers)
+
+    def test_other_drivers_and_sources_survive(self):
+        devstack = self.make_node(
+            'statistics_drivers = stats_db,stats_logger\n')
+        devstack.octavia_post_config()
+        devstack.iniset('DEFAULT', 'config_source', 'secrets')
+        devstack.iniset('secrets', 'driver', 'remote_file')
+        before = devstack.set_options()
+        devstack.phase('stack', 'post-config')
+        options = devstack.set_options()
+        self.assertEqual(['stats_db,stats_logger, hmsync'],
+                         options['controller_worker', 'statistics_drivers'])
+        self.assertEqual(['secrets, hmsync'],
+                         options['DEFAULT', 'config_source'])
+        devstack.phase('unstack')
+        after = devstack.set_options()
+        self.assertEqual(['stats_db, stats_logger'],
+                         after.pop(('controller_worker',
+                                    'statistics_drivers')))
+        del before['controller_worker', 'statistics_drivers']
+        self.assertEqual(before, after)
+
+    def test_a_driver_with_a_longer_name_is_another(self):
+        devstack = self.make_node('statistics_drivers = hmsync_too\n')
+        devstack.octavia_post_config()
+        devstack.phase('stack', 'post-config')
+        self.assertEqual(['hmsync_too', 'hmsync'],
+                         devstack.parse().controller_worker.statistics_drivers)
+
+    def test_twice_changes_nothing(self):
+        devstack = self.make_started_node()
+        for phase in ('post-config', 'extra', 'test-config'):
+            devstack.phase('stack', phase)
+            text = devstack.conf_path.read_text()
+            calls = devstack.phase('stack', phase)
+            self.assertEqual(text, devstack.conf_path.read_text())
+            self.assertEqual([], [c for c in calls if 'restart' in c])
+
+    def test_local_conf_sets_an_option_too(self):
+        """What runs by then is restarted, health manager first."""
+        devstack = self.make_started_node()
+        devstack.iniset('controller_worker', 'statistics_drivers',
+                        'stats_logger')
+        calls = devstack.phase('stack', 'extra',
+                               OCTAVIA_HMSYNC_REMOVE_PINNED='False')
+        self.assertEqual([*RESTARTS, f'octavia-hmsync {REGISTERED}'], calls)
+        self.assertEqual(['stats_logger', 'hmsync'],
+                         devstack.parse().controller_worker.statistics_drivers)
+
+    def test_no_octavia(self):
+        devstack = self.make_node(services='key,mysql')
+        for words in (('stack', 'install'), ('stack', 'post-config'),
+                      ('stack', 'extra'), ('stack', 'test-config'),
+                      ('unstack',), ('clean',)):
+            self.assertEqual([], devstack.phase(*words))
+        self.assertFalse(devstack.conf_path.exists())
+
+    def test_before_octavia(self):
+        """Nothing is installed, though all settings have been read by then."""
+        devstack = self.make_node()
+        devstack.is_before_octavia = True
+        code, output = devstack.try_phase('stack', 'install')
+        self.assertEqual(1, code)
+        self.assertIn("put 'enable_plugin octavia' before", output)
+        self.assertEqual([], devstack.calls())
+
+    def test_tables_cannot_be_made(self):
+        devstack = self.make_node()
+        devstack.octavia_post_config()
+        devstack.fail('db upgrade')
+        code, output = devstack.try_phase('stack', 'post-config')
+        self.assertNotEqual(0, code)
+        self.assertIn('the tables could not be made', output)
+
+
+class TestPinned(PluginTestCase):
+
+    def test_health_manager_takes_its_time(self):
+        devstack = self.make_started_node()
+        devstack.fail(REGISTERED, times=2)
+        calls = devstack.phase('stack', 'extra')
+        self.assertEqual([f'octavia-hmsync {REGISTERED}'] * 3, calls[:3])
+        self.assertNotIn(PINNED, devstack.set_options())
+
+    def test_health_manager_does_not_register(self):
+        devstack = self.make_started_node()
+        devstack.fail(REGISTERED)
+        code, output = devstack.try_phase('stack', 'extra')
+        self.assertNotEqual(0, code)
+        self.assertIn('o-hm has not registered', output)
+        self.assertIn(PINNED, devstack.set_options())
+
+    def test_no_list_is_published(self):
+        devstack = self.make_started_node()
+        devstack.answer(GENERATION, 'None')
+        code, output = devstack.try_phase('stack', 'extra')
+        self.assertNotEqual(0, code)
+        self.assertIn('o-hk has not published a list', output)
+        self.assertIn(PINNED, devstack.set_options())
+
+    def test_kept_if_so_wanted(self):
+        devstack = self.make_started_node()
+        self.assertEqual([f'octavia-hmsync {REGISTERED}'], devstack.phase(
+            'stack', 'extra', OCTAVIA_HMSYNC_REMOVE_PINNED='False'))
+        self.assertIn(PINNED, devstack.set_options())
+
+    def test_warnings_of_the_check(self):
+        """Pinned addresses are one."""
+        devstack = self.make_started_node()
+        devstack.fail('upgrade check', code=1)
+        self.assertEqual(['octavia-hmsync upgrade check',
+                          'octavia-hmsync health manager list'],
+                         devstack.phase('stack', 'test-config'))
+
+    def test_the_check_fails(self):
+        devstack = self.make_started_node()
+        devstack.fail('upgrade check', code=2)
+        code, output = devstack.try_phase('stack', 'test-config')
+        self.assertNotEqual(0, code)
+        self.assertIn('the plugin cannot work', output)
+
+
+class TestMultinode(PluginTestCase):
+
+    def test_only_a_health_manager(self):
+        """It makes no tables, and has no housekeeper that pins."""
+        devstack = self.make_node(node='subnode', services='octavia,o-hm')
+        self.assertEqual(
+            [f'setup_develop {devstack.dest}/octavia-hmsync',
+             f'octavia-hmsync {REGISTERED}',
+             'octavia-hmsync upgrade check',
+             'octavia-hmsync health manager list'], devstack.stack())
+        self.assertEqual(['hmsync'], devstack.parse().config_source)
+
+    def test_no_health_manager(self):
+        devstack = self.make_node(node='main',
+                                  services='octavia,o-api,o-hk')
+        self.assertEqual(
+            ['octavia-hmsync db upgrade', f'octavia-hmsync {GENERATION}',
+             RESTARTS[2]], devstack.stack()[1:4])
+
+
+class TestUnstack(PluginTestCase):
+
+    def check(self, *words, **env):
+        devstack = self.make_node()
+        devstack.octavia_post_config()
+        devstack.octavia_extra()
+        before = devstack.set_options()
+        devstack.phase('stack', 'post-config')
+        devstack.phase('stack', 'extra', **env)
+        self.assertNotEqual(before, devstack.set_options())
+        self.assertEqual([], devstack.phase(*words))
+        self.assertEqual(before, devstack.set_options())
+        text = devstack.conf_path.read_text()
+        devstack.phase(*words)
+        self.assertEqual(text, devstack.conf_path.read_text())
+        self.assertEqual([], list(devstack.dest.glob('data/*pinned*')))
+
+    def test_unstack(self):
+        self.check('unstack')
+
+    def test_clean(self):
+        self.check('clean')
+
+    def test_pinned_were_kept(self):
+        self.check('unstack', OCTAVIA_HMSYNC_REMOVE_PINNED='False')
+
+    def test_new_addresses_are_kept(self):
+        """What Octavia's plugin has written since is newer than ours."""
+        devstack = self.make_started_node()
+        devstack.phase('stack', 'extra')
+        devstack.iniset('health_manager', 'controller_ip_port_list',
+                        '192.0.2.9:5555')
+        devstack.phase('unstack')
+        self.assertEqual(['192.0.2.9:5555'],
+                         devstack.set_options()[PINNED])
+
+    def test_octavia_conf_has_gone(self):
+        devstack = self.make_node()
+        self.assertEqual([], devstack.phase('unstack'))
+        self.assertFalse(devstack.conf_path.exists())
+
+
+class TestRealCommand(sqlite.SqliteMixin, db_base.DatabaseTestCase):
+    """octavia-hmsync itself, with a database."""
+
+    def test_extra_and_test_config(self):
+        # The database of the class has its tables already.
+        devstack = self.useFixture(node.Devstack(node='subnode'))
+        devstack.install_command()
+        devstack.octavia_post_config()
+        devstack.iniset('DEFAULT', 'host', 'controller1')
+        devstack.iniset('database', 'connection', self.database.connection)
+        devstack.iniset('hmsync', 'offline_after', 600)
+        devstack.iniset('health_manager', 'heartbeat_key', 'insecure')
+        devstack.phase('stack', 'post-config')
+        devstack.octavia_extra()
+        hm_repo.register(self.engine, 'controller1', '192.0.2.3', 5555, '1',
+                         20, heartbeat_key.digest('insecure'),
+                         is_observing=True)
+        generation_repo.publish(self.engine, 1, {'192.0.2.3:5555': 0},
+                                'test', 'controller1', 'OPEN')
+        # It takes longer to start than the recorder, on a busy machine much.
+        self.assertEqual(RESTARTS[1:], devstack.phase(
+            'stack', 'extra', OCTAVIA_HMSYNC_TIMEOUT='60'))
+        self.assertNotIn(PINNED, devstack.set_options())
+        code, output = devstack.try_phase('stack', 'test-config')
+        self.assertEqual(0, code, output)
+        self.assertIn('Check: Pinned addresses', output)
+        self.assertIn('192.0.2.3', output)
+        self.assertNotIn('insecure', output)

@@ -1,0 +1,152 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""zuul.d and the playbooks name jobs, files and options that exist."""
+
+import configparser
+import pathlib
+
+from oslotest import base
+import yaml
+
+from tests.unit.devstack import node
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+PLUGIN = 'octavia-hmsync'
+
+# What other repositories define, by repository.
+UPSTREAM_JOBS = {
+    'openstack-tox-functional': 'openstack/openstack-zuul-jobs',
+    'octavia-dsvm-live-two-node-base': 'openstack/octavia-tempest-plugin',
+}
+UPSTREAM_TEMPLATES = {
+    'openstack-cover-jobs': 'openstack/openstack-zuul-jobs',
+    'openstack-python3-jobs': 'openstack/openstack-zuul-jobs',
+    'publish-openstack-docs-pti': 'openstack/openstack-zuul-jobs',
+    'release-notes-jobs-python3': 'openstack/openstack-zuul-jobs',
+}
+# Roles of the playbooks, and who has them.
+UPSTREAM_ROLES = {
+    'orchestrate-devstack': 'openstack/devstack',
+    'tox': 'zuul/zuul-jobs',
+}
+# tox environments that the templates and jobs run.
+TOX_ENVIRONMENTS = ('cover', 'docs', 'functional', 'pep8', 'releasenotes')
+# Hosts and groups of the node set of the two-node job.
+HOSTS = ('all', 'controller', 'subnode')
+PHASES = ('pre-run', 'run', 'post-run')
+
+
+def load(path):
+    return yaml.safe_load((TOP / path).read_text())
+
+
+class TestZuul(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.jobs, self.projects = {}, []
+        for path in sorted((TOP / 'zuul.d').iterdir()):
+            for item in load(path):
+                (kind, value), = item.items()
+                if kind == 'job':
+                    self.assertNotIn(value['name'], self.jobs)
+                    self.jobs[value['name']] = value
+                else:
+                    self.assertEqual('project', kind, path)
+                    self.projects.append(value)
+        self.project, = self.projects
+
+    def test_each_job_is_defined(self):
+        known = {*self.jobs, *UPSTREAM_JOBS}
+        used = {job['parent'] for job in self.jobs.values()}
+        for pipeline in ('check', 'gate'):
+            used |= {entry if isinstance(entry, str) else next(iter(entry))
+                     for entry in self.project[pipeline]['jobs']}
+        self.assertEqual(set(), used - known)
+        self.assertEqual(set(), known - used)
+
+    def test_each_template_is_known(self):
+        self.assertEqual(sorted(UPSTREAM_TEMPLATES),
+                         self.project['templates'])
+
+    def test_tox_environments(self):
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(TOP / 'tox.ini')
+        for name in TOX_ENVIRONMENTS:
+            self.assertIn(f'testenv:{name}', parser.sections())
+
+    def test_functional_job_may_read_the_clone(self):
+        """It is root, by sudo, in a clone that Zuul's own user has made."""
+        play, = load(self.jobs['octavia-hmsync-functional']['run'])
+        self.assertTrue(play['become'])
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(TOP / 'tox.ini')
+        for section in ('testenv', 'testenv:.pkg'):
+            self.assertIn('SUDO_UID', parser[section]['passenv'].split())
+
+    def test_each_playbook_is_there(self):
+        used = {TOP / job[phase] for job in self.jobs.values()
+                for phase in PHASES if phase in job}
+        self.assertEqual(set((TOP / 'playbooks').rglob('*.yaml')), used)
+
+    def test_each_role_can_be_had(self):
+        """Zuul gives a job the roles of the repositories that it names."""
+        for job in self.jobs.values():
+            repositories = {role['zuul'] for role in job['roles']}
+            for play in load(job['run']):
+                for role in play.get('roles', ()):
+                    self.assertIn(UPSTREAM_ROLES[role], repositories)
+
+    def test_plugin_is_enabled_on_each_node(self):
+        job = self.jobs['octavia-hmsync-move-health-managers']
+        self.assertEqual({'controller', 'controller2'},
+                         set(job['host-vars']))
+        for variables in job['host-vars'].values():
+            url = variables['devstack_plugins'][PLUGIN]
+            self.assertIn(url.removeprefix('https://opendev.org/'),
+                          job['required-projects'])
+        # devstack makes local.conf with the plugins in the right order.
+        self.assertIn(f'plugin_requires {PLUGIN} octavia',
+                      node.SETTINGS.read_text().splitlines())
+
+
+class TestMoveHealthManagers(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.plays = load('playbooks/move-health-managers/run.yaml')
+
+    def test_script_is_there(self):
+        for play in self.plays:
+            if 'vars' in play:
+                _base, path = play['vars']['script'].split(f'/{PLUGIN}/')
+                self.assertTrue((TOP / path).exists(), path)
+
+    def test_order(self):
+        """Each health manager that the amphorae begin with goes in turn."""
+        commands = [(play['hosts'], task['command'].split(maxsplit=3)[-1]
+                     if 'script' in task['command'] else task['command'])
+                    for play in self.plays for task in play.get('tasks', ())]
+        for host, _command in commands:
+            self.assertIn(host, HOSTS)
+        first, second = '192.168.0.3:5555', '192.168.0.4:5555'
+        stop = 'systemctl stop devstack@o-hm.service'
+        start = 'systemctl start devstack@o-hm.service'
+        self.assertEqual(
+            [('controller', 'begin'),
+             ('controller', f'expect {first} {second}'),
+             ('subnode', stop), ('controller', f'expect {first}'),
+             ('subnode', start),
+             ('controller', f'expect {first} {second}'),
+             ('controller', stop), ('controller', f'expect {second}'),
+             ('controller', 'end')], commands)
