@@ -10,9 +10,17 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
+import pathlib
+import subprocess
+import sys
+
+from octavia_hmsync import version as hmsync_version
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / '_ext'))
+
 extensions = [
     'cliff.sphinxext',
-    'openstackdocstheme',
+    'module_map',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
 ]
@@ -22,7 +30,10 @@ copyright = '2026, octavia-hmsync contributors'
 master_doc = 'index'
 source_suffix = '.rst'
 
+version = release = hmsync_version.version_string()
+
 openstackdocs_auto_name = False
+openstackdocs_auto_version = False
 
 config_generator_config_file = (
     '../../etc/config/octavia-hmsync-config-generator.conf')
@@ -30,6 +41,14 @@ sample_config_basename = '_static/octavia-hmsync'
 
 autoprogram_cliff_application = 'octavia-hmsync'
 
-html_theme = 'openstackdocs'
-html_theme_options = {'display_global_toc_section': True}
+# OpenStack's theme asks git for the date of each page, and warns without it.
+try:
+    subprocess.run(['git', 'rev-parse', 'HEAD'], check=True,
+                   capture_output=True)
+except (OSError, subprocess.CalledProcessError):
+    html_theme = 'alabaster'
+else:
+    extensions.append('openstackdocstheme')
+    html_theme = 'openstackdocs'
+    html_theme_options = {'display_global_toc_section': True}
 pygments_style = 'native'
