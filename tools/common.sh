@@ -35,7 +35,8 @@ apt_install() {
         policy_is_ours=yes
     fi
     export DEBIAN_FRONTEND=noninteractive
-    apt-get update -q >&2 || say "apt-get update failed; using the lists at hand"
+    apt-get update -q >&2 \
+        || say "apt-get update failed; using the lists at hand"
     apt-get install -q -y --no-install-recommends "$@" </dev/null >&2
     remove_policy
 }
