@@ -263,7 +263,7 @@ class Cloud(fixtures.Fixture):
         octavia_conf.write(path, self._options(options))
         return path
 
-    def command(self, name, *arguments, options=None, timeout=60):
+    def command(self, name, *arguments, options=None, timeout=240):
         """Run a command line tool with an octavia.conf of this cloud.
 
         :returns: a CompletedProcess, with its output and errors as text
@@ -309,6 +309,10 @@ class Cloud(fixtures.Fixture):
         since = time.time() if since is None else since
         self.sniffer.wait_until_heard(amphora_ids, addresses, since, timeout,
                                       self._running(self.controllers))
+        self.wait_until_recorded(amphora_ids, timeout)
+
+    def wait_until_recorded(self, amphora_ids, timeout=60):
+        """Wait until a health manager has recorded each amphora."""
         waiting.wait_for(
             lambda: amphora_ids <= set(self.records.health_ages()),
             'health row of every amphora', timeout,

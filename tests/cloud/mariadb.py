@@ -15,13 +15,12 @@
 import atexit
 import os
 import pwd
-import socket
-import subprocess
 import tempfile
 
 import fixtures
 import pymysql
 
+from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import process
 from tests.cloud import waiting
@@ -31,12 +30,6 @@ TEMPLATE = 'octavia_template'
 # Where what outlives one test goes: a test may have a temporary directory of
 # its own.
 LASTING_DIRECTORY = tempfile.gettempdir()
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 class MariaDBServer(process.ChildProcess):
@@ -49,11 +42,15 @@ class MariaDBServer(process.ChildProcess):
     def __init__(self, directory):
         self._directory = directory
         self._data = os.path.join(directory, 'data')
+        # A server that starts deletes the temporary tables of all others
+        # that have the same tmpdir, which is /tmp unless it is told.
+        self._temporary = os.path.join(directory, 'tmp')
         self._socket = os.path.join(directory, 'mysqld.sock')
-        self.port = _free_port()
+        self.port = network.free_port()
         super().__init__('mariadb', [
             process.system_program('mariadbd', 'mysqld'), '--no-defaults',
-            f'--datadir={self._data}', f'--socket={self._socket}',
+            f'--datadir={self._data}', f'--tmpdir={self._temporary}',
+            f'--socket={self._socket}',
             f'--pid-file={directory}/mysqld.pid', f'--port={self.port}',
             '--bind-address=127.0.0.1', f'--user={_user()}',
             # What a crash of the machine would lose does not matter here.
@@ -64,12 +61,12 @@ class MariaDBServer(process.ChildProcess):
             cwd=directory)
 
     def _setUp(self):
-        subprocess.run(
-            [process.system_program('mariadb-install-db',
-                                    'mysql_install_db'),
-             '--no-defaults', f'--datadir={self._data}', f'--user={_user()}',
-             '--auth-root-authentication-method=normal', '--skip-test-db'],
-            check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        os.mkdir(self._temporary)
+        process.run(
+            process.system_program('mariadb-install-db', 'mysql_install_db'),
+            '--no-defaults', f'--datadir={self._data}',
+            f'--tmpdir={self._temporary}', f'--user={_user()}',
+            '--auth-root-authentication-method=normal', '--skip-test-db',
             cwd=self._directory)
         super()._setUp()
         self.wait_until_ready()
@@ -80,7 +77,7 @@ class MariaDBServer(process.ChildProcess):
         """An administrator's connection."""
         return pymysql.connect(unix_socket=self._socket, user='root',
                                database=database, autocommit=True,
-                               connect_timeout=5)
+                               connect_timeout=60)
 
     def execute(self, *statements):
         with self.connect() as connection, connection.cursor() as cursor:
@@ -120,11 +117,9 @@ class MariaDBServer(process.ChildProcess):
     def _migrate(self, name):
         conf = os.path.join(self._directory, 'migrate.conf')
         octavia_conf.write(conf, {'database': {'connection': self.url(name)}})
-        subprocess.run(
-            [process.program('octavia-db-manage'), '--config-file', conf,
-             'upgrade', 'head'], check=True, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=process.environment(self._directory))
+        process.run(
+            process.program('octavia-db-manage'), '--config-file', conf,
+            'upgrade', 'head', env=process.environment(self._directory))
 
 
 def _user():

@@ -20,24 +20,16 @@ import fixtures
 
 
 class LoopbackNetwork(fixtures.Fixture):
-    """A network 127.x.y.0/24 that no other harness on this machine uses.
-
-    The claim is a name in the abstract socket namespace: it goes with the
-    process, and is as wide as the loopback interface (a network namespace).
-    """
+    """A network 127.x.y.0/24 that no other harness on this machine uses."""
 
     def _setUp(self):
         start = os.getpid() * 7
         for number in range(start, start + 50000):
             prefix = f'127.{16 + number // 250 % 200}.{1 + number % 250}'
-            claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            try:
-                claim.bind(f'\0octavia-hmsync-tests-{prefix}')
-            except OSError:
-                claim.close()
-                continue
-            self.addCleanup(claim.close)
-            break
+            claim = _claim(prefix)
+            if claim is not None:
+                self.addCleanup(claim.close)
+                break
         else:
             raise RuntimeError('no free loopback network 127.x.y.0/24')
         self.prefix = prefix
@@ -45,6 +37,51 @@ class LoopbackNetwork(fixtures.Fixture):
 
     def address(self, number):
         return f'{self.prefix}.{number}'
+
+
+# For as long as this process lives: a server may be started again.
+_PORT_CLAIMS = []
+# Linux gives those above to clients, and to whoever asks for any port.
+_PORTS = range(20000, 32000)
+
+
+def free_port():
+    """A port of 127.0.0.1 and ::1 that no other harness here is given."""
+    for number in range(len(_PORTS)):
+        port = _PORTS[(os.getpid() * 7 + number) % len(_PORTS)]
+        claim = _claim(f'port-{port}')
+        if claim is None:
+            continue
+        _PORT_CLAIMS.append(claim)
+        if _is_unused(port):
+            return port
+    raise RuntimeError('no free port')
+
+
+def _claim(name):
+    """Take a name; returns a socket that holds it, None if it is taken.
+
+    In the abstract socket namespace: the claim goes with the process, and is
+    as wide as the loopback interface (a network namespace).
+    """
+    claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        claim.bind(f'\0octavia-hmsync-tests-{name}')
+    except OSError:
+        claim.close()
+        return None
+    return claim
+
+
+def _is_unused(port):
+    """Whether nothing else on this machine has it."""
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(type=kind) as sock:
+            try:
+                sock.bind(('', port))
+            except OSError:
+                return False
+    return True
 
 
 def udp_port_is_open(address, port):

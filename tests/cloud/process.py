@@ -12,6 +12,7 @@
 
 """A child process which leaves nothing behind."""
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -28,13 +29,28 @@ from tests.cloud import guard
 from tests.cloud import waiting
 
 PR_SET_CHILD_SUBREAPER = 36
-KEPT_ENVIRONMENT = ('PATH', 'LANG', 'LC_ALL', 'TZ', 'PYTHONPATH',
+KEPT_ENVIRONMENT = ('PATH', 'LANG', 'LC_ALL', 'TZ',
                     'PYTHONDONTWRITEBYTECODE', 'VIRTUAL_ENV')
+_SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'site')
 
 
 def program(name):
     """The path of a console script of the Python environment in use."""
     return os.path.join(os.path.dirname(sys.executable), name)
+
+
+def run(*command, **kwargs):
+    """Run a program to its end and return what it printed.
+
+    :raises RuntimeError: it failed; with all that it printed
+    """
+    done = subprocess.run(command, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, **kwargs)
+    if done.returncode:
+        raise RuntimeError(f'{command} failed with {done.returncode}:\n'
+                           f'{done.stdout}')
+    return done.stdout
 
 
 def system_program(*names):
@@ -51,8 +67,9 @@ def environment(home, **variables):
     """An environment without options, proxies or sockets of the user."""
     env = {name: os.environ[name] for name in KEPT_ENVIRONMENT
            if name in os.environ}
-    env.update(HOME=home, PYTHONUNBUFFERED='1', **variables)
-    return env
+    path = [_SITE, *filter(None, [os.environ.get('PYTHONPATH')])]
+    return {**env, 'HOME': home, 'PYTHONUNBUFFERED': '1',
+            'PYTHONPATH': os.pathsep.join(path), **variables}
 
 
 class _Guard:
@@ -103,7 +120,7 @@ class ChildProcess(fixtures.Fixture):
         self._group_known = False
 
     def _setUp(self):
-        self.addCleanup(self.stop, timeout=6)
+        self.addCleanup(self._end, 6)
         self.start()
 
     @property
@@ -135,7 +152,7 @@ class ChildProcess(fixtures.Fixture):
         """Whether it serves; subclasses know better."""
         return self.running
 
-    def wait_until_ready(self, timeout=60):
+    def wait_until_ready(self, timeout=120):
         waiting.wait_for(self.is_ready, f'sign of {self.name} being ready',
                          timeout, processes=[self])
         return self
@@ -187,22 +204,31 @@ class ChildProcess(fixtures.Fixture):
         self._popen.wait()
         self._bury()
 
-    def stop(self, timeout=15):
+    def stop(self, timeout=60):
         """Ask it to end, and kill what is left of it after the time-out.
 
         :returns: whether it ended, with all of its children, by itself
         """
         if not self._group_known:
             return True
-        self.request_stop()
-        try:
-            self._popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            self.kill_tree()
-            return False
-        good = not self.members()
+        deadline = time.monotonic() + timeout
+        self._stop_main(timeout)
+        # Its children may end a little later.
+        while (left := self.members()) and time.monotonic() < deadline:
+            time.sleep(0.05)
         self.kill_tree()
-        return good
+        return not left
+
+    def _end(self, timeout):
+        """As stop(), without waiting for children that outlive it."""
+        if self._group_known:
+            self._stop_main(timeout)
+            self.kill_tree()
+
+    def _stop_main(self, timeout):
+        self.request_stop()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(timeout)
 
     def request_stop(self):
         """Ask it to end without waiting; several can so end in parallel."""
@@ -212,7 +238,7 @@ class ChildProcess(fixtures.Fixture):
             self._popen.send_signal(signal.SIGCONT)
 
     def _bury(self):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while self.members():
             if time.monotonic() > deadline:
                 raise RuntimeError(f'{self.name} left processes behind: '

@@ -14,7 +14,6 @@
 
 import os
 import secrets
-import socket
 
 from oslo_config import cfg
 import oslo_messaging
@@ -22,12 +21,6 @@ import oslo_messaging
 from tests.cloud import network
 from tests.cloud import process
 from tests.cloud import waiting
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 class RabbitMQServer(process.ChildProcess):
@@ -42,15 +35,15 @@ class RabbitMQServer(process.ChildProcess):
     def __init__(self, directory):
         self._directory = os.path.join(directory, 'rabbitmq')
         os.makedirs(self._directory)
-        self.port = _free_port()
+        self.port = network.free_port()
         self._node = f'hmsync{secrets.token_hex(4)}@localhost'
-        self._epmd_port = _free_port()
+        self._epmd_port = network.free_port()
         path = self._directory
         env = process.environment(
             path, RABBITMQ_NODENAME=self._node,
             RABBITMQ_NODE_IP_ADDRESS='127.0.0.1',
             RABBITMQ_NODE_PORT=str(self.port),
-            RABBITMQ_DIST_PORT=str(_free_port()),
+            RABBITMQ_DIST_PORT=str(network.free_port()),
             RABBITMQ_MNESIA_BASE=f'{path}/mnesia',
             RABBITMQ_LOG_BASE=path, RABBITMQ_LOGS='-',
             RABBITMQ_PID_FILE=f'{path}/pid',
@@ -71,7 +64,7 @@ class RabbitMQServer(process.ChildProcess):
             env=self.env, cwd=self._directory))
         waiting.wait_for(
             lambda: network.tcp_port_is_open('127.0.0.1', self._epmd_port),
-            'port mapper', 10, processes=[mapper])
+            'port mapper', 60, processes=[mapper])
         super()._setUp()
 
     @staticmethod
@@ -116,7 +109,7 @@ class RpcClient:
         self._transport.cleanup()
 
 
-def wait_until_logged(child, text, since=0, timeout=60):
+def wait_until_logged(child, text, since=0, timeout=120):
     """Wait for a text in the log of a process.
 
     :param since: length of its log before.

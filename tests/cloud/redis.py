@@ -16,7 +16,6 @@
 """A Redis server of one's own, and Octavia's jobboard on it."""
 
 import os
-import socket
 
 from taskflow.jobs import backends
 
@@ -25,12 +24,6 @@ from tests.cloud import process
 
 # The default of [task_flow] jobboard_backend_namespace.
 NAMESPACE = 'octavia_jobboard'
-
-
-def _free_port():
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
 
 
 class RedisServer(process.ChildProcess):
@@ -44,7 +37,7 @@ class RedisServer(process.ChildProcess):
     def __init__(self, directory):
         directory = os.path.join(directory, 'redis')
         os.makedirs(directory)
-        self.port = _free_port()
+        self.port = network.free_port()
         super().__init__('redis', [
             process.system_program('redis-server'),
             '--bind', '127.0.0.1', '--port', str(self.port), '--save', '',

@@ -18,7 +18,6 @@ import ipaddress
 import socket
 import struct
 import threading
-import time
 
 import fixtures
 from octavia.amphorae.backends.health_daemon import status_message
@@ -27,6 +26,7 @@ from tests.cloud import waiting
 
 ETH_P_ALL = 3
 SO_ATTACH_FILTER = 26
+SO_TIMESTAMPNS = 35
 # A packet on the loopback interface is seen twice: leave out the sending.
 # (load packet type; 4 is outgoing; then UDP over IPv4, or UDP over IPv6)
 UDP_FILTER = (
@@ -68,8 +68,9 @@ def _attach_filter(sock):
 class Sniffer(fixtures.Fixture):
     """Records every heartbeat on the loopback interface; needs root.
 
-    All times are those of time.time(); a destination is 'ip:port', with
-    brackets around an IPv6 address, as in controller_ip_port_list.
+    All times are those of time.time(), when the kernel saw the packet; a
+    destination is 'ip:port', with brackets around an IPv6 address, as in
+    controller_ip_port_list.
 
     :param network: only heartbeats to this IPv4 network, or to any IPv6
                     address, are decoded: those of others have another key
@@ -91,6 +92,7 @@ class Sniffer(fixtures.Fixture):
         _attach_filter(self._socket)
         self._socket.bind(('lo', ETH_P_ALL))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self._socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self._socket.settimeout(0.5)
         thread = threading.Thread(target=self._run, name='sniffer',
                                   daemon=True)
@@ -101,15 +103,18 @@ class Sniffer(fixtures.Fixture):
     def _run(self):
         while not self._stop.is_set():
             try:
-                packet = self._socket.recv(1 << 17)
+                packet, extra, *_rest = self._socket.recvmsg(
+                    1 << 17, socket.CMSG_SPACE(struct.calcsize('ll')))
             except TimeoutError:
                 continue
-            heartbeat = self._decode(packet)
+            # This thread may be late.
+            seconds, nanoseconds = struct.unpack('ll', extra[0][2])
+            heartbeat = self._decode(packet, seconds + nanoseconds / 1e9)
             if heartbeat:
                 with self._lock:
                     self._heartbeats.append(heartbeat)
 
-    def _decode(self, packet):
+    def _decode(self, packet, seen_at):
         if packet[0] >> 4 == 4:
             address = ipaddress.ip_address(packet[16:20])
             if address not in self._network:
@@ -126,7 +131,7 @@ class Sniffer(fixtures.Fixture):
         except Exception:
             # Not a heartbeat, or that of another cloud.
             return None
-        return Heartbeat(time.time(), amphora_id, f'{host}:{port}',
+        return Heartbeat(seen_at, amphora_id, f'{host}:{port}',
                          listeners=listeners)
 
     def heartbeats(self, since=0):
@@ -158,7 +163,7 @@ class Sniffer(fixtures.Fixture):
         return {(amphora_id, address) for amphora_id in amphora_ids
                 for address in addresses} - seen
 
-    def wait_until_heard(self, amphora_ids, addresses, since=0, timeout=30,
+    def wait_until_heard(self, amphora_ids, addresses, since=0, timeout=60,
                          processes=()):
         """Wait until each amphora has sent to each of the addresses.
 

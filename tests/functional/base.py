@@ -125,15 +125,24 @@ class FunctionalTestCase(base.BaseTestCase):
         self.wait_until_applied()
         for agent in self.cloud.amphorae.values():
             self.assertEqual(set(addresses), set(agent.configured_list()))
-        # One more heartbeat may go to the old list after an upload.
-        interval = 1
-        time.sleep(2.5 * interval)
         since = time.time()
-        self.cloud.wait_until_known(addresses, since=since)
-        for amphora_id in self.cloud.amphora_ids:
-            self.assertEqual(
-                set(addresses),
-                self.cloud.sniffer.destinations(amphora_id, since))
+        self.wait_for(
+            lambda: all(self.uses(amphora_id, addresses, since)
+                        for amphora_id in self.cloud.amphora_ids),
+            lambda: f'use of {sorted(addresses)} by all: '
+                    f'{self.cloud.sniffer.heartbeats(since)}')
+        self.cloud.wait_until_recorded(self.cloud.amphora_ids)
+
+    def uses(self, amphora_id, addresses, since):
+        """Whether an amphora sends to exactly these addresses by now.
+
+        A list with one more would have had its turn there among so many
+        heartbeats in a row.
+        """
+        row = [beat.destination
+               for beat in self.cloud.sniffer.heartbeats(since)
+               if beat.amphora_id == amphora_id][-len(addresses) - 1:]
+        return len(row) > len(addresses) and set(row) == set(addresses)
 
     def watch(self, seconds, expected=()):
         """Check for some seconds that no other failover begins."""

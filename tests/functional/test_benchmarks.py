@@ -55,5 +55,8 @@ class TestSteady(base.BaseTestCase):
     def test_statements_do_not_grow_with_the_fleet(self):
         small, large = (steady.run(amphorae, True, minutes=0.15, settle=2)
                         for amphorae in (100, 1000))
-        self.assertGreater(small['statements'], 0)
-        self.assertLess(large['statements'], 1.5 * small['statements'])
+        # Of either there were about as many; on a busy machine not quite.
+        small, large = (row['statements'] / row['heartbeats']
+                        for row in (small, large))
+        self.assertGreater(small, 0)
+        self.assertLess(large, 1.5 * small)

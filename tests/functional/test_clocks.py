@@ -13,6 +13,7 @@
 """Controllers whose clocks are five minutes apart."""
 
 import os
+import re
 
 from tests.cloud import database
 from tests.cloud import process
@@ -49,8 +50,10 @@ class TestClocks(base.FunctionalTestCase):
         keeper.start()
         cloud.wait_until_ready(base.START_TIMEOUT)
         self.wait_until_synced([m.address for m in old])
-        self.wait_for(lambda: 'clock of this controller is 300 s ahead' in
-                      old[0].log(), 'word about the clock')
+        # On a busy machine it takes some seconds to ask the database.
+        self.wait_for(lambda: re.search(
+            'clock of this controller is (29|30). s ahead', old[0].log()),
+            'word about the clock')
         # All of them replaced: silence, holds, uploads, and back.
         for manager in old:
             manager.kill_tree()

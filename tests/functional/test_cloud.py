@@ -14,6 +14,7 @@
 
 import http.client
 import os
+import pathlib
 import signal
 import socket
 import ssl
@@ -30,6 +31,7 @@ from tests.cloud import ailing
 from tests.cloud import certificates
 from tests.cloud import cloud
 from tests.cloud import database
+from tests.cloud import mariadb
 from tests.cloud import network
 from tests.cloud import process
 from tests.cloud import sniffer
@@ -42,7 +44,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 
 
-def upload(certs, amphora_id, address, body=b'[DEFAULT]\n', timeout=5):
+def upload(certs, amphora_id, address, body=b'[DEFAULT]\n', timeout=60):
     """PUT an agent configuration as a controller does; returns the status."""
     context = ssl.create_default_context(
         cafile=certs.server_authority.certificate_path)
@@ -100,9 +102,12 @@ class TestCloud(base.BaseTestCase):
         doomed = a_cloud.amphora_ids - {saved.amphora_id}
         waiting.wait_for(lambda: a_cloud.failovers_begun() == doomed,
                          lambda: f'failover of {doomed} alone, but of '
-                         f'{a_cloud.failovers_begun()}', 40,
+                         f'{a_cloud.failovers_begun()}', 60,
                          processes=[new])
-        self.assertGreater(5, a_cloud.records.health_ages()[saved.amphora_id])
+        waiting.wait_for(
+            lambda: a_cloud.records.health_ages()[saved.amphora_id] < 5,
+            'news of the one that was saved', 30, processes=[new])
+        self.assertEqual(doomed, a_cloud.failovers_begun())
 
 
 class TestListeners(base.BaseTestCase):
@@ -124,10 +129,15 @@ class TestListeners(base.BaseTestCase):
         self.assertEqual({row['id'] for row in listeners},
                          {listener_id for _, listener_id in expected})
         self.assertEqual(2, len(listeners))
+
+        def heard():
+            return {(beat.amphora_id, listener_id)
+                    for beat in a_cloud.sniffer.heartbeats()
+                    for listener_id in beat.listeners}
+        waiting.wait_for(lambda: heard() == expected,
+                         lambda: f'heartbeats of {expected}: {heard()}', 60)
+
         beats = a_cloud.sniffer.heartbeats()
-        self.assertEqual(
-            expected, {(beat.amphora_id, listener_id) for beat in beats
-                       for listener_id in beat.listeners})
         self.assertEqual(
             {'OPEN'}, {listener['status'] for beat in beats
                        for listener in beat.listeners.values()})
@@ -135,7 +145,7 @@ class TestListeners(base.BaseTestCase):
         # What a client does arrives in the database.
         for amphora in a_cloud.amphorae.values():
             client = http.client.HTTPConnection(
-                amphora.lb_network_ip, cloud.LISTENER_PORT, timeout=5)
+                amphora.lb_network_ip, cloud.LISTENER_PORT, timeout=60)
             client.request('GET', '/')
             self.assertEqual(503, client.getresponse().status)
             client.close()
@@ -143,7 +153,7 @@ class TestListeners(base.BaseTestCase):
             lambda: {(row['amphora_id'], row['listener_id']) for row in
                      a_cloud.records.rows('listener_statistics')
                      if row['total_connections']} == expected,
-            'statistics of each listener', 20, processes=[health_manager])
+            'statistics of each listener', 60, processes=[health_manager])
         for table in ('listener', 'load_balancer'):
             self.assertEqual(
                 {'ONLINE'}, {row['operating_status']
@@ -173,7 +183,7 @@ class TestOldImage(base.BaseTestCase):
             return [beat for beat in a_cloud.sniffer.heartbeats(moved)
                     if beat.amphora_id == old.amphora_id]
 
-        waiting.wait_for(lambda: len(beats_of_old()) >= 3, 'heartbeats', 10)
+        waiting.wait_for(lambda: len(beats_of_old()) >= 3, 'heartbeats', 60)
         self.assertEqual({before}, a_cloud.sniffer.destinations(
             old.amphora_id))
         old.stop()
@@ -206,7 +216,7 @@ class TestSniffer(base.BaseTestCase):
             send(socket.AF_INET6, '::1', 'key', 'amphora-2')
             expected.append(('amphora-2', '[::1]:5555'))
         waiting.wait_for(lambda: len(seen.heartbeats()) >= len(expected),
-                         'heartbeats', 5)
+                         'heartbeats', 60)
 
         self.assertEqual(expected, [beat[1:] for beat in seen.heartbeats()])
         self.assertIsNotNone(seen.heard('amphora-1', expected[0][1], since))
@@ -215,6 +225,46 @@ class TestSniffer(base.BaseTestCase):
         self.assertRaises(waiting.WaitTimeout, seen.wait_until_heard,
                           {'amphora-1'}, {expected[1][1]}, timeout=0.2)
 
+    def test_says_when_it_came(self):
+        """Not when somebody had the time to look at it."""
+        net = self.useFixture(network.LoopbackNetwork())
+        seen = self.useFixture(sniffer.Sniffer('key', net.cidr))
+        decode = seen._decode
+
+        def decode_late(*args):
+            time.sleep(1)
+            return decode(*args)
+        self.patch(seen, '_decode', decode_late)
+        began = time.time()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            sock.sendto(status_message.wrap_envelope(
+                {'id': 'amphora'}, 'key'), (net.address(1), 5555))
+        ended = time.time()
+        waiting.wait_for(seen.heartbeats, 'heartbeat', 60)
+        beat, = seen.heartbeats()
+        self.assertLessEqual(began, beat.time)
+        self.assertLessEqual(beat.time, ended)
+
+
+class TestPorts(base.BaseTestCase):
+
+    def test_no_two_processes_get_the_same(self):
+        """Also while nobody listens there yet, or does for the moment."""
+        command = [sys.executable, '-c', (
+            'from tests.cloud import network\n'
+            'print(*(network.free_port() for _ in range(300)), flush=True)\n'
+            'import sys; sys.stdin.read()')]
+        ports = []
+        for _ in range(2):
+            child = subprocess.Popen(command, cwd=TOP, text=True,
+                                     stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE)
+            self.addCleanup(child.wait)
+            self.addCleanup(child.stdout.close)
+            self.addCleanup(child.stdin.close)
+            ports += child.stdout.readline().split()
+        self.assertEqual(600, len(set(ports)))
+
 
 class TestProcess(base.BaseTestCase):
 
@@ -222,10 +272,10 @@ class TestProcess(base.BaseTestCase):
         super().setUp()
         self.directory = self.useFixture(fixtures.TempDir()).path
 
-    def _family(self):
+    def _family(self, script=FAMILY[-1]):
         child = self.useFixture(process.ChildProcess(
-            'family', FAMILY, self.directory))
-        waiting.wait_for(child.descendants, 'child of the child', 10)
+            'family', [*FAMILY[:-1], script], self.directory))
+        waiting.wait_for(child.descendants, 'child of the child', 60)
         return child
 
     def test_orphans_of_a_process_killed_hard(self):
@@ -245,8 +295,21 @@ class TestProcess(base.BaseTestCase):
         members = child.members()
         child.pause()
         # The child of the child does not end by itself.
-        self.assertFalse(child.stop(timeout=5))
+        self.assertFalse(child.stop(timeout=2))
         self.assertFalse(any(psutil.pid_exists(pid) for pid in members))
+
+    def test_stop_waits_for_children(self):
+        """They may end by themselves, a little later than their parent."""
+        child = self._family(
+            'import os, time\n'
+            'if not os.fork():\n'
+            '    parent = os.getppid()\n'
+            '    while os.getppid() == parent:\n'
+            '        time.sleep(0.1)\n'
+            '    time.sleep(1)\n'
+            'else:\n'
+            '    time.sleep(600)\n')
+        self.assertTrue(child.stop())
 
     def test_a_killed_harness_leaves_nothing_behind(self):
         script = ('from tests.cloud import process\n'
@@ -267,7 +330,7 @@ class TestProcess(base.BaseTestCase):
         harness.wait()
         waiting.wait_for(
             lambda: not any(self._lives(pid) for pid in pids),
-            f'end of {pids}', 10)
+            f'end of {pids}', 60)
 
     @staticmethod
     def _lives(pid):
@@ -285,12 +348,12 @@ class TestAilingAmphora(base.BaseTestCase):
         self.certificates = self.useFixture(certificates.Certificates(
             self.useFixture(fixtures.TempDir()).path))
 
-    def _upload(self, ailment, **kwargs):
+    def _upload(self, ailment, timeout=60, **kwargs):
         with ailing.AilingAmphora('amphora-1', self.address,
                                   self.certificates, ailment,
                                   **kwargs) as self.amphora:
             return upload(self.certificates, 'amphora-1', self.address,
-                          body=b'x' * 4000, timeout=1)
+                          body=b'x' * 4000, timeout=timeout)
 
     def test_answers(self):
         for ailment, status in ((ailing.HEALTHY, 202),
@@ -303,7 +366,7 @@ class TestAilingAmphora(base.BaseTestCase):
     def test_no_answer_in_time(self):
         for ailment in (ailing.SILENT, ailing.BLACK_HOLE, ailing.HANGS,
                         ailing.HANGS_IN_ANSWER, ailing.SLOW):
-            self.assertRaises(TimeoutError, self._upload, ailment)
+            self.assertRaises(TimeoutError, self._upload, ailment, 1)
 
     def test_resets(self):
         self.assertRaises(ConnectionRefusedError, self._upload,
@@ -330,7 +393,7 @@ class TestDatabase(base.BaseTestCase):
                for number, role in ((1, 'MASTER'), (2, 'BACKUP'))]
         records.set_health(ids[0], age=60)
         records.set_health(ids[1])
-        self.assertEqual(60, round(records.health_ages()[ids[0]], -1))
+        self.assertIn(round(records.health_ages()[ids[0]]), range(59, 120))
         self.assertEqual(set(), records.failovers_begun(ids))
         records.set_health(ids[0], age=60, busy=True)
         self.assertEqual({ids[0]}, records.failovers_begun(ids))
@@ -352,3 +415,12 @@ class TestDatabase(base.BaseTestCase):
         server.start()
         server.wait_until_ready()
         self.assertEqual(2, len(first.records.rows('amphora')))
+
+    def test_mariadb_has_temporary_tables_of_its_own(self):
+        """A server that starts deletes what it finds in its tmpdir."""
+        server = mariadb.shared_server()
+        with server.connect('mysql') as connection:
+            cursor = connection.cursor()
+            cursor.execute('SELECT @@tmpdir, @@datadir')
+            temporary, data = map(pathlib.Path, cursor.fetchone())
+        self.assertEqual(data.parent, temporary.parent)

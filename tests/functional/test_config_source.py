@@ -144,16 +144,18 @@ class TestDisturbances(base.FunctionalTestCase):
         manager = cloud.add_health_manager(cloud.address(1))
         keeper = cloud.add_housekeeping()
         cloud.wait_until_ready(base.START_TIMEOUT)
-        for process in (manager, keeper):
-            rabbitmq.wait_until_logged(
-                process, 'run "octavia-hmsync db upgrade"')
-        cloud.upgrade_hmsync()
-        self.wait_until_published([manager.address])
         # Said once by each process, not by each thread at each interval.
         # (Who looks in the middle of the upgrade says that, too.)
         text = 'The tables of octavia-hmsync are not in the database yet'
-        self.assertEqual(1, keeper.log().count(text))
-        self.assertEqual(2, manager.log().count(text))
+        expected = [(keeper, 1), (manager, 2)]
+        for process, count in expected:
+            self.wait_for(lambda: process.log().count(text) >= count,
+                          f'"{text}" by each process of {process.name}')
+            self.assertIn('run "octavia-hmsync db upgrade"', process.log())
+        cloud.upgrade_hmsync()
+        self.wait_until_published([manager.address])
+        for process, count in expected:
+            self.assertEqual(count, process.log().count(text))
 
     def test_database_comes_late_and_goes(self):
         """Down at the start, down in between: the services run on."""

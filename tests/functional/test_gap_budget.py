@@ -53,21 +53,8 @@ class TestGapBudget(base.FunctionalTestCase):
         managers[5].kill_tree()
         self.watch(2 * HEARTBEAT_TIMEOUT)
         self.assertEqual(shortened, self.newest().number)
-        for amphora_id in cloud.amphora_ids:
-            self.assertLess(cloud.records.health_ages()[amphora_id],
-                            HEARTBEAT_TIMEOUT / 2)
-        self.assert_nothing_failed_over()
-
-    def test_six_of_seven_at_once(self):
-        """The one that is left hears an amphora every 7 s, of 10."""
-        numbers = range(1, 8)
-        self.make_cloud(amphorae=3, boot_numbers=numbers, options={
-            'hmsync': {'removal_delay': 300},
-            'health_manager': {'heartbeat_timeout': HEARTBEAT_TIMEOUT}})
-        *dead, left = self.start(*numbers)
-        self.wait_until_synced([m.address for m in (*dead, left)])
-        for manager in dead:
-            manager.kill_tree()
-        self.wait_until_synced([left.address])
-        self.watch(1.5 * HEARTBEAT_TIMEOUT)
+        self.wait_for(lambda: max(
+            cloud.records.health_ages()[amphora_id]
+            for amphora_id in cloud.amphora_ids) < HEARTBEAT_TIMEOUT / 2,
+            'news of all', HEARTBEAT_TIMEOUT)
         self.assert_nothing_failed_over()

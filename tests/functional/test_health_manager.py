@@ -18,18 +18,19 @@ import signal
 import psutil
 
 from octavia_hmsync.membership import member
+from tests.cloud import network
 from tests.functional import base
 
 
 class TestHealthManager(base.FunctionalTestCase):
 
-    def wait_until_status(self, host, status, timeout=30):
+    def wait_until_status(self, host, status, timeout=base.START_TIMEOUT):
         self.wait_for(
             lambda: host in self.members() and
             self.members()[host].status == status,
             lambda: f'{status} of {host}: {self.members()}', timeout)
 
-    def wait_until_logged(self, process, text, timeout=30):
+    def wait_until_logged(self, process, text, timeout=base.START_TIMEOUT):
         self.wait_for(lambda: text in process.log(),
                       f'"{text}" in the log of {process.name}', timeout)
 
@@ -89,7 +90,7 @@ class TestHealthManager(base.FunctionalTestCase):
     def test_ipv6(self):
         self.make_cloud()
         manager = self.cloud.add_health_manager('::1', options={
-            'health_manager': {'bind_port': 5000 + os.getpid() % 1000}})
+            'health_manager': {'bind_port': network.free_port()}})
         self.cloud.add_housekeeping()
         self.wait_until_published([manager.address])
         self.assertTrue(manager.address.startswith('[::1]:'))
@@ -101,7 +102,7 @@ class TestHealthManager(base.FunctionalTestCase):
             # A port of its own, which it takes at every address.
             'wildcard': ({'health_manager': {
                 'bind_ip': '0.0.0.0',
-                'bind_port': 6000 + os.getpid() % 1000}},
+                'bind_port': network.free_port()}},
                 '0.0.0.0 is a wildcard'),
             'loopback': ({'hmsync': {'allow_loopback': False}},
                          'is a loopback address'),
@@ -120,7 +121,7 @@ class TestHealthManager(base.FunctionalTestCase):
             for number, (name, (options, _text)) in enumerate(
                 cases.items(), 1)}
         for name, (_options, text) in cases.items():
-            self.wait_until_logged(managers[name], text, base.START_TIMEOUT)
+            self.wait_until_logged(managers[name], text)
             lines = [line for line in managers[name].log().splitlines()
                      if text in line and 'DEBUG' not in line]
             self.assertEqual(1, len(lines), lines)
@@ -131,28 +132,26 @@ class TestHealthManager(base.FunctionalTestCase):
 
     def test_same_host_twice(self):
         """Two health managers with one name: one is in, one says why not."""
-        self.make_cloud()
+        self.make_cloud(options={'hmsync': {'offline_after': 60}})
         first = self.start(1, housekeeping=False)[0]
         self.wait_until_status(first.host, member.ONLINE)
         namesake = self.cloud.add_health_manager(self.cloud.address(2),
                                                  host=first.host)
         self.wait_until_logged(
-            first, f'is registered as host {first.host} too',
-            base.START_TIMEOUT)
+            first, f'is registered as host {first.host} too')
         self.assertEqual(namesake.address,
                          self.members()[first.host].address)
 
     def test_same_address_twice(self):
         """Two that advertise one address: the first is in, one says why."""
         self.make_cloud(options={'hmsync': {
-            'address_driver': 'static',
-            'static_address': '127.0.0.99'}})
+            'address_driver': 'static', 'static_address': '127.0.0.99',
+            'offline_after': 60}})
         first = self.start(1, housekeeping=False)[0]
         self.wait_until_status(first.host, member.ONLINE)
         second = self.cloud.add_health_manager(self.cloud.address(2))
         self.wait_until_logged(
-            second, f'is already registered by {first.host}, which is alive',
-            base.START_TIMEOUT)
+            second, f'is already registered by {first.host}, which is alive')
         self.assertEqual([first.host], list(self.members()))
         # It takes over once the first is gone.
         first.stop()

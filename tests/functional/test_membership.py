@@ -62,9 +62,5 @@ class MembershipCases:
         self.assertEqual(['0', '3'], status.stdout.split())
 
 
-class TestMembershipOnSqlite(MembershipCases, base.FunctionalTestCase):
-    pass
-
-
-class TestMembershipOnMariaDB(MembershipCases, base.FunctionalTestCase):
+class TestMembership(MembershipCases, base.FunctionalTestCase):
     make_database = database.MariaDBDatabase

@@ -85,10 +85,9 @@ class TestRollout(RolloutTestCase):
         good = self.start(1)[0]
         # The first switch-on is a change like any other.
         self.wait_until_status(1, rollout.CANARY)
-        self.wait_for(lambda: [r for r in self.results().values()
-                               if r.generation == 1], 'first upload')
-        self.assertEqual(1, len([r for r in self.results().values()
-                                 if r.generation == 1]))
+        self.assertEqual(1, len(self.wait_for(
+            lambda: [r for r in self.results().values() if r.generation == 1],
+            'first upload')))
         self.wait_until_status(1, rollout.OPEN)
         self.wait_until_synced([good.address])
 

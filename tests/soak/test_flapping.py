@@ -44,7 +44,7 @@ class TestFlapping(base.FunctionalTestCase):
             end = time.monotonic() + _PERIOD * 0.75
             while time.monotonic() < end:
                 hm_repo.touch(self.engine, 'flapping', instance, address,
-                              5555)
+                              5555, _OFFLINE_AFTER)
                 time.sleep(0.5)
             hm_repo.set_offline(self.engine, 'flapping', instance)
             time.sleep(_PERIOD * 0.25)

@@ -10,8 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A list with which amphorae fall silent."""
+"""Lists that are no good, seen from those that get them first."""
 
+from octavia_hmsync.db.repositories import adoption as adoption_repo
 from tests.functional import base
 from tests.functional import test_rollout
 
@@ -37,3 +38,28 @@ class TestSilence(test_rollout.RolloutTestCase):
         self.assertEqual((bad_address,),
                          self.generations()[number].addresses)
         self.assert_rolled_back(number, good, bad_address)
+
+
+class TestMoved(test_rollout.RolloutTestCase):
+
+    def test_still_heard_where_it_was(self):
+        """By those that have the old list; the canary is not among them."""
+        cloud = self.make_cloud(boot_numbers=(1, 2), options={
+            'hmsync': {'canary_size': 1, 'canary_wait': 1}})
+        for _ in range(3):
+            # Only heartbeats with statistics tell whose they are.
+            cloud.add_load_balancer([f'{cloud.address(n)}:5555'
+                                     for n in (1, 2)], listener=True)
+        good, moved = self.start(1, 2)
+        self.wait_until_synced([good.address, moved.address])
+        self.wait_for(lambda: not adoption_repo.get_unproven(self.engine),
+                      'adoption of all')
+
+        moved.stop()
+        moved.options['hmsync'].update(
+            address_driver='static', static_address=cloud.address(50))
+        moved.start()
+        self.wait_until_rolled_back(
+            f'{cloud.address(50)}:{moved.bind_port}')
+        self.wait_until_applied()
+        self.assert_nothing_failed_over()

@@ -57,6 +57,22 @@ class AmphoraDriver:
             for amphora_id, text in self.files.items()}
 
 
+class Notifier:
+    """Takes notifications in place of a notifications.sender.Sender."""
+
+    def __init__(self, is_on=True):
+        self.is_on = is_on
+        self.sent = []
+
+    def send(self, payload):
+        self.sent.append(payload)
+
+    def take(self):
+        """What was sent since the last call."""
+        sent, self.sent = self.sent, []
+        return sent
+
+
 def install_driver(test):
     """Have the plugin load one AmphoraDriver for all."""
     driver = AmphoraDriver()

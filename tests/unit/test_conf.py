@@ -15,6 +15,7 @@ from oslo_config import cfg
 
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync.mgmt_network import conf as network_conf
 from octavia_hmsync import opts
 from tests.unit import base
 from tests.unit import octavia_opts
@@ -33,17 +34,18 @@ class TestOptions(base.TestCase):
             self.assertEqual(default, conf.hmsync[name], name)
 
     def test_each_has_a_help_text(self):
-        for opt in hmsync_conf.OPTS:
+        for opt in hmsync_conf.OPTS + network_conf.OPTS:
             self.assertGreater(len(opt.help or ''), 40, opt.name)
 
     def test_registered_twice(self):
         hmsync_conf.register_opts(self.make_conf())
 
     def test_listed_for_the_sample_file(self):
-        (group, listed), = opts.list_opts()
-        self.assertEqual(hmsync_conf.GROUP, group)
-        self.assertEqual({o.name for o in hmsync_conf.OPTS},
-                         {o.name for o in listed})
+        listed = dict(opts.list_opts())
+        for group, options in ((hmsync_conf.GROUP, hmsync_conf.OPTS),
+                               (network_conf.GROUP, network_conf.OPTS)):
+            self.assertEqual({o.name for o in options},
+                             {o.name for o in listed[group]})
 
 
 class TestCheck(base.TestCase):

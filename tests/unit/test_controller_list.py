@@ -97,19 +97,19 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
     def test_first_reader_waits_for_the_first_look(self):
         expected = self.publish(1, 3)
         self.live.start()
-        self.assertEqual(expected, self.live.get())
+        self.assertEqual(expected, self.live.get('controller_ip_port_list'))
         self.assertEqual(expected, self.option)
 
     def test_nothing_published(self):
         self.live.start()
-        self.assertIsNone(self.live.get())
+        self.assertIsNone(self.live.get('controller_ip_port_list'))
         self.assertEqual([], self.option)
 
     def test_what_was_cached_before_the_start_is_forgotten(self):
         self.assertEqual([], self.option)
         expected = self.publish(1, 2)
         self.live.start()
-        self.live.get()
+        self.live.get('controller_ip_port_list')
         self.assertEqual(expected, self.option)
 
     def test_follows(self):

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import signal
 import threading
 import time
 
@@ -73,6 +74,29 @@ class TestPeriodicThread(base.TestCase):
         self.thread.wake()
         self.wait_for_calls(2)
 
+    def test_signals_are_left_to_the_main_thread(self):
+        """By what it starts, too: the batches, what sends notifications."""
+        blocked, note_call = [], self.function
+
+        def look():
+            blocked.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+        def function():
+            look()
+            other = threading.Thread(target=look)
+            other.start()
+            other.join()
+            note_call()
+
+        self.function = function
+        self.start(interval=600)
+        self.wait_for_calls(1)
+        for signals in blocked:
+            self.assertLessEqual({signal.SIGTERM, signal.SIGHUP}, signals)
+        self.assertEqual(2, len(blocked))
+        self.assertNotIn(signal.SIGTERM,
+                         signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
     def test_stop_does_not_wait_for_the_interval(self):
         self.start(interval=600)
         self.wait_for_calls(1)
@@ -98,6 +122,21 @@ class TestPeriodicThread(base.TestCase):
         self.assertEqual(['WARNING octavia-hmsync: wrong address'],
                          self.lines('WARNING'))
         self.assertNotIn('Traceback', self.log.output)
+
+    def test_how_it_fares(self):
+        self.errors = [exceptions.InvalidAddress('wrong address')] * 2
+        self.start(interval=600)
+        self.assertEqual(0, self.thread.succeeded_at)
+        self.wait_for_calls(1)
+        self.thread.wake()
+        self.wait_for_calls(2)
+        self.assertEqual(0, self.thread.succeeded_at)
+        before = time.time()
+        self.thread.wake()
+        self.wait_for_calls(3)
+        self.thread.stop(5)
+        self.assertEqual(2, self.thread.failures)
+        self.assertLessEqual(before, self.thread.succeeded_at)
 
     def test_another_problem_is_another_line(self):
         self.errors = [exceptions.InvalidAddress('one'),
@@ -161,6 +200,14 @@ class TestPeriodicThread(base.TestCase):
     def test_newer_tables_are_worked_with(self):
         schema.upgrade(self.engine)
         self.patch(schema, 'current', lambda connection: 'ffff')
+        self.patch(periodic, '_PROBLEMS', periodic._Problems())
+        # A lost connection has it look again.
+        self.errors = [db_exc.DBConnectionError('gone')]
         self.start(upgrade=False)
-        self.wait_for_calls(3)
-        self.assertEqual(1, len(self.lines('WARNING')))
+        other = periodic.PeriodicThread('other', self.function, 0.01,
+                                        self.engine)
+        self.addCleanup(other.stop, 5)
+        other.start()
+        self.wait_for_calls(6)
+        newer = [line for line in self.lines('WARNING') if 'newer' in line]
+        self.assertEqual(1, len(newer), newer)

@@ -19,6 +19,7 @@ from oslo_config import cfg
 from oslo_config import generator
 
 from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.mgmt_network import conf as network_conf
 from tests.unit import base
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -44,8 +45,9 @@ class TestSampleConfiguration(base.TestCase):
 
     def test_each_option_is_in_it(self):
         lines = self.sample.splitlines()
-        self.assertIn(f'[{hmsync_conf.GROUP}]', lines)
-        for opt in hmsync_conf.OPTS:
+        for group in (hmsync_conf.GROUP, network_conf.GROUP):
+            self.assertIn(f'[{group}]', lines)
+        for opt in hmsync_conf.OPTS + network_conf.OPTS:
             self.assertEqual(1, sum(
                 line.startswith(f'#{opt.name} =') for line in lines),
                 opt.name)

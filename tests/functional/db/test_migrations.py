@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from concurrent import futures
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import sys
 import fixtures
 import sqlalchemy as sa
 
+from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from tests.cloud import octavia_conf
@@ -47,7 +49,7 @@ class TestMigrations(mariadb.MariaDBMixin, migrations.MigrationCases):
             sys.executable, '-m', 'octavia_hmsync.cmd.hmsync',
             '--config-file', self.conf_path, 'db', 'upgrade')
             for _ in range(3)]
-        outputs = [child.communicate(timeout=60)[0] for child in children]
+        outputs = [child.communicate(timeout=240)[0] for child in children]
         self.assertEqual([0, 0, 0], [c.returncode for c in children],
                          outputs)
         done = [o for o in outputs if 'are now at revision' in o]
@@ -64,11 +66,27 @@ class TestMigrations(mariadb.MariaDBMixin, migrations.MigrationCases):
         self.assertIn('Another "octavia-hmsync db upgrade"', str(e))
         self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
 
+    def test_upgrade_that_takes_longer_than_a_client_waits(self):
+        url = self.engine.url.update_query_dict({'read_timeout': '2'})
+        impatient = api.create_engine(self.make_conf(
+            database={'connection': url.render_as_string(False)}))
+        self.addCleanup(impatient.dispose)
+        with (futures.ThreadPoolExecutor(1) as executor,
+              self.engine.connect() as connection):
+            connection.execute(sa.text('SELECT GET_LOCK(:name, 1)'),
+                               {'name': schema._LOCK_NAME})
+            upgrade = executor.submit(schema.upgrade, impatient)
+            done, _not_done = futures.wait([upgrade], 4)
+            self.assertEqual(set(), done)
+            connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
+                               {'name': schema._LOCK_NAME})
+            self.assertEqual((None, schema.head()), upgrade.result(60))
+
     def test_octavia_db_manage_beside_our_tables(self):
         schema.upgrade(self.engine)
         child = self.start(
             process.program('octavia-db-manage'), '--config-file',
             self.conf_path, 'upgrade', 'head')
-        output, _ = child.communicate(timeout=120)
+        output, _ = child.communicate(timeout=240)
         self.assertEqual(0, child.returncode, output)
         self.check()

@@ -15,8 +15,14 @@ from sqlalchemy import exc as sa_exc
 from octavia_hmsync.db import api
 from tests.db_cases import adoption
 from tests.db_cases import amphora
+from tests.db_cases import announced
+from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import hold
+from tests.db_cases import network
+from tests.db_cases import pause
+from tests.db_cases import port
+from tests.db_cases import progress
 from tests.db_cases import published
 from tests.db_cases import rollout
 from tests.functional.db import mariadb
@@ -86,4 +92,37 @@ class TestHeartbeats(mariadb.MariaDBMixin, adoption.HeartbeatCases):
 
 
 class TestRollout(mariadb.MariaDBMixin, rollout.RolloutCases):
+    pass
+
+
+class TestNetwork(mariadb.MariaDBMixin, network.NetworkCases):
+    pass
+
+
+class TestPause(mariadb.MariaDBMixin, pause.PauseCases):
+    pass
+
+
+class TestProgress(mariadb.MariaDBMixin, progress.ProgressCases):
+    pass
+
+
+class TestAnnouncedHealthManagers(mariadb.MariaDBMixin,
+                                  announced.HealthManagerCases):
+    pass
+
+
+class TestAnnouncedAdoption(mariadb.MariaDBMixin, announced.AdoptionCases):
+    pass
+
+
+class TestDue(mariadb.MariaDBMixin, due.DueCases):
+    pass
+
+
+class TestPort(mariadb.MariaDBMixin, port.PortCases):
+    pass
+
+
+class TestSender(mariadb.MariaDBMixin, port.SenderCases):
     pass

@@ -1,0 +1,255 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The wheel and the sdist, next to Octavia in an otherwise empty environment.
+
+Nothing of this environment is on the path there: a file that is not packed,
+or a requirement that only the tests' environment happens to have, is missed.
+"""
+
+import configparser
+from importlib import metadata
+import json
+import os
+import pathlib
+import sqlite3
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+
+import fixtures
+from packaging import requirements
+import testtools
+
+from octavia_hmsync.db import models
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DATA = 'share/octavia-hmsync'
+_TIMEOUT = 240
+
+# What git has and an sdist leaves out, and the other way round.
+_ONLY_IN_GIT = {'.gitignore'}
+_ONLY_IN_SDIST = {'AUTHORS', 'ChangeLog', 'PKG-INFO'}
+
+# Runs in the other environment. Alembic runs the module env, as db upgrade.
+_PROBE = """
+import importlib
+from importlib import metadata
+import json
+import pkgutil
+
+import octavia_hmsync
+
+modules = [
+    module.name for module in pkgutil.walk_packages(
+        octavia_hmsync.__path__, 'octavia_hmsync.')
+    if module.name != 'octavia_hmsync.db.migration.env']
+for module in modules:
+    importlib.import_module(module)
+distribution = metadata.distribution('octavia-hmsync')
+for entry_point in distribution.entry_points:
+    assert callable(entry_point.load()), entry_point
+print(json.dumps({
+    'package': octavia_hmsync.__file__,
+    'files': [str(file) for file in distribution.files],
+    'entry_points': len(distribution.entry_points),
+    'modules': modules}))
+"""
+
+
+def run(*command, **options):
+    """Run a command to its end.
+
+    :returns: what it wrote to stdout.
+    :raises AssertionError: if it failed, with all that it wrote.
+    """
+    done = subprocess.run(
+        [str(c) for c in command], stdin=subprocess.DEVNULL, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=_TIMEOUT,
+        **options)
+    assert done.returncode == 0, (
+        f'{command} ended with {done.returncode}:\n{done.stdout}'
+        f'{done.stderr}')
+    return done.stdout
+
+
+def environment(**variables):
+    """This process's, without what would bring its packages along."""
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith('PYTHON')} | {
+                'PYTHONDONTWRITEBYTECODE': '1', **variables}
+
+
+def copy_tree(directory):
+    """Copy what belongs to the tree under test, with a history of its own.
+
+    :param directory: an empty one.
+    :returns: the copy, a git clone; the tree itself need not be one.
+    """
+    git = ('git', '-c', 'user.name=test', '-c', 'user.email=test@localhost',
+           f'--git-dir={directory}/repository', f'--work-tree={TOP}')
+    run(*git, 'init', '-q')
+    run(*git, 'add', '-A', cwd=TOP)
+    run(*git, 'commit', '-q', '-m', 'All')
+    run('git', 'clone', '-q', directory / 'repository', directory / 'tree')
+    return directory / 'tree'
+
+
+def link_distributions(required, venv):
+    """Link distributions of this environment into another.
+
+    Those that pip would install for some requirements and nothing else, but
+    pip takes half a minute for it. That none is missing "pip check" tells.
+
+    :param required: requirements, as in requirements.txt.
+    :param venv: path of a virtual environment of the same Python.
+    """
+    target = pathlib.Path(sysconfig.get_path(
+        'purelib', 'venv', vars={'base': str(venv)}))
+    done, pending = set(), [(line, {''}) for line in required]
+    while pending:
+        line, extras = pending.pop()
+        wanted = requirements.Requirement(line)
+        if wanted.marker and not any(
+                wanted.marker.evaluate({'extra': e}) for e in extras):
+            continue
+        extras = frozenset({'', *wanted.extras})
+        if (wanted.name, extras) in done:
+            continue
+        done.add((wanted.name, extras))
+        distribution = metadata.distribution(wanted.name)
+        # Not the commands: they name this environment's Python.
+        for entry in {file.parts[0] for file in distribution.files} - {
+                '..', '__pycache__'}:
+            if not (target / entry).exists():
+                (target / entry).symlink_to(distribution.locate_file(entry))
+        pending += [(line, extras) for line in distribution.requires or ()]
+
+
+class TestPackaging(testtools.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        temporary = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(temporary.cleanup)
+        cls.directory = pathlib.Path(temporary.name)
+        cls.tree = copy_tree(cls.directory)
+        cls.files = set(run('git', '-C', cls.tree, 'ls-files').splitlines())
+        # Both from the tree; pip makes its wheel from the sdist.
+        run(sys.executable, '-m', 'build', '--sdist', '--wheel', '--outdir',
+            cls.directory / 'dist', cls.tree, env=environment())
+        (cls.sdist,) = (cls.directory / 'dist').glob('*.tar.gz')
+        (cls.wheel,) = (cls.directory / 'dist').glob('*.whl')
+        cls.version = cls.wheel.name.split('-')[1]
+        cls.venv = cls.directory / 'venv'
+        run(sys.executable, '-m', 'venv', '--without-pip', cls.venv)
+        (packed,) = metadata.distributions(path=[str(cls.wheel)])
+        link_distributions(packed.requires, cls.venv)
+
+    @classmethod
+    def pip(cls, *arguments):
+        return run(sys.executable, '-m', 'pip', '--python',
+                   cls.venv / 'bin' / 'python', *arguments, '-q',
+                   env=environment())
+
+    def run_installed(self, command, *arguments):
+        """Run a command of the other environment, in an empty directory."""
+        directory = self.useFixture(fixtures.TempDir()).path
+        return run(self.venv / 'bin' / command, *arguments, cwd=directory,
+                   env=environment(HOME=directory))
+
+    def packed(self, folder):
+        return {f for f in self.files if f.startswith(f'{folder}/')}
+
+    def test_sdist(self):
+        with tarfile.open(self.sdist) as archive:
+            found = {member.name.partition('/')[2]
+                     for member in archive.getmembers() if member.isfile()}
+        found = {f for f in found if not f.startswith(
+            'octavia_hmsync.egg-info/')}
+        self.assertEqual((self.files - _ONLY_IN_GIT) | _ONLY_IN_SDIST, found)
+
+    def test_wheel_installed(self):
+        self.check(self.wheel)
+
+    def test_sdist_installed(self):
+        self.check(self.sdist)
+
+    def check(self, archive):
+        """Install the package, look at it and use it, and take it away."""
+        # No more than it: what it requires has been linked.
+        self.pip('install', '--no-deps', archive)
+        self.pip('check')
+        self.check_files()
+        self.check_sample()
+        self.check_commands()
+        self.pip('uninstall', '--yes', 'octavia-hmsync')
+        self.assertEqual([], [
+            path for path in self.venv.rglob('*')
+            if path.is_file() and 'hmsync' in str(path.relative_to(
+                self.venv))])
+
+    def check_files(self):
+        found = json.loads(self.run_installed('python', '-c', _PROBE))
+        self.assertThat(found['package'],
+                        testtools.matchers.StartsWith(str(self.venv)))
+        installed = {
+            os.path.normpath(f).replace(f'../../../{DATA}/', 'etc/')
+            for f in found['files'] if '__pycache__' not in f}
+        record = {f for f in installed if '.dist-info/' in f}
+        self.assertEqual(
+            self.packed('octavia_hmsync') | self.packed('etc') |
+            {'../../../bin/octavia-hmsync'}, installed - record)
+        self.assertIn('LICENSE', {os.path.basename(f) for f in record})
+        modules = {f for f in self.packed('octavia_hmsync')
+                   if f.endswith('.py')}
+        # Without the topmost, which is no module of itself, and env.
+        self.assertEqual(len(modules) - 2, len(found['modules']))
+        setup = configparser.ConfigParser(delimiters='=')
+        setup.read(self.tree / 'setup.cfg')
+        self.assertEqual(
+            sum(len(lines.strip().splitlines())
+                for lines in setup['entry_points'].values()),
+            found['entry_points'])
+
+    def check_sample(self):
+        """The sample file and what made it are there, and agree."""
+        data = self.venv / DATA
+        generated = self.directory / 'generated'
+        self.run_installed(
+            'python', '-m', 'oslo_config.generator', '--config-file',
+            data / 'config' / 'octavia-hmsync-config-generator.conf',
+            '--output-file', generated)
+        self.assertEqual(
+            generated.read_text(),
+            (data / 'octavia' / 'octavia-hmsync.conf.sample').read_text())
+
+    def check_commands(self):
+        self.assertEqual(f'octavia-hmsync {self.version}', self.run_installed(
+            'octavia-hmsync', '--version').strip())
+        self.assertIn('db upgrade',
+                      self.run_installed('octavia-hmsync', 'help'))
+        conf, database = self.directory / 'conf', self.directory / 'db'
+        database.unlink(missing_ok=True)
+        conf.write_text(f'[database]\nconnection = sqlite:///{database}\n'
+                        f'pool_timeout =\n')
+        self.run_installed('octavia-hmsync', '--config-file', conf,
+                           'db', 'upgrade')
+        connection = sqlite3.connect(database)
+        self.addCleanup(connection.close)
+        self.assertEqual(
+            set(models.Base.metadata.tables) | {'hmsync_alembic_version'},
+            {name for (name,) in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type = 'table'")})

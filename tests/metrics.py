@@ -1,0 +1,46 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The names of the metrics, wherever they are written."""
+
+import pathlib
+import re
+
+from prometheus_client import parser
+
+TOP = pathlib.Path(__file__).resolve().parents[1]
+DOCUMENT = TOP / 'doc/source/admin/metrics.rst'
+RULES = TOP / 'etc/prometheus/octavia-hmsync.rules.yml'
+RULES_TESTS = TOP / 'etc/prometheus/octavia-hmsync.test.yml'
+DASHBOARD = TOP / 'etc/grafana/octavia-hmsync.json'
+
+
+def exposed(text):
+    """The names in what a service serves.
+
+    ..._created, which prometheus_client adds to each counter, is left out.
+    """
+    return {family.name + ('_total' if family.type == 'counter' else '')
+            for family in parser.text_string_to_metric_families(text)
+            if not family.name.endswith('_created')}
+
+
+def documented():
+    """The names in the tables of the Administrator Guide."""
+    return set(re.findall(r'^   \* - ``(octavia_hmsync_\w+)', re.sub(
+        r'``(\w+)\{\w+\}``', r'``\1``', DOCUMENT.read_text()), re.M))
+
+
+def used(text):
+    """The names in queries."""
+    return {re.sub('_seconds_(bucket|count|sum)$', '_seconds', name)
+            for name in re.findall(r'\boctavia_hmsync_\w+', text)}

@@ -1,0 +1,160 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What doc/source/install and doc/source/admin/operations.rst tell to do."""
+
+import subprocess
+
+from tests.cloud import database
+from tests.cloud import octavia_conf
+from tests.cloud import process
+from tests.functional import base
+
+OTHER_KEY = {'health_manager': {'heartbeat_key': 'another-key-0123456789'}}
+
+
+class OperationsCase(base.FunctionalTestCase):
+
+    make_database = database.MariaDBDatabase
+
+    def run_command(self, *arguments):
+        result = self.cloud.command('octavia-hmsync', *arguments)
+        self.assertEqual(0, result.returncode, result.stderr)
+        return result.stdout
+
+    def restart(self, controller, options=None):
+        """Restart one controller, with all its options if given."""
+        controller.stop()
+        if options is not None:
+            controller.options = options
+        controller.start()
+        controller.wait_until_ready(base.START_TIMEOUT)
+
+    def upload_again(self):
+        """Have every amphora uploaded to once more; waits for it."""
+        before = {i: row.applied_at for i, row in self.results().items()}
+        self.run_command('sync', 'run', '--all')
+        self.wait_for(
+            lambda: all(row.applied_at and row.applied_at != before[i]
+                        for i, row in self.results().items()) and
+            not self.due(), 'upload to all')
+
+
+class TestRollOut(OperationsCase):
+
+    hmsync = False
+
+    def switch(self, on, *controllers, pinned):
+        """Restart controllers with the plugin or without, one by one."""
+        for controller in controllers:
+            host = controller.options['DEFAULT']['host']
+            kept = {group: options for group, options in
+                    controller.options.items() if group != 'hmsync'}
+            kept['DEFAULT'] = {name: value for name, value in
+                               kept['DEFAULT'].items()
+                               if name != 'config_source'}
+            kept['controller_worker'] = {
+                **kept['controller_worker'], 'statistics_drivers': 'stats_db'}
+            self.restart(controller, octavia_conf.merge(
+                kept, octavia_conf.HMSYNC if on else {},
+                {'DEFAULT': {'host': host}, 'health_manager': {
+                    'controller_ip_port_list': pinned}}))
+            self.assertEqual(set(), self.cloud.failovers_begun())
+
+    def test_on_and_off(self):
+        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2))
+        pinned = [f'{cloud.address(n)}:5555' for n in (1, 2)]
+        managers = [cloud.add_health_manager(
+            cloud.address(n), controller_ip_port_list=pinned)
+            for n in (1, 2)]
+        keepers = [cloud.add_housekeeping(host) for host in ('hk1', 'hk2')]
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        cloud.wait_until_known(pinned)
+
+        self.switch(True, *managers, *keepers, pinned=pinned)
+        self.wait_until_synced(pinned)
+        self.switch(True, *managers, *keepers, pinned=None)
+        self.wait_until_synced(pinned)
+
+        # Without pins one that goes leaves the list.
+        managers[0].stop()
+        self.wait_until_synced(pinned[1:])
+        managers[0].start()
+        self.wait_until_synced(pinned)
+
+        self.switch(False, *keepers, *managers, pinned=pinned)
+        cloud.wait_until_known(pinned)
+        self.watch(12)
+        self.assert_nothing_failed_over()
+
+
+class TestHeartbeatKey(OperationsCase):
+
+    def test_change(self):
+        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2))
+        managers = self.start(1, 2)
+        addresses = [manager.address for manager in managers]
+        self.wait_until_synced(addresses)
+
+        for manager in managers:
+            manager.stop()
+        self.restart(self.housekeeping, octavia_conf.merge(
+            self.housekeeping.options, OTHER_KEY))
+        self.upload_again()
+        for manager in managers:
+            manager.options = octavia_conf.merge(manager.options, OTHER_KEY)
+            manager.start()
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        # Longer than the wait of the failover loop and heartbeat_timeout.
+        self.watch(25)
+        self.assertLess(max(cloud.records.health_ages().values()), 5)
+        self.assert_nothing_failed_over()
+
+
+class TestRestore(OperationsCase):
+
+    def _client(self, program, *arguments, **kwargs):
+        server = self.cloud.database.server
+        return subprocess.run(
+            [process.system_program(*program), '--host=127.0.0.1',
+             f'--port={server.port}', '--user=octavia', '--password=octavia',
+             *arguments, self.cloud.database.name], check=True, **kwargs)
+
+    def test_of_a_backup_with_other_addresses(self):
+        self.make_cloud(amphorae=3, boot_numbers=(1, 2))
+        managers = self.start(1, 2)
+        self.wait_until_synced([manager.address for manager in managers])
+        backup = self._client(('mariadb-dump', 'mysqldump'),
+                              '--single-transaction',
+                              stdout=subprocess.PIPE).stdout
+        for number, manager in enumerate(managers, 11):
+            manager.stop()
+            manager.move(self.cloud.address(number))
+            manager.start()
+        moved = [manager.address for manager in managers]
+        self.wait_until_synced(moved)
+
+        services = [self.housekeeping, *managers]
+        for service in services:
+            service.stop()
+        self._client(('mariadb', 'mysql'), input=backup)
+        for manager in managers:
+            manager.start()
+        self.wait_for(lambda: {m.address for m in self.members().values()
+                               if m.status == 'ONLINE'} == set(moved),
+                      'health managers')
+        self.housekeeping.start()
+        self.housekeeping.wait_until_ready(base.START_TIMEOUT)
+        self.upload_again()
+        self.wait_until_synced(moved)
+        self.watch(12)
+        self.assert_nothing_failed_over()

@@ -1,0 +1,158 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the documentation says of the code is so."""
+
+import contextlib
+import importlib.util
+import io
+import pathlib
+import re
+import shlex
+
+from oslotest import base
+
+from octavia_hmsync.cmd import hmsync
+from octavia_hmsync.db import models
+from octavia_hmsync.db import schema
+from tests.unit import test_packaging
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DOCS = TOP / 'doc/source'
+
+
+def load_extension():
+    spec = importlib.util.spec_from_file_location(
+        'module_map', DOCS / '_ext/module_map.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestContributorGuide(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.text = (DOCS / 'contributor/index.rst').read_text()
+
+    def test_each_layer_is_in_the_map(self):
+        table = self.text.split('Map of the code', 1)[1].split(
+            '\nModules\n', 1)[0]
+        named = set(re.findall(r'``([\w/]+)``', table))
+        self.assertEqual(set(), set(test_packaging.RANK) - named)
+
+    def test_each_module_says_what_it_is_for(self):
+        self.assertIn('.. module-map::', self.text)
+        modules = dict(load_extension().find_modules())
+        self.assertGreater(len(modules), 50)
+        self.assertEqual([], [str(path) for path, text in modules.items()
+                              if len(text.split()) < 2])
+        self.assertIn('plan.py', {path.name for path in modules})
+
+
+class TestRollBack(base.BaseTestCase):
+
+    def test_each_table_is_dropped(self):
+        text = (DOCS / 'install/roll-back.rst').read_text()
+        statement = re.search(r'DROP TABLE ([^;]*);', text)[1]
+        self.assertEqual(
+            {*models.Base.metadata.tables, schema.VERSION_TABLE},
+            set(re.split(r',\s*', statement)))
+
+
+class TestFaults(base.BaseTestCase):
+    """Each row of the table of faults names a test."""
+
+    def setUp(self):
+        super().setUp()
+        text = (DOCS / 'admin/faults.rst').read_text()
+        self.rows = text.split('   * - ')[2:]
+        self.rows[-1] = self.rows[-1].split('\n\n')[0]
+
+    def test_each_row_names_tests(self):
+        self.assertGreater(len(self.rows), 30)
+        self.assertEqual([], [row for row in self.rows
+                              if not re.search(r'/ test_\w+', row)])
+
+    def test_they_exist(self):
+        for row in self.rows:
+            modules = re.findall(r'``(functional|soak)/\s+((?:db/\s+)?)'
+                                 r'(test_\w+)', row)
+            source = ''.join(
+                (TOP / 'tests' / kind / folder.strip() /
+                 f'{module}.py').read_text()
+                for kind, folder, module in modules)
+            source += ''.join(
+                path.read_text() for path in (TOP / 'tests/functional').glob(
+                    '*.py') if path.stem in row)
+            for name in re.findall(r'``(Test\w+|test_\w+)``', row):
+                self.assertTrue(
+                    re.search(rf'(class|def) {name}\b', source) or
+                    (TOP / f'tests/functional/{name}.py').exists(),
+                    f'{name} in: {row}')
+
+
+class TestCommands(base.BaseTestCase):
+    """Each command that a page tells to run can be run so."""
+
+    # A whole line of a literal block, and what stands in the text.
+    LINE = re.compile(r'^ +(?:\$ )?octavia-hmsync (.*)$', re.MULTILINE)
+    INLINE = re.compile(r'``octavia-hmsync ([^`]+)``')
+    # No commands: log lines, and what stands for any.
+    OTHERS = ('works', 'failed', 'is', 'help', 'complete', 'COMMAND')
+    # Of the shell, after the command.
+    REST = re.compile(r' (?:\|\||>|\|) .*')
+
+    def setUp(self):
+        super().setUp()
+        self.app = hmsync.HMSyncApp()
+        self.pages = [TOP / 'README.rst', *sorted(DOCS.rglob('*.rst'))]
+
+    def find(self, pattern):
+        """Yield (page, arguments) of each command."""
+        for page in self.pages:
+            for found in pattern.findall(page.read_text()):
+                line = self.REST.sub('', ' '.join(found.split()))
+                arguments = hmsync.split_config_args(shlex.split(line))[1]
+                if arguments[0] not in self.OTHERS:
+                    yield page.name, arguments
+
+    def problem(self, arguments):
+        """Return what is wrong with a command, or None."""
+        said = io.StringIO()
+        try:
+            factory, name, rest = self.app.command_manager.find_command(
+                arguments)
+            with contextlib.redirect_stderr(said):
+                factory(self.app, None, cmd_name=name).get_parser(
+                    name).parse_args(rest)
+        except ValueError as e:
+            return str(e)
+        except SystemExit:
+            return said.getvalue()
+        return None
+
+    def test_lines(self):
+        commands = list(self.find(self.LINE))
+        self.assertGreater(len(commands), 30)
+        self.assertEqual([], [
+            (page, ' '.join(arguments), self.problem(arguments))
+            for page, arguments in commands if self.problem(arguments)])
+
+    def test_in_the_text(self):
+        """There the arguments may be left out."""
+        commands = list(self.find(self.INLINE))
+        self.assertGreater(len(commands), 30)
+        wrong = [(page, ' '.join(arguments), self.problem(arguments))
+                 for page, arguments in commands]
+        self.assertEqual([], [found for found in wrong if found[2] and
+                              'arguments are required' not in found[2]])

@@ -1,0 +1,56 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""bashate and shellcheck have nothing to say about the shell scripts."""
+
+import pathlib
+import subprocess
+import sys
+
+from oslotest import base
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+DIRECTORIES = ('devstack', 'etc', 'playbooks', 'tests', 'tools')
+# Without a name that tells.
+OTHERS = ('.ci/run', 'devstack/settings')
+# E005: a file without #! that is not called *.sh, as devstack/settings is
+NOT_CHECKED = 'E005'
+
+
+class TestShell(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.scripts = sorted(
+            str(path.relative_to(TOP)) for name in DIRECTORIES
+            for path in (TOP / name).rglob('*.sh'))
+        self.scripts += OTHERS
+
+    def check(self, *command):
+        done = subprocess.run([*command, *self.scripts], cwd=TOP, text=True,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        self.assertEqual((0, ''), (done.returncode, done.stdout))
+
+    def test_finds_the_scripts(self):
+        for name in ('devstack/plugin.sh', 'tools/test.sh',
+                     'playbooks/move-health-managers/check.sh'):
+            self.assertIn(name, self.scripts)
+
+    def test_shellcheck(self):
+        """Of the package shellcheck; see bindep.txt."""
+        self.check('shellcheck')
+
+    def test_bashate(self):
+        self.check(sys.executable, '-m', 'bashate.bashate',
+                   '--ignore', NOT_CHECKED)
