@@ -17,11 +17,13 @@ import json
 from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
 from tests.cloud import database
 from tests.functional import base
 
 HEARTBEAT_TIMEOUT = 10
+OFFLINE_AFTER = 4
 
 
 class TestAdoption(base.FunctionalTestCase):
@@ -32,7 +34,7 @@ class TestAdoption(base.FunctionalTestCase):
         """What is known of an amphora, None before its first upload."""
         settings = plan.Settings(
             heartbeat_interval=1, heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            offline_after=4, settle_time=1, removal_delay=4)
+            offline_after=OFFLINE_AFTER, settle_time=1, removal_delay=4)
         return adoption_repo.judge_all(
             self.engine, hm_repo.get_all(self.engine), settings).get(
                 agent.amphora_id)
@@ -81,7 +83,7 @@ class TestAdoption(base.FunctionalTestCase):
         self.assertEqual(three.address, self.row(new).adopted_via)
         self.assertIsNotNone(self.row(new).adopted_at)
         # It acknowledged like the others, and is never counted as adopted.
-        self.assertIs(adoption.Adoption.PENDING, self.adoption(old))
+        self.assertIsNot(adoption.Adoption.ADOPTED, self.adoption(old))
         self.wait_until_adoption(old, adoption.Adoption.NOT_ADOPTED)
         self.assertIsNone(self.row(old).adopted_at)
         # An amphora without listeners tells nobody which list it uses.
@@ -111,6 +113,10 @@ class TestAdoption(base.FunctionalTestCase):
         # Whoever is heard when all that it can have known is gone uses the
         # new list.
         old.kill_tree()
+        # Before that, it would get a list with both, and would be heard at
+        # the living one whichever of the two it used.
+        self.wait_for(lambda: not member.is_listening(
+            self.members()[old.host], OFFLINE_AFTER), 'end of the keepalive')
         new = self.start(2, housekeeping=False)[0]
         self.wait_until_published([new.address])
         self.wait_until_adoption(agent, adoption.Adoption.ADOPTED)
