@@ -148,8 +148,7 @@ def describe_problems(seen, offline_after):
     if seen.pause:
         lines.append(describe_pause(seen.pause))
     if not seen.house_keepers:
-        lines.append(f'No octavia-housekeeping with octavia-hmsync has given '
-                     f'a sign of life for {offline_after} s: nobody uploads.')
+        lines.append(describe_nobody(offline_after))
     for row in seen.failed:
         lines.append(f'{row.id} at {row.lb_network_ip} is {row.result} after '
                      f'{row.attempts} attempts: {row.error}. '
@@ -158,6 +157,15 @@ def describe_problems(seen, offline_after):
         lines.append(f'and {seen.parts[0].progress.failed - len(seen.failed)}'
                      f' more: see "octavia-hmsync amphora list".')
     return lines
+
+
+def describe_nobody(offline_after):
+    """Tell that no housekeeper is up, in one line.
+
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    """
+    return (f'No octavia-housekeeping with octavia-hmsync has given a sign of '
+            f'life for {offline_after} s: nobody uploads.')
 
 
 def describe_pause(pause):

@@ -20,6 +20,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
@@ -84,7 +85,7 @@ class Run(base.DatabaseMixin, command.Command):
         return parser
 
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
+        conf, engine = self.open_database()
         rows = {row.id: row for row in amphora_repo.get_rows(engine)}
         unknown = sorted(set(parsed_args.amphora) - set(rows))
         if unknown:
@@ -97,20 +98,24 @@ class Run(base.DatabaseMixin, command.Command):
                 row.next_attempt_at is not None for row in rows.values())
             self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
             return
+        when = _tell_when(conf, engine)
         amphora_repo.add_missing(engine)
         if again or parsed_args.all:
             number = claim_repo.upload_again(engine, again)
         else:
             number = claim_repo.retry_now(engine)
-        pause = pause_repo.get(engine)
-        if pause:
-            self.app.stdout.write(
-                f'{number} amphorae are uploaded to after the pause. '
-                f'{progress.describe_pause(pause)}\n')
-            return
-        self.app.stdout.write(
-            f'{number} amphorae are uploaded to within some seconds; see '
-            f'"octavia-hmsync sync status".\n')
+        self.app.stdout.write(f'{number} amphorae are uploaded to {when}\n')
+
+
+def _tell_when(conf, engine):
+    pause = pause_repo.get(engine)
+    if pause:
+        return f'after the pause. {progress.describe_pause(pause)}'
+    offline_after = conf.hmsync.offline_after
+    if not keeper_repo.get_up(engine, offline_after):
+        return (f'when octavia-housekeeping runs. '
+                f'{progress.describe_nobody(offline_after)}')
+    return 'within some seconds; see "octavia-hmsync sync status".'
 
 
 class Retry(base.DatabaseMixin, command.Command):
@@ -168,6 +173,8 @@ class Pause(base.DatabaseMixin, command.Command):
                 f'UTC; another takes its place.\n' if pause
                 else 'There is no pause.\n')
             return
+        # What can fail goes first: an error means that nothing is paused.
+        newest = generation_repo.get_newest(engine)
         pause = pause_repo.begin(
             engine, parsed_args.seconds,
             claim_repo.storable(' '.join(parsed_args.reason.split())))
@@ -175,7 +182,6 @@ class Pause(base.DatabaseMixin, command.Command):
             f'No amphora is uploaded to until '
             f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync sync '
             f'resume".\n')
-        newest = generation_repo.get_newest(engine)
         if newest and newest.is_on_trial:
             self.app.stdout.write(
                 f'Generation {newest.number} is on trial: an amphora that '

@@ -134,8 +134,11 @@ class Planner:
 
     def _report_held(self, held):
         if held != self._held and held:
-            LOG.warning('The controller_ip_port_list is not changed for now: '
-                        '%s.', held)
+            # Each health manager that joins is waited for.
+            level = (logging.INFO if held == plan.SETTLING
+                     else logging.WARNING)
+            LOG.log(level, 'The controller_ip_port_list is not changed for '
+                           'now: %s.', held)
         self._held = held
         self._measure.plan_held.set(held is not None)
 

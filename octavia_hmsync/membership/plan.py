@@ -28,6 +28,8 @@ _LONGEST_SETTLE = 10
 _UNHURRIED = 3
 # Seconds.
 CALM_PERIOD = 60
+# Why a change is held each time that a health manager joins.
+SETTLING = 'waiting for new health managers to settle'
 # 'Most members at once' means something only where there are a few.
 _SHRINKAGE_MIN = 3
 
@@ -243,7 +245,7 @@ def plan(members: abc.Iterable[mem.Member], pinned: abc.Iterable[str],
         # asked for.
         added &= view.pinned
         removed = draining
-        held = 'waiting for new health managers to settle'
+        held = SETTLING
     removed |= _replaced(view, added, removed)
     if _is_urgent(view, addr.canonical((published | added) - removed)):
         # What comes and goes can bring dead addresses next to each other.

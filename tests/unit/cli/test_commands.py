@@ -26,6 +26,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db import schema
 from tests.cloud import process
 from tests.unit.cli import base
@@ -194,8 +195,13 @@ class TestCommands(base.CommandTestCase):
         self.assertIn('3 amphorae would', self.run_ok('sync', 'run',
                                                       '--dry-run'))
         self.assertEqual(0, claim_repo.count_due(self.engine, 1))
-        self.assertIn('3 amphorae are', self.run_ok('sync', 'run'))
+        self.assertRegex(self.run_ok('sync', 'run'),
+                         '^3 amphorae are uploaded to when octavia-housekeep'
+                         'ing runs.* sign of life for 20 s: nobody uploads')
         self.assertEqual(3, claim_repo.count_due(self.engine, 1))
+        keeper_repo.touch(self.engine, 'controller1', ())
+        self.assertIn('0 amphorae are uploaded to within some seconds',
+                      self.run_ok('sync', 'run'))
 
     def test_run_again(self):
         self.populate()

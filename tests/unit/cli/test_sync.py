@@ -19,6 +19,7 @@ import threading
 import time
 
 import fixtures
+from oslo_db import exception as db_exc
 from oslo_messaging.notify import _impl_test
 from rich import console
 
@@ -88,6 +89,14 @@ class TestPause(base.CommandTestCase):
                                 'controller1', rollout.CANARY)
         self.assertIn('Generation 1 is on trial: an amphora that falls silent',
                       self.run_ok('sync', 'pause'))
+
+    def test_error_means_that_nothing_is_paused(self):
+        def get_newest(engine):
+            raise db_exc.DBConnectionError(Exception('it has gone away'))
+
+        self.patch(generation_repo, 'get_newest', get_newest)
+        self.assertFails('it has gone away', 'sync', 'pause')
+        self.assertIsNone(pause_repo.get(self.engine))
 
     def test_run_says_that_it_waits(self):
         self.run_ok('sync', 'pause', '--reason', 'new switches')
