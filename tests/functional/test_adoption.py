@@ -26,7 +26,7 @@ HEARTBEAT_TIMEOUT = 10
 OFFLINE_AFTER = 4
 
 
-class TestAdoption(base.FunctionalTestCase):
+class AdoptionTestCase(base.FunctionalTestCase):
 
     make_database = database.MariaDBDatabase
 
@@ -46,6 +46,9 @@ class TestAdoption(base.FunctionalTestCase):
         self.wait_for(lambda: self.adoption(agent) is state,
                       lambda: f'{state} of {agent.amphora_id}: '
                               f'{self.row(agent)}', timeout)
+
+
+class TestAdoption(AdoptionTestCase):
 
     def not_adopted(self):
         result = self.cloud.command('octavia-hmsync', 'amphora', 'list',
@@ -103,7 +106,10 @@ class TestAdoption(base.FunctionalTestCase):
         self.assertEqual(three.address, self.row(old).adopted_via)
         self.assertEqual([], self.not_adopted())
 
-    def test_amphora_without_listeners(self):
+
+class TestWithoutListeners(AdoptionTestCase):
+
+    def test_the_silence_tells(self):
         """No health manager can say that it heard it; the silence can."""
         cloud = self.make_cloud(amphorae=1, boot_numbers=(1,))
         agent = next(iter(cloud.amphorae.values()))

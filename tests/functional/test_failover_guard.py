@@ -33,9 +33,6 @@ class GuardTestCase(base.FunctionalTestCase):
             lambda: f'failover of {amphora_ids} alone '
                     f'(of {self.cloud.failovers_begun()})', timeout)
 
-
-class TestFailoverGuard(GuardTestCase):
-
     def replace_health_manager(self, hold_max):
         """All health managers at new addresses, and no housekeeper."""
         cloud = self.make_cloud(amphorae=2, options={
@@ -47,6 +44,9 @@ class TestFailoverGuard(GuardTestCase):
         old.kill_tree()
         new.wait_until_ready(base.START_TIMEOUT)
         return new
+
+
+class TestFailoverGuard(GuardTestCase):
 
     def test_held_until_they_are_heard(self):
         new = self.replace_health_manager(hold_max=300)
@@ -72,16 +72,6 @@ class TestFailoverGuard(GuardTestCase):
         self.watch(hold_max - HEARTBEAT_TIMEOUT / 2)
         self.wait_until_failed_over(self.cloud.amphora_ids,
                                     hold_max + base.SYNC_TIMEOUT)
-
-
-class TestWithoutGuard(TestFailoverGuard):
-    """The same without it: what it is good for."""
-
-    def test_held_until_they_are_heard(self):
-        self.replace_health_manager(hold_max=0)
-        self.wait_until_failed_over(self.cloud.amphora_ids)
-
-    test_held_for_no_longer_than_stated = None
 
 
 class TestWithoutPlugin(GuardTestCase):

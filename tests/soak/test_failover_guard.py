@@ -36,3 +36,11 @@ class TestRestartDuringSync(test_failover_guard.GuardTestCase):
         self.wait_until_applied({amphora.amphora_id for amphora in slow})
         self.watch(test_failover_guard.HEARTBEAT_TIMEOUT)
         self.assert_nothing_failed_over()
+
+
+class TestWithoutGuard(test_failover_guard.GuardTestCase):
+
+    def test_all_failed_over(self):
+        """The same without it: what it is good for."""
+        self.replace_health_manager(hold_max=0)
+        self.wait_until_failed_over(self.cloud.amphora_ids)
