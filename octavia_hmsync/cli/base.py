@@ -46,8 +46,7 @@ def describe(error):
     if isinstance(error, exceptions.HMSyncException):
         return str(error)
     if api.is_database_error(error):
-        return (f'The database cannot be used: {api.describe(error)}. Check '
-                f'[database] connection in octavia.conf, and the database.')
+        return api.explain(error)
     if isinstance(error, cfg.Error):
         return f'The configuration cannot be used: {error}'
     return str(error)

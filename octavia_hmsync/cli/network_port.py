@@ -230,10 +230,14 @@ class DeletePort(_PortCommand):
         conf, engine, _ports, keeper = self.open_all()
         host = parsed_args.host
         found = keeper.get_all_of(host)
-        if not found:
+        known = port_repo.get(engine, host)
+        if not found and known is None:
             raise exceptions.NotPossible(
                 f'There is no port of {host} in the management network.')
-        ip_addresses = tuple(ip for port in found for ip in port.ip_addresses)
+        # One that is gone is made again as long as it is remembered.
+        ip_addresses = tuple(dict.fromkeys(
+            ip for port in (*found, known) if port
+            for ip in port.ip_addresses))
 
         def check():
             self._check(conf, engine, host, parsed_args.force, ip_addresses)
@@ -241,12 +245,15 @@ class DeletePort(_PortCommand):
 
         check()
         if parsed_args.dry_run:
-            self.tell([f'delete the port {p.id} of {host}' for p in found],
-                      True)
+            self.tell([f'delete the port {p.id} of {host}' for p in found] or
+                      [f'forget the port of {host}'], True)
             return
         # Again: whoever works on the port may have been waited for.
         for port_id in keeper.delete(host, check):
             self.say(f'The port {port_id} of {host} is deleted.')
+        if not found:
+            self.say(f'The port of {host} was gone already, and is not made '
+                     f'again.')
 
     def _check(self, conf, engine, host, force, ip_addresses):
         if self.get_statuses(conf, engine).get(

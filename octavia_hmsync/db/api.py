@@ -104,6 +104,16 @@ def describe(error):
     return ' '.join(str(cause).split()) or type(cause).__name__
 
 
+def explain(error):
+    """Tell that the database cannot be used, why, and what to do.
+
+    :param error: an exception for which is_database_error() is true.
+    :returns: a line of text.
+    """
+    return (f'The database cannot be used: {describe(error)}. Check '
+            f'[database] connection in octavia.conf, and the database.')
+
+
 def _is_locked(error):
     # SQLite's way to say that another process writes.
     return 'database is locked' in str(error)

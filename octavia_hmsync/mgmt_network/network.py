@@ -15,6 +15,7 @@
 import dataclasses
 import ipaddress
 
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import changes as network_changes
@@ -123,6 +124,7 @@ def ensure(conf, engine, connection, adopt=False, dry_run=False):
     :raises NotPossible: if something is in the way, naming it.
     :raises CloudRefused: if Neutron says no.
     :raises CloudUnavailable: if it does not answer.
+    :raises DatabaseUnavailable: if what was made had to stay, as above.
     """
     read_cidr(conf)
     name = conf[network_conf.GROUP].network_name
@@ -145,6 +147,9 @@ def ensure(conf, engine, connection, adopt=False, dry_run=False):
             left = changes.take_back()
             if left and isinstance(e, exceptions.HMSyncException):
                 raise type(e)(f'{e} {left}')
+            if left and api.is_database_error(e):
+                raise exceptions.DatabaseUnavailable(
+                    f'{api.explain(e)} {left}') from e
             raise
 
 

@@ -20,7 +20,9 @@ import contextlib
 import dataclasses
 import time
 
+from oslo_db import exception as db_exc
 from oslo_utils import uuidutils
+from sqlalchemy import exc as sa_exc
 
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import port as port_repo
@@ -235,7 +237,9 @@ class PortKeeper:
         try:
             yield owner
         finally:
-            port_repo.release(self._engine, host, owner)
+            # As with that of a network: what went wrong before matters more.
+            with contextlib.suppress(db_exc.DBError, sa_exc.SQLAlchemyError):
+                port_repo.release(self._engine, host, owner)
 
 
 def _compare(known, found):

@@ -20,6 +20,8 @@ import fixtures
 
 # The server is gone before it has done what it was asked for.
 DIES = 'dies'
+# It is gone when it has done it, and has not said so.
+LOSES = 'loses'
 # It takes everything, and answers nothing.
 HANGS = 'hangs'
 
@@ -78,7 +80,7 @@ class FaultyProxy(fixtures.Fixture):
     def _connect(self, client):
         server = socket.create_connection(('127.0.0.1', self._server_port))
         for target, pair in ((self._pass_requests, (client, server)),
-                             (_copy, (server, client))):
+                             (self._pass_answers, (server, client))):
             threading.Thread(target=target, args=pair, daemon=True).start()
 
     def _is_failing(self):
@@ -94,7 +96,9 @@ class FaultyProxy(fixtures.Fixture):
                 # The handshake goes on from what the server has sent.
                 is_request = header[3] == 0 and body[0] != _QUIT
                 if is_request and self._is_failing():
-                    if self._fault == HANGS:
+                    if self._fault == LOSES:
+                        server.sendall(header + body)
+                    if self._fault in (HANGS, LOSES):
                         stream.read()
                     break
                 server.sendall(header + body)
@@ -102,8 +106,12 @@ class FaultyProxy(fixtures.Fixture):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
-
-def _copy(source, target):
-    with contextlib.suppress(OSError):
-        while data := source.recv(65536):
-            target.sendall(data)
+    def _pass_answers(self, server, client):
+        with contextlib.suppress(OSError):
+            while data := server.recv(65536):
+                if self.number >= self._first and self._fault == LOSES:
+                    break
+                client.sendall(data)
+        for end in (client, server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

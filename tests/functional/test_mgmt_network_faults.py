@@ -14,6 +14,8 @@
 
 import time
 
+from oslo_db import exception as db_exc
+
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import network as network_repo
@@ -89,6 +91,17 @@ class TestHalfWay(mgmt_network.NetworkTestCase):
         self.assertEqual(4, len(self.ensure()['changes']))
         self.assertAllThere()
         self.assertEqual([], self.ensure()['changes'])
+
+    def test_ensure_when_database_and_neutron_die(self):
+        def record(*args):
+            self.proxy.fail_at(1, http_proxy.REFUSES, for_good=True)
+            raise db_exc.DBConnectionError(Exception('it has gone away'))
+
+        self.patch(network_repo, 'record', record)
+        code, _out, err = self.run_command('network', 'ensure')
+        self.assertEqual((1, 1), (code, err.count('\n')), err)
+        self.assertRegex(err, 'it has gone away.* could not take back: .*'
+                              f'network {self.name}')
 
     def test_delete_at_each_request(self):
         self.ensure()

@@ -505,6 +505,17 @@ class TestReconcile(NodePortTestCase):
         self.assertEqual([], list(self.api.ports(id=self.made.id)))
         self.assertIsNone(port_repo.get(self.engine, 'node1'))
 
+    def test_gone_and_deleted(self):
+        self.api.delete_port(self.made.id)
+        self.assertIn('Would forget the port of node1.', self.command(
+            'delete', 'node1', '--dry-run'))
+        self.assertIn('The port of node1 was gone already',
+                      self.command('delete', 'node1'))
+        self.assertEqual(0, self.run_once())
+        self.assertEqual([], self.get_ports())
+        self.assertIn('There is no port of node1', self.command(
+            'delete', 'node1', code=1))
+
     def test_one_that_is_not_seen(self):
         """There is no other one for it: amphorae send to its address."""
         known = port_repo.get(self.engine, 'node1')
