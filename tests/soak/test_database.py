@@ -122,8 +122,9 @@ class TestDatabase(base.FunctionalTestCase):
         are all ignored ("was processed too slowly"), and with a large fleet
         going through them takes a while, so that the health rows stay old;
         here the amphorae are silent for as long. The failover guard holds
-        all of them within poll_interval of the server's return, before the
-        first health check, which comes after health_check_interval.
+        all of them at the server's return, at which its call ends or it makes
+        the next one at once. The first health check comes up to
+        health_check_interval later: Octavia aligns them.
         """
         managers = self.start_cloud()
         number = self.newest().number

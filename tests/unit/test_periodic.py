@@ -37,11 +37,15 @@ class TestPeriodicThread(base.TestCase):
         self.errors = []
         self.calls = 0
         self.called = threading.Condition()
+        self.now = 0
+        # How long the next calls take.
+        self.durations = []
 
     def function(self):
         with self.called:
             self.calls += 1
             self.called.notify_all()
+        self.now += self.durations.pop(0) if self.durations else 0
         error = self.errors.pop(0) if self.errors else None
         if error:
             raise error
@@ -50,7 +54,8 @@ class TestPeriodicThread(base.TestCase):
         if upgrade:
             schema.upgrade(self.engine)
         self.thread = periodic.PeriodicThread('test', self.function,
-                                              interval, self.engine)
+                                              interval, self.engine,
+                                              clock=lambda: self.now)
         self.addCleanup(self.thread.stop, 5)
         self.thread.start()
 
@@ -73,6 +78,33 @@ class TestPeriodicThread(base.TestCase):
         self.wait_for_calls(1)
         self.thread.wake()
         self.wait_for_calls(2)
+
+    def assert_no_more_calls(self):
+        calls = self.calls
+        with self.called:
+            self.assertFalse(self.called.wait_for(
+                lambda: self.calls > calls, timeout=0.5))
+
+    def test_call_that_hung_is_followed_by_another_at_once(self):
+        """The failover guard must not come after Octavia's health check."""
+        self.durations = [30, 20, 10]
+        self.errors = [db_exc.DBConnectionError('gone')] * 2
+        self.start(interval=9)
+        # The third one is the first that succeeds.
+        self.wait_for_calls(4)
+        self.assert_no_more_calls()
+
+    def test_slow_server_is_not_asked_all_the_time(self):
+        self.durations = [10] * 5
+        self.start(interval=9)
+        self.wait_for_calls(2)
+        self.assert_no_more_calls()
+
+    def test_failure_at_once_waits(self):
+        self.errors = [db_exc.DBConnectionError('gone')] * 5
+        self.start(interval=600)
+        self.wait_for_calls(1)
+        self.assert_no_more_calls()
 
     def test_signals_are_left_to_the_main_thread(self):
         """By what it starts, too: the batches, what sends notifications."""
