@@ -12,6 +12,7 @@
 
 """A child process which leaves nothing behind."""
 
+from concurrent import futures
 import contextlib
 import ctypes
 import os
@@ -139,6 +140,14 @@ class ChildProcess(fixtures.Fixture):
                                f'of it are')
         # A group must never run unregistered, so the guard comes first.
         _GUARD.tell('-', 0)
+        # Nor does it if the main thread is interrupted in between: only there
+        # does a signal raise anything.
+        executor = futures.ThreadPoolExecutor(1)
+        started = executor.submit(self._spawn)
+        executor.shutdown(wait=False)
+        started.result()
+
+    def _spawn(self):
         with open(self.log_path, 'ab') as log:
             self._log_start = log.tell()
             self._popen = subprocess.Popen(

@@ -290,6 +290,27 @@ class TestProcess(base.BaseTestCase):
         child.start()
         self.assertTrue(child.running)
 
+    def test_interrupted_start(self):
+        """Nobody would end a process that nobody knows."""
+        popen = subprocess.Popen
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, handler)
+
+        def interrupt(command, **kwargs):
+            started = popen(command, **kwargs)
+            if command[0] == 'sleep':
+                os.kill(os.getpid(), signal.SIGINT)
+                # The main thread has the time to be interrupted.
+                time.sleep(0.5)
+            return started
+
+        child = process.ChildProcess('sleep', ['sleep', '600'],
+                                     self.directory)
+        self.addCleanup(child.kill_tree)
+        with fixtures.MonkeyPatch('subprocess.Popen', interrupt):
+            self.assertRaises(KeyboardInterrupt, child.start)
+            waiting.wait_for(child.members, 'the process', 60)
+
     def test_stop_takes_paused_children_along(self):
         child = self._family()
         members = child.members()
