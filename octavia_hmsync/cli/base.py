@@ -18,8 +18,6 @@ import typing
 from cliff import command
 from cliff import show
 from oslo_config import cfg
-from oslo_db import exception as db_exc
-from sqlalchemy import exc as sa_exc
 
 from octavia_hmsync import compat
 from octavia_hmsync import conf as hmsync_conf
@@ -33,8 +31,8 @@ _LONGEST = 10 ** 9
 _IN_MEMORY = 'sqlite://'
 
 # What is said in one line, without a traceback.
-REPORTED_ERRORS = (exceptions.HMSyncException, db_exc.DBError,
-                   sa_exc.SQLAlchemyError, cfg.Error, OSError)
+REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
+                   OSError)
 
 
 def describe(error):

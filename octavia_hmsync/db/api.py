@@ -30,6 +30,9 @@ from octavia_hmsync import exceptions
 _PYMYSQL_TIMEOUTS = {'connect_timeout': '10', 'read_timeout': '30',
                      'write_timeout': '30'}
 
+# What a statement raises when the database cannot be used.
+ERRORS = (db_exc.DBError, sa_exc.SQLAlchemyError)
+
 # As many are kept open.
 _IDLE_CONNECTIONS = 5
 
@@ -79,8 +82,7 @@ def is_database_error(error):
     :param error: an exception.
     :returns: True for whatever the database or the connection to it raised.
     """
-    return isinstance(error, (db_exc.DBError, sa_exc.SQLAlchemyError,
-                              exceptions.DatabaseUnavailable,
+    return isinstance(error, (*ERRORS, exceptions.DatabaseUnavailable,
                               exceptions.SchemaMissing)) or _is_hidden(error)
 
 

@@ -20,10 +20,9 @@ from alembic import command
 from alembic import config as alembic_config
 from alembic import script
 from alembic import util as alembic_util
-from oslo_db import exception as db_exc
 import sqlalchemy as sa
-from sqlalchemy import exc as sa_exc
 
+from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 
 VERSION_TABLE = 'hmsync_alembic_version'
@@ -118,7 +117,7 @@ def _upgrade_lock(connection):
     finally:
         # What went wrong before matters more, and the lock ends with the
         # connection at the latest.
-        with contextlib.suppress(db_exc.DBError, sa_exc.SQLAlchemyError):
+        with contextlib.suppress(*api.ERRORS):
             connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
                                {'name': _LOCK_NAME})
 

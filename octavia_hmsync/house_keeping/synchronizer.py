@@ -38,9 +38,6 @@ LOG = logging.getLogger(__name__)
 _PURGE_INTERVAL = 600
 
 
-_CONNECTIONS = 4
-
-
 class Synchronizer:
     """Level-triggered: whatever is behind is due, for whatever reason.
 

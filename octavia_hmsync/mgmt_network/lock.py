@@ -17,9 +17,7 @@ import os
 import time
 import uuid
 
-from oslo_db import exception as db_exc
-from sqlalchemy import exc as sa_exc
-
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import conf as network_conf
@@ -69,7 +67,7 @@ class Lock:
         finally:
             # What went wrong before matters more: a claim that cannot be
             # given back lapses.
-            with contextlib.suppress(db_exc.DBError, sa_exc.SQLAlchemyError):
+            with contextlib.suppress(*api.ERRORS):
                 self.release()
 
     def try_unreconciled(self, interval):
@@ -98,7 +96,7 @@ class Lock:
         :raises NotPossible: if somebody else has it, who may use by now what
                              is to be undone.
         """
-        with contextlib.suppress(db_exc.DBError, sa_exc.SQLAlchemyError):
+        with contextlib.suppress(*api.ERRORS):
             self.renew()
 
     def release(self):

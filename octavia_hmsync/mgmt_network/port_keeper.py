@@ -20,10 +20,9 @@ import contextlib
 import dataclasses
 import time
 
-from oslo_db import exception as db_exc
 from oslo_utils import uuidutils
-from sqlalchemy import exc as sa_exc
 
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync import exceptions
@@ -238,7 +237,7 @@ class PortKeeper:
             yield owner
         finally:
             # As with that of a network: what went wrong before matters more.
-            with contextlib.suppress(db_exc.DBError, sa_exc.SQLAlchemyError):
+            with contextlib.suppress(*api.ERRORS):
                 port_repo.release(self._engine, host, owner)
 
 

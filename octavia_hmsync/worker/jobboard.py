@@ -21,16 +21,15 @@ import contextlib
 import time
 import typing
 
-from oslo_db import exception as db_exc
 from oslo_log import log as logging
 from oslo_utils import uuidutils
-from sqlalchemy import exc as sa_exc
 from taskflow import engines
 from taskflow import exceptions as taskflow_exc
 from taskflow.jobs import base as jobs_base
 from taskflow.persistence import models
 
 from octavia_hmsync import compat
+from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.worker import jobs
 
@@ -40,8 +39,8 @@ PREFIX = 'octavia-hmsync-'
 
 _PURGE_INTERVAL = 600
 _TRASH_INTERVAL = 10
-_ERRORS = (taskflow_exc.TaskFlowException, db_exc.DBError,
-           sa_exc.SQLAlchemyError, OSError, ImportError)
+_ERRORS = (taskflow_exc.TaskFlowException, *api.ERRORS, OSError,
+           ImportError)
 
 
 class Jobboard:
