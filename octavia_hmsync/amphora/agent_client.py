@@ -33,8 +33,8 @@ import threading
 
 from octavia_hmsync.amphora import tls
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.membership import upload_result
 
 _ANSWER_LIMIT = 16384
 # For the clients that cannot do without threads: they cost memory, and
@@ -143,26 +143,26 @@ class RestAgentClient:
         try:
             ipaddress.ip_address(upload.lb_network_ip)
         except ValueError:
-            return Answer(amphora_repo.REJECTED,
+            return Answer(upload_result.REJECTED,
                           f'its lb_network_ip "{upload.lb_network_ip}" is '
                           f'not an IP address')
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._put(upload)
         except TimeoutError:
-            return Answer(amphora_repo.UNREACHABLE,
+            return Answer(upload_result.UNREACHABLE,
                           f'{where} did not answer within {self._timeout} s: '
                           f'check the amphora and the management network')
         except ssl.SSLCertVerificationError as e:
-            return Answer(amphora_repo.UNREACHABLE,
+            return Answer(upload_result.UNREACHABLE,
                           _certificate_error(where, upload.amphora_id, e))
         except OSError as e:
-            return Answer(amphora_repo.UNREACHABLE,
+            return Answer(upload_result.UNREACHABLE,
                           f'{where} cannot be reached: {_reason(e)}')
         except Exception as e:
             # An agent may answer anything; what it says must not end the
             # uploads to the others of its batch.
-            return Answer(amphora_repo.UNREACHABLE,
+            return Answer(upload_result.UNREACHABLE,
                           f'{where} closed the connection without a valid '
                           f'answer ({type(e).__name__})')
         return _interpret(answer, where, self._heartbeat_key)
@@ -231,9 +231,9 @@ def _parse(data):
 def _interpret(answer, where, secret):
     status, body = answer
     if 200 <= status < 300:
-        return Answer(amphora_repo.APPLIED)
+        return Answer(upload_result.APPLIED)
     if status == 404:
-        return Answer(amphora_repo.UNSUPPORTED,
+        return Answer(upload_result.UNSUPPORTED,
                       f'{where} answered 404: its image is too old to be '
                       f'reconfigured. Fail the amphora over to a newer image')
     # An agent's own words: nothing in them may reach a terminal as it is.
@@ -241,7 +241,7 @@ def _interpret(answer, where, secret):
     if 'heartbeat_key' in body or (secret and secret in body):
         # And no log: from there they go anywhere.
         detail = 'it repeats what it was sent'
-    return Answer(amphora_repo.REJECTED,
+    return Answer(upload_result.REJECTED,
                   f'{where} answered {status}: {detail or "no details"}. '
                   f'See /var/log/amphora-agent.log in the amphora')
 
@@ -291,11 +291,11 @@ class DriverAgentClient:
                                            upload.lb_network_ip),
                 upload.body)
         except compat.UNSUPPORTED_ERRORS:
-            return Answer(amphora_repo.UNSUPPORTED,
+            return Answer(upload_result.UNSUPPORTED,
                           f'the amphora driver {self._name} cannot upload an '
                           f'agent configuration to this amphora')
         except Exception as e:  # A driver may raise anything.
-            return Answer(amphora_repo.UNREACHABLE,
+            return Answer(upload_result.UNREACHABLE,
                           f'the amphora driver {self._name} failed: '
                           f'{type(e).__name__}')
-        return Answer(amphora_repo.APPLIED)
+        return Answer(upload_result.APPLIED)

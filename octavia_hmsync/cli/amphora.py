@@ -16,13 +16,14 @@ from cliff import lister
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import upload_result
 
 
 class ListAmphorae(base.DatabaseMixin, lister.Lister):
@@ -43,7 +44,7 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
             help='only those that acknowledge a list and do not use it: '
                  'fail them over to a newer image')
         parser.add_argument(
-            '--result', type=str.upper, choices=amphora_repo.RESULTS,
+            '--result', type=str.upper, choices=upload_result.ALL,
             help='only those whose last attempt ended so')
         parser.add_argument(
             '--loadbalancer', metavar='<id>',
@@ -56,8 +57,8 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        judged = adoption_repo.judge_all(engine, hm_repo.get_all(engine),
-                                         plan.Settings.from_conf(conf))
+        judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
+                                      plan.Settings.from_conf(conf))
 
         address = None
         if parsed_args.health_manager is not None:
@@ -112,12 +113,12 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
             raise exceptions.NotPossible(
                 f'No amphora {parsed_args.amphora} has an agent: see '
                 f'"octavia-hmsync amphora list".')
-        judged = adoption_repo.judge_all(engine, hm_repo.get_all(engine),
-                                         plan.Settings.from_conf(conf))
+        judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
+                                      plan.Settings.from_conf(conf))
         others = [] if row.adopted_at or row.applied_at is None else [
             '?' if isinstance(other, adoption.Unknown)
             else addr.join_list(other) for other in
-            adoption_repo.split_previous(row.previous_ip_port_lists)]
+            doubt_repo.split_previous(row.previous_ip_port_lists)]
         return (('id', 'load_balancer_id', 'lb_network_ip', 'generation',
                  'controller_ip_port_list', 'applied_at', 'adoption',
                  'adopted_at', 'adopted_via', 'not_adopted_at',

@@ -29,7 +29,7 @@ from octavia_hmsync.cli import symbols
 from octavia_hmsync import compat
 from octavia_hmsync import controller_list
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db import schema
@@ -204,7 +204,7 @@ class Checks(upgradecheck.UpgradeCommands):
         return _GOOD
 
     def _check_images(self):
-        judged = adoption_repo.judge_all(
+        judged = doubt_repo.judge_all(
             self._engine, hm_repo.get_all(self._engine),
             plan.Settings.from_conf(self._conf))
         old = [amphora_id for amphora_id, state in judged.items()

@@ -15,8 +15,8 @@
 import functools
 import time
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
@@ -25,7 +25,7 @@ from octavia_hmsync.membership import drain
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 
 
 def find(engine, host):
@@ -66,7 +66,7 @@ def check(engine, host, offline_after):
 
 
 def _check_others(host, found, offline_after, members):
-    suspects = rollout.get_suspects(found, members)
+    suspects = trial.get_suspects(found, members)
     others = [m for m in members if m.host != host and
               m.address not in suspects and
               mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
@@ -110,22 +110,22 @@ class DrainWatch:
     def get_senders(self):
         """Look once.
 
-        :returns: {amphora id: drain.Sender}, without those that are gone.
+        :returns: {amphora id: drain.Standing}, without those that are gone.
         """
         rows = amphora_repo.get_rows(self._engine)
-        updates = adoption_repo.get_last_updates(self._engine)
+        updates = doubt_repo.get_last_updates(self._engine)
         self._watch.sample(self._clock(), {
             row.id: updates.get(row.id, heartbeats.NO_NEWS) for row in rows})
         doubts = {row.amphora_id: row.doubt for row in
-                  adoption_repo.get_unproven(self._engine)}
-        noted = adoption_repo.get_heartbeats(self._engine)
+                  doubt_repo.get_unproven(self._engine)}
+        noted = doubt_repo.get_heartbeats(self._engine)
         senders = {row.id: drain.judge(
             self._address, None if row.controller_ip_port_list is None
             else addr.split_list(row.controller_ip_port_list),
             doubts.get(row.id), noted.get(row.id, {}).get(self._address),
             self._settings) for row in rows}
         return {amphora_id: sender for amphora_id, sender in senders.items()
-                if sender is not drain.Sender.GONE and
+                if sender is not drain.Standing.GONE and
                 not self._is_silent(amphora_id)}
 
     def _is_silent(self, amphora_id):

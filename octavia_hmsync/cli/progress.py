@@ -20,7 +20,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from octavia_hmsync.worker import targets
 
 # Failed amphorae that are named.
@@ -65,7 +65,7 @@ class Look:
     def is_complete(self):
         """Whether every amphora has the newest list, and may keep it."""
         return (len(self.parts) == 1 and self.parts[0].is_complete and
-                self.parts[0].generation.status == rollout.OPEN)
+                self.parts[0].generation.status == trial.OPEN)
 
 
 def look(conf, engine):

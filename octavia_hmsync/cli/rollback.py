@@ -20,10 +20,10 @@ from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import trial
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ def prepare(conf, engine, number=None):
     newest = history[-1]
     target = _find_target(history, number)
     suspects = set(newest.addresses) - set(target.addresses)
-    if newest.status == rollout.ROLLED_BACK or not suspects:
+    if newest.status == trial.ROLLED_BACK or not suspects:
         raise exceptions.NotPossible(
             f'Generation {newest.number} has no address that generation '
             f'{target.number} does not have: there is nothing to take back. '
@@ -88,7 +88,7 @@ def prepare(conf, engine, number=None):
 def _find_target(history, number):
     earlier = [g for g in history[:-1] if number in (None, g.number)]
     if number is None:
-        earlier = [g for g in earlier if g.status != rollout.ROLLED_BACK]
+        earlier = [g for g in earlier if g.status != trial.ROLLED_BACK]
     if not earlier:
         raise exceptions.NotPossible(
             f'There is no generation {number} before the newest one, '
@@ -112,9 +112,9 @@ def carry_out(conf, engine, change):
     if not generation_repo.roll_back(
             engine, change.newest.number, suspects, change.slots,
             f'generation {change.newest.number} is rolled back: {why}',
-            conf.host, (*rollout.TRIAL_STATUSES, rollout.OPEN)):
+            conf.host, (*trial.TRIAL_STATUSES, trial.OPEN)):
         raise exceptions.NotPossible(
             f'Generation {change.newest.number} is no longer the newest: '
             f'look at "octavia-hmsync generation list" and run it again.')
-    sender.send_and_wait(conf, payloads.for_roll_back(
+    outbox.send_and_wait(conf, payloads.for_roll_back(
         change.newest.number, suspects, why, change.slots, conf.host))

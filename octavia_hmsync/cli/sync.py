@@ -26,7 +26,8 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import upload_result
 
 
 class ShowStatus(base.DatabaseMixin, base.ShowOne):
@@ -47,7 +48,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         members = hm_repo.get_all(engine)
         adoptions = amphora_repo.count_adoptions(
             engine, members, plan.Settings.from_conf(conf))
-        suspects = rollout.get_suspects(
+        suspects = trial.get_suspects(
             generation_repo.get_suspects(engine), members)
         pause = pause_repo.get(engine)
         return (('generation', 'status', 'paused_until',
@@ -61,7 +62,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                  addr.join_list(addr.canonical(suspects)),
                  counts.amphorae, counts.due,
                  *(counts.results.get(result, 0)
-                   for result in amphora_repo.RESULTS),
+                   for result in upload_result.ALL),
                  *(adoptions[state] for state in adoption.Adoption)))
 
 

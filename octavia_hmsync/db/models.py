@@ -90,7 +90,7 @@ class Generation(Base):
     # The slot of each of these addresses, in the same order.
     slots = sa.Column(_LIST, nullable=False)
     reason = sa.Column(sa.Text, nullable=False)
-    # How far it may go, see membership.rollout; how many waves were admitted.
+    # How far it may go, see membership.trial; how many waves were admitted.
     status = sa.Column(sa.String(36), nullable=False)
     wave = sa.Column(sa.Integer, nullable=False, default=0)
     # What a roll back found fault with, and when.
@@ -116,7 +116,7 @@ class Amphora(Base):
     controller_ip_port_list = sa.Column(_LIST, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
     # The other lists that it may be using until it is seen to use this one,
-    # one per line; see repositories.adoption.
+    # one per line; see repositories.doubt.
     previous_ip_port_lists = sa.Column(_LIST, nullable=True)
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)

@@ -25,7 +25,7 @@ from octavia_hmsync.health_manager import listener
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import health_manager as figures
 from octavia_hmsync.metrics import instruments
-from octavia_hmsync.notifications import sender
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class HealthManagerExtension:
         self._listener = listener.Listener(process, bind.bind_ip,
                                            bind.bind_port)
         self._engine = api.create_engine(conf)
-        self._notifier = sender.Sender(conf)
+        self._notifier = outbox.Outbox(conf)
         measure = instruments.HealthManagerInstruments()
         self._keepalive = keepalive.Keepalive(
             conf, self._engine, address.load_driver(conf), self._listener)

@@ -18,18 +18,19 @@ import time
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import guard
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import silence
+from octavia_hmsync.membership import upload_result
 from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -39,11 +40,11 @@ class FailoverGuard:
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     :param measure: HealthManagerInstruments.
     """
 
-    def __init__(self, conf, engine, notifier=sender.NOWHERE, measure=None):
+    def __init__(self, conf, engine, notifier=outbox.NOWHERE, measure=None):
         self._measure = measure or instruments.HealthManagerInstruments()
         self._conf = conf
         self._engine = engine
@@ -85,7 +86,7 @@ class FailoverGuard:
             self._engine, opts.offline_after + opts.removal_delay)
         newest = generation_repo.get_newest(self._engine)
         number = newest.number if newest else None
-        return [row.id for row in silent if guard.must_hold(
+        return [row.id for row in silent if silence.must_hold(
             _to_silent(row, number), members, pinned, settings,
             opts.failover_hold_max)]
 
@@ -115,12 +116,12 @@ def _to_silent(row, number):
     def age(value):
         return None if value is None else (row.now - value).total_seconds()
 
-    unreachable = (row.result == amphora_repo.UNREACHABLE and
+    unreachable = (row.result == upload_result.UNREACHABLE and
                    row.attempted_generation == number)
-    return guard.SilentAmphora(
+    return silence.SilentAmphora(
         addresses=None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
-        others=() if row.adopted_at else adoption_repo.get_others(row),
+        others=() if row.adopted_at else doubt_repo.get_others(row),
         applied_age=age(row.applied_at),
         unreachable_attempts=row.attempts if unreachable else 0,
         held_for=age(row.held_since))

@@ -14,7 +14,7 @@
 
 import time
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
@@ -89,13 +89,13 @@ class AdoptionObserver:
         period = heard.get(self._address)
         if adoption.is_proven_by_receivers(doubt, self._address, set(heard),
                                            period, interval):
-            adoption_repo.set_adopted(self._engine, [unproven],
-                                      self._address)
+            doubt_repo.set_adopted(self._engine, [unproven],
+                                   self._address)
             self._unproven.pop(amphora_id, None)
         elif (adoption.is_worth_noting(doubt, self._address, interval) and
                 self._is_news(doubt, period)):
-            adoption_repo.note_heartbeat(self._engine, amphora_id,
-                                         self._address, delay)
+            doubt_repo.note_heartbeat(self._engine, amphora_id,
+                                      self._address, delay)
             ages[self._address] = -since_read
 
     def _look_up(self, amphora_id):
@@ -108,10 +108,10 @@ class AdoptionObserver:
             return (self._unproven.get(amphora_id),
                     self._heard.setdefault(amphora_id, {}), self._read_at)
         read_at = self._clock()
-        rows = adoption_repo.get_unproven(self._engine, amphora_id=amphora_id)
+        rows = doubt_repo.get_unproven(self._engine, amphora_id=amphora_id)
         if not rows:
             return None, {}, read_at
-        heard = adoption_repo.get_heartbeats(self._engine, amphora_id)
+        heard = doubt_repo.get_heartbeats(self._engine, amphora_id)
         return rows[0], heard.get(amphora_id, {}), read_at
 
     def _is_news(self, doubt, period):
@@ -141,8 +141,8 @@ class AdoptionObserver:
         self._address = own and own.address
         self._is_heard = own and own.is_heard
         self._is_draining = own is not None and own.status == mem.DRAINING
-        rows = adoption_repo.get_unproven(self._engine, limit=_FEW + 1)
+        rows = doubt_repo.get_unproven(self._engine, limit=_FEW + 1)
         self._are_many = len(rows) > _FEW
         if rows and not self._are_many:
-            self._heard = adoption_repo.get_heartbeats(self._engine)
+            self._heard = doubt_repo.get_heartbeats(self._engine)
             self._unproven = {row.amphora_id: row for row in rows}

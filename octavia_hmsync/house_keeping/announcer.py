@@ -32,7 +32,7 @@ class Announcer:
     """Tells of health managers that are up, draining or down.
 
     :param engine: an SQLAlchemy engine.
-    :param notifier: a notifications.sender.Sender. While it is off, nothing
+    :param notifier: a notifications.outbox.Outbox. While it is off, nothing
                      is recorded as told either.
     """
 

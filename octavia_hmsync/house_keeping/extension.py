@@ -15,7 +15,7 @@
 import functools
 
 from octavia_hmsync.db import api
-from octavia_hmsync.house_keeping import adoption
+from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.house_keeping import delegate
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import port_retention
@@ -25,7 +25,7 @@ from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.mgmt_network import conf as network_conf
 from octavia_hmsync.mgmt_network import reconcile
-from octavia_hmsync.notifications import sender
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync import periodic
 
 # Of all batches together, and seconds for which they wait for one of them:
@@ -49,7 +49,7 @@ class HouseKeepingExtension:
     def __init__(self, conf, get_pinned):
         self._conf = conf
         self._engine = api.create_engine(conf)
-        self._notifier = sender.Sender(conf)
+        self._notifier = outbox.Outbox(conf)
         self._measure = instruments.HouseKeepingInstruments()
         self._planner = planner.Planner(conf, self._engine, get_pinned,
                                         notifier=self._notifier,
@@ -57,7 +57,7 @@ class HouseKeepingExtension:
         self._sync_thread = self._thread('synchronizer', self._sync)
         self._threads = [
             self._thread('planner', self._plan), self._sync_thread,
-            self._thread('adoption watch', adoption.AdoptionWatch(
+            self._thread('adoption watch', adoption_watch.AdoptionWatch(
                 conf, self._engine, notifier=self._notifier).run_once)]
         interval = conf[network_conf.GROUP].reconcile_interval
         if interval:

@@ -22,12 +22,12 @@ from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ class Planner:
     :param get_pinned: called for the addresses that the configuration file
                        lists, well-formed.
     :param clock: a monotonic clock, seconds.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     :param measure: HouseKeepingInstruments.
     """
 
     def __init__(self, conf, engine, get_pinned, clock=time.monotonic,
-                 notifier=sender.NOWHERE, measure=None):
+                 notifier=outbox.NOWHERE, measure=None):
         self._measure = measure or instruments.HouseKeepingInstruments()
         self._conf = conf
         self._engine = engine
@@ -85,13 +85,13 @@ class Planner:
         decision = plan.plan(
             members, pinned,
             newest.addresses if newest and
-            newest.status != rollout.ROLLED_BACK else None,
+            newest.status != trial.ROLLED_BACK else None,
             plan.calm(plan.Settings.from_conf(self._conf),
                       generation_repo.count_since(self._engine,
                                                   plan.CALM_PERIOD)),
             steady_for,
-            rollout.get_suspects(generation_repo.get_suspects(self._engine),
-                                 members))
+            trial.get_suspects(generation_repo.get_suspects(self._engine),
+                               members))
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -118,9 +118,9 @@ class Planner:
         good = generation_repo.get_last_good(self._engine)
         settings = plan.Settings.from_conf(self._conf)
         old = good.addresses if good else ()
-        return rollout.first_status(
+        return trial.first_status(
             old, decision.addresses,
-            rollout.find_gone(old, members, pinned, settings),
+            trial.find_gone(old, members, pinned, settings),
             self._conf.hmsync.canary_size, self._conf.hmsync.wave_size,
             settings)
 

@@ -25,11 +25,11 @@ from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
-from octavia_hmsync.house_keeping import rollout
-from octavia_hmsync.membership import rollout as rules
+from octavia_hmsync.house_keeping import examiner
+from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import flows
 from octavia_hmsync.worker import targets
 
@@ -50,12 +50,12 @@ class Synchronizer:
                          are, they leave the others' connections alone.
     :param wake: called when run_once() should be called again soon.
     :param workers: a delegate.Delegate, or None without a jobboard.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     :param measure: HouseKeepingInstruments.
     """
 
     def __init__(self, conf, engine, batch_engine, wake, workers=None,
-                 notifier=sender.NOWHERE, measure=None):
+                 notifier=outbox.NOWHERE, measure=None):
         self._conf = conf
         self._engine = engine
         self._wake = wake
@@ -79,7 +79,7 @@ class Synchronizer:
         self._feeder = None
         self._purged_at = None
         self._pause = None
-        self._rollout = rollout.Rollout(conf, engine, notifier=notifier)
+        self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
 
     def run_once(self):
         """Begin batches for the amphorae that are due now.
@@ -95,11 +95,11 @@ class Synchronizer:
         self._purge()
         self._report_pause(pause_repo.get(self._engine))
         amphora_repo.add_missing(self._engine)
-        self._rollout.run_once(newest)
+        self._examiner.run_once(newest)
         self._is_delegated = (self._workers is not None and
                               self._workers.are_at_work())
         self._begin_batch()
-        if (newest.status == rules.OPEN and
+        if (newest.status == trial.OPEN and
                 newest.completed_at is None and not amphora_repo.count(
                 self._engine, newest.number).due and
                 generation_repo.set_completed(self._engine, newest.number)):

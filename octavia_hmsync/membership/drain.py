@@ -19,7 +19,7 @@ from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import plan
 
 
-class Sender(enum.Enum):
+class Standing(enum.Enum):
     """What is known of an amphora and a draining address; for people."""
 
     # Its list holds the address, or nobody knows what it holds.
@@ -32,7 +32,7 @@ class Sender(enum.Enum):
 
 def judge(address: str, addresses: abc.Collection[str] | None,
           doubt: adoption.Doubt | None, heard_ago: float | None,
-          settings: plan.Settings) -> Sender:
+          settings: plan.Settings) -> Standing:
     """Judge one amphora.
 
     :param address: the draining address.
@@ -41,19 +41,19 @@ def judge(address: str, addresses: abc.Collection[str] | None,
     :param heard_ago: seconds since the draining health manager noted a
                       heartbeat that was not due there any more, or None.
     :param settings: plan.Settings.
-    :returns: a Sender.
+    :returns: a Standing.
     """
     if addresses is None or address in addresses:
-        return Sender.HAS_IT
+        return Standing.HAS_IT
     if doubt is None:
-        return Sender.GONE
+        return Standing.GONE
     if not doubt.unknown and not any(
             address in other for other in doubt.others):
-        return Sender.GONE
+        return Standing.GONE
     interval = settings.heartbeat_interval
     longest = max([settings.max_list_length,
                    *map(len, doubt.others)])
     turn = adoption.time_for_round(longest, interval)
     if heard_ago is not None and heard_ago <= turn:
-        return Sender.SENDS
-    return Sender.MAY_SEND if doubt.age <= turn else Sender.GONE
+        return Standing.SENDS
+    return Standing.MAY_SEND if doubt.age <= turn else Standing.GONE

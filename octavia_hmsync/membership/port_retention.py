@@ -29,7 +29,7 @@ _PLUGGED_AGAIN = 300
 
 
 @dataclasses.dataclass(frozen=True)
-class Sender:
+class UsedLists:
     """The lists that an amphora may be using.
 
     :param addresses: the list that its agent acknowledged last, None if none
@@ -89,13 +89,13 @@ def has_address(ip_addresses: abc.Collection[str],
                for entry in addresses)
 
 
-def may_send(ip_addresses: abc.Collection[str], sender: Sender) -> bool:
+def may_send(ip_addresses: abc.Collection[str], used: UsedLists) -> bool:
     """Tell whether an amphora may send to a port, now or later.
 
     :param ip_addresses: of the port, text.
-    :param sender: a Sender.
+    :param used: a UsedLists.
     """
-    if sender.addresses is None or sender.is_unknown:
+    if used.addresses is None or used.is_unknown:
         return True
     return any(has_address(ip_addresses, addresses)
-               for addresses in (sender.addresses, *sender.others))
+               for addresses in (used.addresses, *used.others))

@@ -28,14 +28,15 @@ from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import upload_result
 from octavia_hmsync.metrics import reading
 
 NONE = 'NONE'
 
 _STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE)
-_GENERATION_STATUSES = (*rollout.TRIAL_STATUSES, rollout.OPEN,
-                        rollout.ROLLED_BACK)
+_GENERATION_STATUSES = (*trial.TRIAL_STATUSES, trial.OPEN,
+                        trial.ROLLED_BACK)
 
 
 class Fleet:
@@ -88,7 +89,7 @@ class Fleet:
                 len(mismatches))]
 
     def _generation(self, newest, members):
-        suspects = rollout.get_suspects(
+        suspects = trial.get_suspects(
             generation_repo.get_suspects(self._engine), members)
         ages = generation_repo.get_ages(self._engine)
         return [
@@ -121,7 +122,7 @@ class Fleet:
         adoptions = amphora_repo.count_adoptions(
             self._engine, members, plan.Settings.from_conf(self._conf))
         results = {result: counts.results.get(result, 0)
-                   for result in amphora_repo.RESULTS}
+                   for result in upload_result.ALL}
         results[NONE] = counts.amphorae - sum(results.values())
         return [
             reading.gauge('amphorae', 'Amphorae with an agent.',

@@ -22,7 +22,7 @@ import math
 import prometheus_client
 from prometheus_client import core
 
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.membership import upload_result
 from octavia_hmsync import version
 
 PUBLISHED = 'published'
@@ -89,7 +89,7 @@ class HouseKeepingInstruments(Instruments):
             'Uploads by this process that ended, by result.', ['result'],
             buckets=_SECONDS, registry=self.registry)
         self._uploads_of = {result: self._uploads.labels(result)
-                            for result in amphora_repo.RESULTS}
+                            for result in upload_result.ALL}
         self.uploads_in_flight = prometheus_client.Gauge(
             'octavia_hmsync_uploads_in_flight',
             'Uploads by this process that are under way.',

@@ -16,7 +16,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import port as port_repo
-from octavia_hmsync.db.repositories import sender as sender_repo
+from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import port_retention
 from octavia_hmsync.mgmt_network import port as node_port
@@ -48,7 +48,7 @@ def get_senders(engine, ip_addresses):
     """
     return sorted(
         amphora_id for amphora_id, sender in
-        sender_repo.get_senders(engine).items()
+        used_repo.get_senders(engine).items()
         if port_retention.may_send(ip_addresses, sender))
 
 

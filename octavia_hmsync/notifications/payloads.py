@@ -23,7 +23,7 @@ import datetime
 from typing import Any
 from typing import ClassVar
 
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 
 INFO = 'info'
 WARN = 'warn'
@@ -305,5 +305,5 @@ def for_roll_back(number, suspects, reason, good_addresses, host):
     return [
         GenerationRolledBack(number, number + 1, suspects, reason, host),
         GenerationPublished(
-            number + 1, tuple(good_addresses), rollout.OPEN,
+            number + 1, tuple(good_addresses), trial.OPEN,
             f'generation {number} is rolled back: {reason}', host)]

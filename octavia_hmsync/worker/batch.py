@@ -22,20 +22,20 @@ from oslo_log import log as logging
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import heartbeat_key
-from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import upload_result
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import targets
 
 LOG = logging.getLogger(__name__)
 
 _FAILURES = {
-    amphora_repo.UNREACHABLE: payloads.AmphoraUnreachable,
-    amphora_repo.REJECTED: payloads.AmphoraRejected,
-    amphora_repo.UNSUPPORTED: payloads.AmphoraUnsupported,
+    upload_result.UNREACHABLE: payloads.AmphoraUnreachable,
+    upload_result.REJECTED: payloads.AmphoraRejected,
+    upload_result.UNSUPPORTED: payloads.AmphoraUnsupported,
 }
 
 
@@ -59,11 +59,11 @@ class Batch:
     :param generation: number of the generation that they are brought to.
     :param slots: slot by address of its list, see membership.subset.
     :param owner: owner of the claims.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     """
 
     def __init__(self, conf, engine, generation, slots, owner,
-                 notifier=sender.NOWHERE):
+                 notifier=outbox.NOWHERE):
         self._conf = conf
         self._engine = engine
         self._generation = generation
@@ -92,15 +92,15 @@ class Batch:
         lists = self._choose_lists(claimed)
         unconcerned = [amphora for amphora in claimed.values() if
                        amphora.addresses == lists[amphora.id] and
-                       amphora.result == amphora_repo.APPLIED]
-        self._record([claim_repo.Outcome(a.id, amphora_repo.APPLIED,
+                       amphora.result == upload_result.APPLIED]
+        self._record([claim_repo.Outcome(a.id, upload_result.APPLIED,
                                          lists[a.id], uploaded=False)
                       for a in unconcerned])
         others = [claimed[amphora_id] for amphora_id in
                   claimed.keys() - {a.id for a in unconcerned}]
         # Those that failed come last: they are the ones that take long.
         others.sort(key=lambda a: a.result not in (None,
-                                                   amphora_repo.APPLIED))
+                                                   upload_result.APPLIED))
         try:
             uploads = self._render(others, lists)
             client = agent_client.create_client(self._conf)

@@ -14,7 +14,7 @@
 
 from taskflow.patterns import linear_flow
 
-from octavia_hmsync.notifications import sender
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.worker import tasks
 
 SYNC_AMPHORAE_FLOW = 'octavia-hmsync-sync-amphorae-flow'
@@ -22,7 +22,7 @@ SYNC_AMPHORAE_FLOW = 'octavia-hmsync-sync-amphorae-flow'
 
 def get_sync_amphorae_flow(conf, engine, uploader,
                            on_all_begun=lambda: None,
-                           notifier=sender.NOWHERE):
+                           notifier=outbox.NOWHERE):
     """Bring one batch of amphorae to a generation.
 
     1. Claim amphorae that are behind it.
@@ -38,7 +38,7 @@ def get_sync_amphorae_flow(conf, engine, uploader,
     :param engine: an SQLAlchemy engine.
     :param uploader: an amphora.uploader.Uploader.
     :param on_all_begun: called when the last upload has begun.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     :returns: a flow.
     """
     flow = linear_flow.Flow(SYNC_AMPHORAE_FLOW)

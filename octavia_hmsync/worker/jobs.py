@@ -33,7 +33,7 @@ from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.notifications import sender
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import targets
 
@@ -96,7 +96,7 @@ class BatchRunner:
         self._engine = api.create_engine(conf)
         self._uploader = uploader.Uploader(agent_client.concurrency(conf),
                                            conf.hmsync.upload_rate)
-        self._notifier = sender.Sender(conf)
+        self._notifier = outbox.Outbox(conf)
         self._problem = None
 
     def run(self, job_id):

@@ -17,7 +17,7 @@ import dataclasses
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ def get_goals(engine):
     newest = generation_repo.get_newest(engine)
     if newest is None:
         return []
-    if newest.status == rollout.OPEN:
+    if newest.status == trial.OPEN:
         return [Target(newest)]
     targets = []
     if newest.is_on_trial:

@@ -70,7 +70,7 @@ class ConfigureAmphorae(task.Task):
 
     :param on_all_begun: called when no amphora of the batch waits for its
                          turn any more.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     """
 
     default_provides = 'results'

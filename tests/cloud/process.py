@@ -26,7 +26,7 @@ import time
 import fixtures
 import psutil
 
-from tests.cloud import guard
+from tests.cloud import reaper
 from tests.cloud import waiting
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -85,7 +85,7 @@ class _Guard:
         # stays behind as a zombie where the init process reaps nothing.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._process = subprocess.Popen(
-            [sys.executable, '-I', '-S', guard.__file__],
+            [sys.executable, '-I', '-S', reaper.__file__],
             stdin=subprocess.PIPE, start_new_session=True, cwd='/', text=True)
 
     def tell(self, sign, pgid):

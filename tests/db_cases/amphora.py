@@ -16,10 +16,10 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.membership import addresses as addr
 from tests.db_cases import base
 
@@ -156,8 +156,8 @@ class ClaimCases(AmphoraCases):
     def test_admitted_ones_only(self):
         """As long as a generation is on trial."""
         ids = self.add(5)
-        rollout_repo.admit(self.engine, 2, ids[:2])
-        rollout_repo.admit(self.engine, 1, ids[2:])
+        admission_repo.admit(self.engine, 2, ids[:2])
+        admission_repo.admit(self.engine, 1, ids[2:])
 
         def claim(number, owner, admitted_to):
             return claim_repo.claim_due(self.engine, number, owner, 100,
@@ -172,15 +172,15 @@ class ClaimCases(AmphoraCases):
     def test_others_than_the_admitted_ones(self):
         """They get the last good list meanwhile."""
         ids = self.add(5)
-        rollout_repo.admit(self.engine, 2, ids[:2])
-        rollout_repo.admit(self.engine, 1, ids[2:3])
+        admission_repo.admit(self.engine, 2, ids[:2])
+        admission_repo.admit(self.engine, 1, ids[2:3])
         self.assertEqual(3, claim_repo.claim_due(
             self.engine, 1, 'batch1', 100, EXPIRY, not_admitted_to=2))
         self.assertEqual(set(ids[2:]), set(self.claimed('batch1', 1)))
 
     def test_admitted_ones_that_failed_wait_as_well(self):
         amphora_id, = self.add(1)
-        rollout_repo.admit(self.engine, 1, [amphora_id])
+        admission_repo.admit(self.engine, 1, [amphora_id])
         self.claim('batch1')
         self.record(amphora_id, 'UNREACHABLE', retry_after=60)
         for expected in (0, 1):
@@ -204,7 +204,7 @@ class ClaimCases(AmphoraCases):
     def test_count_due(self):
         """It counts what a claim would get."""
         ids = self.add(5)
-        rollout_repo.admit(self.engine, 2, ids[:2])
+        admission_repo.admit(self.engine, 2, ids[:2])
         for number, admissions, expected in (
                 (1, {}, 5), (2, {'admitted_to': 2}, 2),
                 (1, {'not_admitted_to': 2}, 3)):
@@ -447,8 +447,8 @@ class RecordCases(AmphoraCases):
         # The same lists again change nothing of what was proven, another
         # one does.
         kept, changed = applied[:2]
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine))
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine))
         self.claim('batch2', number=2)
         claim_repo.record(self.engine, 2, 'batch2', [
             claim_repo.Outcome(kept, 'APPLIED', lists[kept]),

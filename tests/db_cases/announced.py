@@ -15,15 +15,15 @@
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.notifications import payloads
-from tests.db_cases import adoption
 from tests.db_cases import base
+from tests.db_cases import doubt
 from tests.unit import fakes
 
 OFFLINE_AFTER = 20
@@ -137,17 +137,17 @@ class HealthManagerCases(base.DatabaseTestCase):
                          type(self.look(subject=other)[0]))
 
 
-class AdoptionCases(adoption.AdoptionCases):
+class AdoptionCases(doubt.AdoptionCases):
 
     def set_not_adopted(self, unproven=None):
-        return adoption_repo.set_not_adopted(
+        return doubt_repo.set_not_adopted(
             self.engine, [unproven or self.unproven()])
 
     def not_adopted_at(self):
         return self.row(self.amphora_id).not_adopted_at
 
     def test_once(self):
-        self.upload(adoption.A)
+        self.upload(doubt.A)
         seen = self.unproven()
         self.assertFalse(seen.is_named)
         found = self.run_at_once(
@@ -156,41 +156,41 @@ class AdoptionCases(adoption.AdoptionCases):
         self.assertTrue(self.unproven().is_named)
 
     def test_another_list_since(self):
-        self.upload(adoption.A)
+        self.upload(doubt.A)
         self.make_older(models.Amphora, 'applied_at', 100)
         seen = self.unproven()
-        self.upload(adoption.B)
+        self.upload(doubt.B)
         self.assertEqual([], self.set_not_adopted(seen))
         self.assertIsNone(self.not_adopted_at())
 
     def test_it_does_after_all(self):
-        self.upload(adoption.A)
+        self.upload(doubt.A)
         self.set_not_adopted()
         self.assertIsNotNone(self.not_adopted_at())
-        self.assertEqual(1, self.adopt(adoption.HERE))
+        self.assertEqual(1, self.adopt(doubt.HERE))
         self.assertIsNone(self.not_adopted_at())
 
     def test_until_the_next_list(self):
-        self.upload(adoption.A)
+        self.upload(doubt.A)
         self.set_not_adopted()
         since = self.not_adopted_at()
         # The same list tells nothing new, nor does one that did not arrive.
-        self.upload(adoption.A)
-        self.upload(adoption.B, result='UNREACHABLE')
+        self.upload(doubt.A)
+        self.upload(doubt.B, result='UNREACHABLE')
         self.assertEqual(since, self.not_adopted_at())
-        self.upload(adoption.B)
+        self.upload(doubt.B)
         self.assertIsNone(self.not_adopted_at())
 
     def test_many(self):
-        self.upload(adoption.A)
-        self.patch(adoption_repo, '_AT_ONCE', 10)
+        self.upload(doubt.A)
+        self.patch(doubt_repo, '_AT_ONCE', 10)
         self.add_amphorae(24)
         amphora_repo.add_missing(self.engine)
         with self.engine.begin() as connection:
             connection.execute(sa.update(models.Amphora).values(
                 applied_at=types.utcnow(), result='APPLIED',
-                controller_ip_port_list=adoption.HERE))
-        unproven = adoption_repo.get_unproven(self.engine)
+                controller_ip_port_list=doubt.HERE))
+        unproven = doubt_repo.get_unproven(self.engine)
         self.assertEqual(
             {row.amphora_id for row in unproven},
-            set(adoption_repo.set_not_adopted(self.engine, unproven)))
+            set(doubt_repo.set_not_adopted(self.engine, unproven)))

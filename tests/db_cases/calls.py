@@ -21,9 +21,10 @@ from oslo_utils import timeutils
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db import repositories
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import due as due_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -33,12 +34,12 @@ from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
-from octavia_hmsync.db.repositories import sender as sender_repo
+from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import upload_result
 from tests.db_cases import base
 
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
@@ -113,9 +114,9 @@ class Calls(base.DatabaseTestCase):
         one, two, three, four = self._add(4)
         self._claim()
         return 1, 'batch1', [
-            claim_repo.Outcome(one, amphora_repo.APPLIED, LIST),
-            claim_repo.Outcome(two, amphora_repo.APPLIED, OTHER_LIST),
-            claim_repo.Outcome(three, amphora_repo.UNREACHABLE, LIST,
+            claim_repo.Outcome(one, upload_result.APPLIED, LIST),
+            claim_repo.Outcome(two, upload_result.APPLIED, OTHER_LIST),
+            claim_repo.Outcome(three, upload_result.UNREACHABLE, LIST,
                                'it hangs', 10.0)]
 
     @_call(claim_repo.give_back)
@@ -192,74 +193,74 @@ class Calls(base.DatabaseTestCase):
                                  100, LONG)
             claim_repo.record(
                 self.engine, number, f'batch{number}', [
-                    claim_repo.Outcome(i, amphora_repo.APPLIED, addresses)
+                    claim_repo.Outcome(i, upload_result.APPLIED, addresses)
                     for i in ids])
         for amphora_id in ids:
             self.records.set_health(amphora_id)
-            adoption_repo.note_heartbeat(self.engine, amphora_id, LIST[0])
+            doubt_repo.note_heartbeat(self.engine, amphora_id, LIST[0])
         return ids
 
     def _unproven(self):
-        return sorted(adoption_repo.get_unproven(self.engine),
+        return sorted(doubt_repo.get_unproven(self.engine),
                       key=lambda unproven: unproven.amphora_id)
 
-    @_call(adoption_repo.get_unproven)
+    @_call(doubt_repo.get_unproven)
     def get_unproven(self):
         self._acknowledge()
         return ()
 
-    @_call(adoption_repo.get_heartbeats)
+    @_call(doubt_repo.get_heartbeats)
     def get_heartbeats(self):
         self._acknowledge()
         return ()
 
-    @_call(adoption_repo.judge_all)
+    @_call(doubt_repo.judge_all)
     def judge_all(self):
         self._acknowledge()
         return [], plan.Settings.from_conf(self.conf)
 
-    @_call(adoption_repo.get_last_updates)
+    @_call(doubt_repo.get_last_updates)
     def get_last_updates(self):
         self._acknowledge()
         return ()
 
-    @_call(adoption_repo.note_heartbeat)
+    @_call(doubt_repo.note_heartbeat)
     def note_heartbeat(self):
         return self._acknowledge()[0], LIST[1], 1.0
 
-    @_call(adoption_repo.note_heartbeat)
+    @_call(doubt_repo.note_heartbeat)
     def note_heartbeat_again(self):
         return self._acknowledge()[0], LIST[0]
 
-    @_call(adoption_repo.set_previous)
+    @_call(doubt_repo.set_previous)
     def set_previous(self):
         self._acknowledge()
         return self._unproven()[0], (OTHER_LIST, adoption.Unknown(1))
 
-    @_call(adoption_repo.set_adopted)
+    @_call(doubt_repo.set_adopted)
     def set_adopted(self):
         self._acknowledge()
         return self._unproven()[:2], LIST[0]
 
-    @_call(adoption_repo.set_not_adopted)
+    @_call(doubt_repo.set_not_adopted)
     def set_not_adopted(self):
         self._acknowledge()
         return self._unproven()[:2],
 
     # Rollout
 
-    @_call(rollout_repo.get_candidates)
+    @_call(admission_repo.get_candidates)
     def get_candidates(self):
         self._acknowledge()
         return 3,
 
-    @_call(rollout_repo.admit)
+    @_call(admission_repo.admit)
     def admit(self):
         return 3, self._acknowledge()[:2]
 
-    @_call(rollout_repo.get_admitted)
+    @_call(admission_repo.get_admitted)
     def get_admitted(self):
-        rollout_repo.admit(self.engine, 2, self._acknowledge()[:2])
+        admission_repo.admit(self.engine, 2, self._acknowledge()[:2])
         return 2,
 
     # Held amphorae
@@ -296,7 +297,7 @@ class Calls(base.DatabaseTestCase):
 
     # Generations
 
-    def _publish(self, *numbers, status=rollout.OPEN):
+    def _publish(self, *numbers, status=trial.OPEN):
         for number in numbers:
             generation_repo.publish(
                 self.engine, number, dict(zip(LIST, range(2))), 'because',
@@ -309,7 +310,7 @@ class Calls(base.DatabaseTestCase):
     @_call(generation_repo.get_last_good)
     def get_last_good(self):
         self._publish(1)
-        self._publish(2, status=rollout.CANARY)
+        self._publish(2, status=trial.CANARY)
         return ()
 
     @_call(generation_repo.get_history)
@@ -330,24 +331,24 @@ class Calls(base.DatabaseTestCase):
     @_call(generation_repo.begin_wave)
     def begin_wave(self):
         self._publish(1)
-        self._publish(2, status=rollout.CANARY)
-        return 2, 0, rollout.WAVES
+        self._publish(2, status=trial.CANARY)
+        return 2, 0, trial.WAVES
 
     @_call(generation_repo.set_open)
     def set_open(self):
         self._publish(1)
-        self._publish(2, status=rollout.CANARY)
+        self._publish(2, status=trial.CANARY)
         return 2,
 
     @_call(generation_repo.roll_back)
     def roll_back(self):
         self._publish(1)
-        self._publish(2, status=rollout.CANARY)
+        self._publish(2, status=trial.CANARY)
         return 2, LIST[1:], {LIST[0]: 0}, 'because', 'controller1'
 
     @_call(generation_repo.get_suspects)
     def get_suspects(self):
-        self._publish(1, status=rollout.CANARY)
+        self._publish(1, status=trial.CANARY)
         self._roll_back(1)
         return ()
 
@@ -357,7 +358,7 @@ class Calls(base.DatabaseTestCase):
 
     @_call(generation_repo.clear_suspects)
     def clear_suspects(self):
-        self._publish(1, 2, status=rollout.CANARY)
+        self._publish(1, 2, status=trial.CANARY)
         self._roll_back(1)
         self._roll_back(2)
         return ()
@@ -664,7 +665,7 @@ class Calls(base.DatabaseTestCase):
         self._make_ports('node1', 'node2')
         return 'node1', 'one'
 
-    @_call(sender_repo.get_senders)
+    @_call(used_repo.get_senders)
     def get_senders(self):
         claim_repo.record(self.engine, *self.record())
         return ()

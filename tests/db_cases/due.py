@@ -21,7 +21,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import due as due_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from tests.cloud import records
 from tests.db_cases import base
 
@@ -30,7 +30,7 @@ LIST = ('192.0.2.1:5555',)
 
 class DueCases(base.DatabaseTestCase):
 
-    def publish(self, number, age, status=rollout.OPEN):
+    def publish(self, number, age, status=trial.OPEN):
         generation_repo.publish(self.engine, number, {LIST[0]: 0}, 'because',
                                 'controller1', status)
         self.make_older(models.Generation, 'published_at', age, number=number)
@@ -93,7 +93,7 @@ class DueCases(base.DatabaseTestCase):
 
     def test_list_that_was_rolled_back_does_not_count(self):
         self.publish(1, 4000)
-        self.publish(2, 3000, rollout.CANARY)
+        self.publish(2, 3000, trial.CANARY)
         ids = self.add(9000)
         amphora_repo.add_missing(self.engine)
         self.apply(1, *ids)
@@ -124,7 +124,7 @@ class DueCases(base.DatabaseTestCase):
         self.assertEqual(generation_repo.Ages(None, None),
                          generation_repo.get_ages(self.engine))
         self.publish(1, 4000)
-        self.publish(2, 3000, rollout.CANARY)
+        self.publish(2, 3000, trial.CANARY)
         self.assertIsNone(generation_repo.get_ages(self.engine).roll_back)
         generation_repo.roll_back(self.engine, 2, [], {LIST[0]: 0}, 'because',
                                   'controller1')

@@ -18,13 +18,13 @@ from alembic import migration
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from tests.unit import base
 
 OWN_TABLES = {*models.Base.metadata.tables, schema.VERSION_TABLE}
@@ -161,7 +161,7 @@ class MigrationCases(base.TestCase):
         """Check that they mean what they meant."""
         generation = generation_repo.get_newest(self.engine)
         self.assertEqual(
-            (1, ('192.0.2.1:5555',), rollout.OPEN, 0),
+            (1, ('192.0.2.1:5555',), trial.OPEN, 0),
             (generation.number, generation.addresses, generation.status,
              generation.wave))
         self.assertEqual(generation,
@@ -172,7 +172,7 @@ class MigrationCases(base.TestCase):
                          (row.generation, row.result, row.adopted_at,
                           row.admitted_generation))
         # It may be using any list.
-        unproven, = adoption_repo.get_unproven(self.engine)
+        unproven, = doubt_repo.get_unproven(self.engine)
         self.assertEqual((adoption.Unknown(),), unproven.doubt.previous)
         member, = hm_repo.get_all(self.engine)
         self.assertIsNone(member.is_heard)
@@ -230,7 +230,7 @@ class MigrationCases(base.TestCase):
             'status, instance, online_since, keepalive_at) VALUES '
             "('hm1', '192.0.2.1', 5555, 'ONLINE', 'one', "
             "'2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000')")
-        self.assertEqual(rollout.OPEN,
+        self.assertEqual(trial.OPEN,
                          generation_repo.get_newest(self.engine).status)
         self.assertEqual(1, len(hm_repo.get_all(self.engine)))
 

@@ -17,13 +17,13 @@ import random
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import port as port_repo
-from octavia_hmsync.db.repositories import sender as sender_repo
+from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import port_retention
 from tests.db_cases import base
@@ -146,7 +146,7 @@ class SenderCases(base.DatabaseTestCase):
 
     def may_send(self):
         return {amphora_id for amphora_id, sender in
-                sender_repo.get_senders(self.engine).items()
+                used_repo.get_senders(self.engine).items()
                 if port_retention.may_send((IP,), sender)}
 
     def upload(self, number, addresses, result='APPLIED', is_recorded=True):
@@ -176,8 +176,8 @@ class SenderCases(base.DatabaseTestCase):
         amphora_repo.add_missing(self.engine)
 
     def adopt(self):
-        adoption_repo.set_adopted(self.engine, [
-            row for row in adoption_repo.get_unproven(self.engine)
+        doubt_repo.set_adopted(self.engine, [
+            row for row in doubt_repo.get_unproven(self.engine)
             if row.is_certain])
 
     def test_list_that_nobody_knows(self):

@@ -12,11 +12,11 @@
 
 """How far amphorae are on their way to a generation."""
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
 from tests.db_cases import base
 
 LIST = ('192.0.2.101:5555',)
@@ -50,8 +50,8 @@ class ProgressCases(base.DatabaseTestCase):
 
     def test_each_kind(self):
         self.record(1, ('APPLIED', 'APPLIED', 'UNREACHABLE'))
-        adoption_repo.set_adopted(self.engine, [
-            row for row in adoption_repo.get_unproven(self.engine)
+        doubt_repo.set_adopted(self.engine, [
+            row for row in doubt_repo.get_unproven(self.engine)
             if row.amphora_id == self.ids[0]])
         self.assertEqual((4, 2, 1, 1, 1), self.get())
         # All are behind the next one, and one of them has failed.
@@ -64,7 +64,7 @@ class ProgressCases(base.DatabaseTestCase):
         self.assertEqual((4, 0, 0, 0, 0), self.get())
 
     def test_admitted(self):
-        rollout_repo.admit(self.engine, 2, self.ids[:1])
+        admission_repo.admit(self.engine, 2, self.ids[:1])
         self.record(2, ('APPLIED',))
         self.assertEqual((1, 1), self.get(2, admitted_to=2)[:2])
         self.assertEqual((3, 0), self.get(2, not_admitted_to=2)[:2])

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from tests.db_cases import base
 
 LIST = ('192.0.2.1:5555', '[2001:db8::1]:5555')
@@ -99,7 +99,7 @@ class TrialCases(base.DatabaseTestCase):
         self.assertTrue(generation_repo.publish(
             self.engine, number, slots, 'because', 'controller1', status))
 
-    def begin_wave(self, number=1, wave=0, status=rollout.WAVES):
+    def begin_wave(self, number=1, wave=0, status=trial.WAVES):
         return generation_repo.begin_wave(self.engine, number, wave, status)
 
     def roll_back(self, number=2, good_slots=GOOD, host='controller1'):
@@ -118,24 +118,24 @@ class TrialCases(base.DatabaseTestCase):
 
     def test_every_amphora_gets_it_unless_told_otherwise(self):
         generation_repo.publish(self.engine, 1, SLOTS, '', 'here')
-        self.assertEqual((rollout.OPEN, 0), (self.newest().status,
-                                             self.newest().wave))
+        self.assertEqual((trial.OPEN, 0), (self.newest().status,
+                                           self.newest().wave))
         self.assertFalse(self.newest().is_on_trial)
 
     def test_on_trial(self):
         for number, (status, expected) in enumerate((
-                (rollout.CANARY, True), (rollout.WAVES, True),
-                (rollout.OPEN, False), (rollout.ROLLED_BACK, False)), 1):
+                (trial.CANARY, True), (trial.WAVES, True),
+                (trial.OPEN, False), (trial.ROLLED_BACK, False)), 1):
             self.publish(number, status)
             self.assertEqual(expected, self.newest().is_on_trial)
 
     def test_last_good(self):
         self.assertIsNone(generation_repo.get_last_good(self.engine))
-        self.publish(1, rollout.CANARY)
+        self.publish(1, trial.CANARY)
         self.assertIsNone(generation_repo.get_last_good(self.engine))
         for number, status in enumerate((
-                rollout.OPEN, rollout.OPEN, rollout.ROLLED_BACK,
-                rollout.CANARY, rollout.WAVES), 2):
+                trial.OPEN, trial.OPEN, trial.ROLLED_BACK,
+                trial.CANARY, trial.WAVES), 2):
             self.publish(number, status)
         self.assertEqual(3, generation_repo.get_last_good(
             self.engine).number)
@@ -146,55 +146,55 @@ class TrialCases(base.DatabaseTestCase):
                     if generation_repo.is_wanted(self.engine, number)]
 
         for newest, (status, expected) in enumerate((
-                (rollout.CANARY, [1]), (rollout.OPEN, [2]),
-                (rollout.OPEN, [3]), (rollout.CANARY, [3, 4]),
-                (rollout.ROLLED_BACK, [3]), (rollout.WAVES, [3, 6]),
-                (rollout.OPEN, [7])), 1):
+                (trial.CANARY, [1]), (trial.OPEN, [2]),
+                (trial.OPEN, [3]), (trial.CANARY, [3, 4]),
+                (trial.ROLLED_BACK, [3]), (trial.WAVES, [3, 6]),
+                (trial.OPEN, [7])), 1):
             self.publish(newest, status)
             self.assertEqual(expected, wanted(), newest)
 
     def test_history(self):
         self.assertEqual([], generation_repo.get_history(self.engine))
         for number in (1, 2, 10):
-            self.publish(number, rollout.OPEN)
+            self.publish(number, trial.OPEN)
         self.assertEqual([1, 2, 10], [
             g.number for g in generation_repo.get_history(self.engine)])
 
     def test_begin_wave(self):
-        self.publish(1, rollout.CANARY)
+        self.publish(1, trial.CANARY)
         self.assertTrue(self.begin_wave())
-        self.assertEqual((rollout.WAVES, 1), (self.newest().status,
-                                              self.newest().wave))
+        self.assertEqual((trial.WAVES, 1), (self.newest().status,
+                                            self.newest().wave))
         # Whoever has not seen that is too late.
         self.assertFalse(self.begin_wave())
         self.assertTrue(self.begin_wave(wave=1))
         self.assertFalse(self.begin_wave(number=2))
 
     def test_of_several_housekeepers_one_begins_a_wave(self):
-        self.publish(1, rollout.CANARY)
+        self.publish(1, trial.CANARY)
         for wave in range(5):
             self.assertEqual([False, False, True], sorted(self.run_at_once(
                 [lambda: self.begin_wave(wave=wave)] * 3)))
 
     def test_set_open(self):
-        for number, status in enumerate(rollout.TRIAL_STATUSES, 1):
+        for number, status in enumerate(trial.TRIAL_STATUSES, 1):
             self.publish(number, status)
             self.assertTrue(generation_repo.set_open(self.engine, number))
-            self.assertEqual(rollout.OPEN, self.newest().status)
+            self.assertEqual(trial.OPEN, self.newest().status)
             self.assertFalse(generation_repo.set_open(self.engine, number))
             self.assertFalse(self.begin_wave(number))
-        self.publish(3, rollout.ROLLED_BACK)
+        self.publish(3, trial.ROLLED_BACK)
         self.assertFalse(generation_repo.set_open(self.engine, 3))
 
     def test_roll_back(self):
-        self.publish(1, rollout.OPEN, self.GOOD)
-        self.publish(2, rollout.CANARY)
+        self.publish(1, trial.OPEN, self.GOOD)
+        self.publish(2, trial.CANARY)
         self.assertTrue(self.roll_back())
         newest = self.newest()
-        self.assertEqual((3, self.GOOD, 'it is bad', rollout.OPEN, 0), (
+        self.assertEqual((3, self.GOOD, 'it is bad', trial.OPEN, 0), (
             newest.number, newest.slots, newest.reason, newest.status,
             newest.wave))
-        self.assertEqual([rollout.OPEN, rollout.ROLLED_BACK, rollout.OPEN],
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
         self.assertEqual({'192.0.2.2:5555'}, set(self.suspects()))
         self.assertLess(self.suspects()['192.0.2.2:5555'], 10)
@@ -204,30 +204,30 @@ class TrialCases(base.DatabaseTestCase):
         self.assertEqual(3, self.newest().number)
 
     def test_nothing_to_roll_back_to(self):
-        self.publish(1, rollout.CANARY)
+        self.publish(1, trial.CANARY)
         self.assertTrue(self.roll_back(1, None))
-        self.assertEqual([rollout.ROLLED_BACK], self.statuses())
+        self.assertEqual([trial.ROLLED_BACK], self.statuses())
         self.assertEqual({'192.0.2.2:5555'}, set(self.suspects()))
 
     def test_not_what_every_amphora_may_have(self):
-        self.publish(1, rollout.OPEN)
+        self.publish(1, trial.OPEN)
         self.assertFalse(self.roll_back(1))
-        self.assertEqual([rollout.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN], self.statuses())
         self.assertEqual({}, self.suspects())
 
     def test_not_the_newest_any_more(self):
         """Then nothing is changed: the newest one is on its way."""
-        self.publish(1, rollout.OPEN, self.GOOD)
-        self.publish(2, rollout.CANARY)
-        self.publish(3, rollout.CANARY)
+        self.publish(1, trial.OPEN, self.GOOD)
+        self.publish(2, trial.CANARY)
+        self.publish(3, trial.CANARY)
         self.assertFalse(self.roll_back())
-        self.assertEqual([rollout.OPEN, rollout.CANARY, rollout.CANARY],
+        self.assertEqual([trial.OPEN, trial.CANARY, trial.CANARY],
                          self.statuses())
         self.assertEqual({}, self.suspects())
 
     def test_of_several_housekeepers_one_rolls_back(self):
-        self.publish(1, rollout.OPEN, self.GOOD)
-        self.publish(2, rollout.CANARY)
+        self.publish(1, trial.OPEN, self.GOOD)
+        self.publish(2, trial.CANARY)
         results = self.run_at_once([
             lambda n=n: self.roll_back(host=f'controller{n}')
             for n in range(3)])
@@ -237,19 +237,19 @@ class TrialCases(base.DatabaseTestCase):
         self.assertEqual(3, self.newest().number)
 
     def test_either_opened_or_rolled_back(self):
-        self.publish(1, rollout.OPEN, self.GOOD)
-        self.publish(2, rollout.CANARY)
+        self.publish(1, trial.OPEN, self.GOOD)
+        self.publish(2, trial.CANARY)
         self.assertEqual([False, True], sorted(self.run_at_once([
             self.roll_back,
             lambda: generation_repo.set_open(self.engine, 2)])))
         self.assertIn(self.statuses(), (
-            [rollout.OPEN, rollout.OPEN],
-            [rollout.OPEN, rollout.ROLLED_BACK, rollout.OPEN]))
+            [trial.OPEN, trial.OPEN],
+            [trial.OPEN, trial.ROLLED_BACK, trial.OPEN]))
 
     def test_suspects_of_several_roll_backs(self):
-        self.publish(1, rollout.OPEN, self.GOOD)
+        self.publish(1, trial.OPEN, self.GOOD)
         for number in (2, 4):
-            self.publish(number, rollout.CANARY)
+            self.publish(number, trial.CANARY)
             self.roll_back(number)
             self.make_older(models.Generation, 'rolled_back_at',
                             1000 / number, number=number)
@@ -259,13 +259,13 @@ class TrialCases(base.DatabaseTestCase):
 
     def test_clear_suspects(self):
         self.assertEqual([], generation_repo.clear_suspects(self.engine))
-        self.publish(1, rollout.OPEN, self.GOOD)
-        self.publish(2, rollout.CANARY)
+        self.publish(1, trial.OPEN, self.GOOD)
+        self.publish(2, trial.CANARY)
         self.roll_back()
         self.assertEqual(['192.0.2.2:5555'],
                          generation_repo.clear_suspects(self.engine))
         self.assertEqual({}, self.suspects())
-        self.assertEqual(rollout.ROLLED_BACK, self.statuses()[1])
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
 
 
 class HouseKeeperCases(base.DatabaseTestCase):

@@ -21,6 +21,7 @@ from sqlalchemy import pool
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.membership import upload_result
 from tests.cloud import cloud
 from tests.cloud import database
 from tests.cloud import waiting
@@ -110,7 +111,7 @@ class FunctionalTestCase(base.BaseTestCase):
 
         def applied():
             results = self.results()
-            return all(results[i].result == amphora_repo.APPLIED and
+            return all(results[i].result == upload_result.APPLIED and
                        results[i].generation >= newest.number
                        for i in amphora_ids)
         self.wait_for(applied, lambda: f'upload to {amphora_ids}: '

@@ -14,7 +14,7 @@
 
 import json
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
@@ -35,7 +35,7 @@ class AdoptionTestCase(base.FunctionalTestCase):
         settings = plan.Settings(
             heartbeat_interval=1, heartbeat_timeout=HEARTBEAT_TIMEOUT,
             offline_after=OFFLINE_AFTER, settle_time=1, removal_delay=4)
-        return adoption_repo.judge_all(
+        return doubt_repo.judge_all(
             self.engine, hm_repo.get_all(self.engine), settings).get(
                 agent.amphora_id)
 

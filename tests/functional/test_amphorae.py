@@ -12,7 +12,7 @@
 
 """All kinds of amphorae, healthy and ailing."""
 
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.membership import upload_result
 from tests.cloud import ailing
 from tests.cloud import database
 from tests.functional import base
@@ -35,7 +35,7 @@ class AmphoraCases:
         self.wait_until_published(addresses)
         self.wait_until_applied(others)
         self.wait_for(lambda: self.results()[absent].result ==
-                      amphora_repo.UNREACHABLE, 'failed upload')
+                      upload_result.UNREACHABLE, 'failed upload')
         row = self.results()[absent]
         self.assertIn('cannot be reached', row.error)
         self.assertIn(row.lb_network_ip, row.error)
@@ -60,14 +60,14 @@ class TestKinds(base.FunctionalTestCase):
     make_database = database.MariaDBDatabase
 
     RESULTS = {
-        ailing.REFUSES: (amphora_repo.UNREACHABLE, 'cannot be reached'),
-        ailing.BLACK_HOLE: (amphora_repo.UNREACHABLE, 'did not answer'),
-        ailing.HANGS: (amphora_repo.UNREACHABLE, 'did not answer'),
-        ailing.HANGS_IN_ANSWER: (amphora_repo.UNREACHABLE, 'did not answer'),
-        ailing.NOT_FOUND: (amphora_repo.UNSUPPORTED, 'too old'),
-        ailing.SERVER_ERROR: (amphora_repo.REJECTED, 'answered 500'),
-        ailing.RESETS: (amphora_repo.UNREACHABLE, 'agent at'),
-        ailing.IMPOSTOR: (amphora_repo.UNREACHABLE,
+        ailing.REFUSES: (upload_result.UNREACHABLE, 'cannot be reached'),
+        ailing.BLACK_HOLE: (upload_result.UNREACHABLE, 'did not answer'),
+        ailing.HANGS: (upload_result.UNREACHABLE, 'did not answer'),
+        ailing.HANGS_IN_ANSWER: (upload_result.UNREACHABLE, 'did not answer'),
+        ailing.NOT_FOUND: (upload_result.UNSUPPORTED, 'too old'),
+        ailing.SERVER_ERROR: (upload_result.REJECTED, 'answered 500'),
+        ailing.RESETS: (upload_result.UNREACHABLE, 'agent at'),
+        ailing.IMPOSTOR: (upload_result.UNREACHABLE,
                           'certificate of another amphora'),
     }
 

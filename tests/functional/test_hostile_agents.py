@@ -16,8 +16,8 @@ import time
 
 import psutil
 
-from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.membership import member
+from octavia_hmsync.membership import upload_result
 from tests.cloud import ailing
 from tests.cloud import database
 from tests.functional import base
@@ -71,7 +71,7 @@ class TestLateAnswer(HostileAgentCase):
         # The others have it while this one is still being waited for.
         self.assertIsNone(self.results()[late.amphora_id].result)
         self.wait_for(lambda: self.results()[late.amphora_id].result ==
-                      amphora_repo.UNREACHABLE, 'time-out')
+                      upload_result.UNREACHABLE, 'time-out')
         self.assertIn('did not answer within 10 s',
                       self.results()[late.amphora_id].error)
         # It is tried again, and taken as soon as it answers in time.

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy import pool
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.membership import upload_result
 from octavia_hmsync.worker import jobboard
 from tests.cloud import ailing
 from tests.cloud import database
@@ -95,7 +95,7 @@ class JobboardCase(hostile.HostileAgentCase):
     def are_applied(self):
         """Whether all amphorae are at the newest list."""
         return not self.due() and all(
-            row.result == amphora_repo.APPLIED
+            row.result == upload_result.APPLIED
             for row in self.results().values())
 
     def jobs(self):

@@ -15,7 +15,7 @@
 import time
 
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from tests.cloud import database
 from tests.functional import base
 
@@ -51,7 +51,7 @@ class RolloutTestCase(base.FunctionalTestCase):
         def find():
             return [g.number for g in self.generations().values()
                     if bad_address in g.addresses and
-                    g.status == rollout.ROLLED_BACK and
+                    g.status == trial.ROLLED_BACK and
                     g.number + 1 in self.generations()]
         numbers = self.wait_for(find, lambda: f'roll back: '
                                               f'{self.generations()}')
@@ -84,11 +84,11 @@ class TestRollout(RolloutTestCase):
             'hmsync': {'canary_size': 1, 'canary_wait': 1}})
         good = self.start(1)[0]
         # The first switch-on is a change like any other.
-        self.wait_until_status(1, rollout.CANARY)
+        self.wait_until_status(1, trial.CANARY)
         self.assertEqual(1, len(self.wait_for(
             lambda: [r for r in self.results().values() if r.generation == 1],
             'first upload')))
-        self.wait_until_status(1, rollout.OPEN)
+        self.wait_until_status(1, trial.OPEN)
         self.wait_until_synced([good.address])
 
         bad = self.add_out_of_reach(2)
@@ -98,7 +98,7 @@ class TestRollout(RolloutTestCase):
 
         # When the operator says so, it is.
         self.command('sync', 'retry')
-        self.wait_until_status(number + 2, rollout.ROLLED_BACK)
+        self.wait_until_status(number + 2, trial.ROLLED_BACK)
         # And it never keeps out another one.
         third = cloud.add_health_manager(cloud.address(3))
         self.wait_until_synced([good.address, third.address])

@@ -27,11 +27,11 @@ from oslotest import base
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import port as port_repo
-from octavia_hmsync.db.repositories import sender as sender_repo
+from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import port_retention
 from tests.cloud import amphora
 from tests.cloud import certificates
@@ -266,7 +266,7 @@ class TestManagementNetwork(base.BaseTestCase):
                       lambda: f'end of port {port_id}: {self.describe()}',
                       120)
         # Not before nobody sends there any more.
-        for sender in sender_repo.get_senders(self.engine).values():
+        for sender in used_repo.get_senders(self.engine).values():
             self.assertFalse(port_retention.may_send(
                 ports['node3'].ip_addresses, sender))
         self.assertTrue(self.have_adopted(addresses.values()))
@@ -297,4 +297,4 @@ class TestManagementNetwork(base.BaseTestCase):
     def describe(self):
         return [dict(row._mapping) for row in
                 amphora_repo.get_rows(self.engine)] + [
-            adoption_repo.get_heartbeats(self.engine)]
+            doubt_repo.get_heartbeats(self.engine)]

@@ -12,7 +12,7 @@
 
 """Lists that are no good, seen from those that get them first."""
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from tests.functional import base
 from tests.functional import test_rollout
 
@@ -52,7 +52,7 @@ class TestMoved(test_rollout.RolloutTestCase):
                                      for n in (1, 2)], listener=True)
         good, moved = self.start(1, 2)
         self.wait_until_synced([good.address, moved.address])
-        self.wait_for(lambda: not adoption_repo.get_unproven(self.engine),
+        self.wait_for(lambda: not doubt_repo.get_unproven(self.engine),
                       'adoption of all')
 
         moved.stop()

@@ -58,7 +58,7 @@ class AmphoraDriver:
 
 
 class Notifier:
-    """Takes notifications in place of a notifications.sender.Sender."""
+    """Takes notifications in place of a notifications.outbox.Outbox."""
 
     def __init__(self, is_on=True):
         self.is_on = is_on

@@ -18,8 +18,8 @@ from oslo_config import cfg
 
 from octavia_hmsync import controller_list
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import trial
 from tests.db_cases import base as db_base
 from tests.unit import base
 from tests.unit.db import sqlite
@@ -83,7 +83,7 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.live = controller_list.LiveControllerList(self.conf)
         self.addCleanup(self.live.stop)
 
-    def publish(self, number, count, status=rollout.OPEN):
+    def publish(self, number, count, status=trial.OPEN):
         addresses = [f'192.0.2.{n}:5555' for n in range(1, count + 1)]
         generation_repo.publish(
             self.engine, number, subset.assign_slots({}, addresses),
@@ -122,14 +122,14 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
     def test_new_amphora_is_no_canary(self):
         expected = self.publish(1, 1)
         for number, status in enumerate((
-                rollout.CANARY, rollout.WAVES, rollout.ROLLED_BACK), 2):
+                trial.CANARY, trial.WAVES, trial.ROLLED_BACK), 2):
             self.publish(number, number, status)
             self.live._look()
             self.assertEqual(expected, self.option)
 
     def test_trial_is_over(self):
         self.publish(1, 1)
-        expected = self.publish(2, 2, rollout.CANARY)
+        expected = self.publish(2, 2, trial.CANARY)
         self.live._look()
         generation_repo.set_open(self.engine, 2)
         self.live._look()
@@ -137,13 +137,13 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
 
     def test_nothing_better_than_what_is_on_trial(self):
         """Without any address a new amphora could not be heard at all."""
-        expected = self.publish(1, 2, rollout.CANARY)
+        expected = self.publish(1, 2, trial.CANARY)
         self.live._look()
         self.assertEqual(expected, self.option)
 
     def test_good_list_is_there_again_after_a_roll_back(self):
         expected = self.publish(1, 1)
-        self.publish(2, 2, rollout.CANARY)
+        self.publish(2, 2, trial.CANARY)
         good = generation_repo.get_last_good(self.engine)
         generation_repo.roll_back(self.engine, 2, (), good.slots, 'bad',
                                   'controller1')

@@ -21,17 +21,11 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.membership import adoption
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
-
-APPLIED = adoption_repo.APPLIED
-UNREACHABLE = 'UNREACHABLE'
-REJECTED = 'REJECTED'
-UNSUPPORTED = 'UNSUPPORTED'
-RESULTS = (APPLIED, UNREACHABLE, REJECTED, UNSUPPORTED)
 
 
 def with_agent():
@@ -141,9 +135,9 @@ def count_adoptions(engine, members, settings):
     :param settings: plan.Settings.
     :returns: a Counter by adoption.Adoption.
     """
-    judged = adoption_repo.judge(
-        adoption_repo.get_unproven(engine),
-        adoption_repo.get_heartbeats(engine), members, settings)
+    judged = doubt_repo.judge(
+        doubt_repo.get_unproven(engine),
+        doubt_repo.get_heartbeats(engine), members, settings)
     acknowledged = _TABLE.join(
         _OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
     with engine.connect() as connection:
@@ -190,6 +184,6 @@ def delete_gone(engine):
     if not gone:
         return 0
     with engine.begin() as connection:
-        adoption_repo.delete_heartbeats(connection, gone)
+        doubt_repo.delete_heartbeats(connection, gone)
         return connection.execute(
             sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(gone))).rowcount

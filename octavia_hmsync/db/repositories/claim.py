@@ -20,10 +20,11 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
@@ -69,7 +70,7 @@ class Outcome:
     """How an attempt at one amphora ended.
 
     :param amphora_id: the amphora's id.
-    :param result: one of amphora.RESULTS.
+    :param result: one of upload_result.ALL.
     :param addresses: the list that was uploaded.
     :param error: one line for the operator, None when APPLIED.
     :param retry_after: seconds until the next attempt, None when APPLIED.
@@ -132,7 +133,7 @@ def _find_due(engine, number, limit, admitted_to, not_admitted_to):
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .where(_is_due(number, admitted_to, not_admitted_to))
-            .order_by(sa.case((_TABLE.c.result == amphora_repo.APPLIED, 0),
+            .order_by(sa.case((_TABLE.c.result == upload_result.APPLIED, 0),
                               (_TABLE.c.result.is_(None), 0), else_=1))
             .limit(limit)).scalars().all()
 
@@ -286,11 +287,11 @@ def _values(number, result, uploaded, outcomes):
                 (_TABLE.c.attempted_generation == number,
                  _TABLE.c.attempts + 1), else_=1)),
             (_TABLE.c.attempted_generation, number)]
-    if result == amphora_repo.APPLIED:
+    if result == upload_result.APPLIED:
         values += [(_TABLE.c.generation, number),
                    (_TABLE.c.next_attempt_at, None)]
         if uploaded:
-            values += adoption_repo.values_when_acknowledged(
+            values += doubt_repo.values_when_acknowledged(
                 number, _of_each(outcomes,
                                  lambda o: addr.join_list(o.addresses),
                                  _TABLE.c.controller_ip_port_list.type))

@@ -20,7 +20,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db import types
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
@@ -46,7 +46,7 @@ def get_oldest_age(engine):
     with engine.connect() as connection:
         published = connection.execute(
             sa.select(_GENERATION.c.number, _GENERATION.c.published_at)
-            .where(_GENERATION.c.status != rollout.ROLLED_BACK)
+            .where(_GENERATION.c.status != trial.ROLLED_BACK)
             .order_by(_GENERATION.c.number)).all()
         if not published:
             return 0.0

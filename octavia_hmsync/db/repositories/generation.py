@@ -22,7 +22,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 
 _TABLE = models.Generation.__table__
 
@@ -35,7 +35,7 @@ class Generation:
     :param slots: slot by address, a dict in the order of the list; see
                   membership.subset.
     :param reason: why it was published.
-    :param status: how far it may go, see membership.rollout.
+    :param status: how far it may go, see membership.trial.
     :param wave: how many times amphorae were admitted to it.
     :param published_at: when, by the database's clock, UTC.
     :param completed_at: when the last amphora was at it, or None.
@@ -57,7 +57,7 @@ class Generation:
     @property
     def is_on_trial(self):
         """Whether only admitted amphorae get it."""
-        return self.status in rollout.TRIAL_STATUSES
+        return self.status in trial.TRIAL_STATUSES
 
 
 def _to_generation(row):
@@ -83,7 +83,7 @@ def get_newest(engine):
 
 def get_last_good(engine):
     """Return the newest Generation that any amphora may have, or None."""
-    return _find(engine, _TABLE.c.status == rollout.OPEN)
+    return _find(engine, _TABLE.c.status == trial.OPEN)
 
 
 def is_wanted(engine, number):
@@ -99,7 +99,7 @@ def is_wanted(engine, number):
         return False
     if newest.is_on_trial and newest.number == number:
         return True
-    good = newest if newest.status == rollout.OPEN else get_last_good(engine)
+    good = newest if newest.status == trial.OPEN else get_last_good(engine)
     return good is not None and good.number == number
 
 
@@ -129,7 +129,7 @@ def _insert(connection, number, slots, reason, status, published_by):
 
 @api.retry
 def publish(engine, number, slots, reason, published_by,
-            status=rollout.OPEN):
+            status=trial.OPEN):
     """Publish a list, if no other housekeeper was faster.
 
     :param engine: an SQLAlchemy engine.
@@ -137,7 +137,7 @@ def publish(engine, number, slots, reason, published_by,
     :param slots: slot by address, a dict in the order of the list.
     :param reason: why.
     :param published_by: ``[DEFAULT] host``.
-    :param status: how far it may go, see membership.rollout.
+    :param status: how far it may go, see membership.trial.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
@@ -162,7 +162,7 @@ def begin_wave(engine, number, wave, status):
         return connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.number == number, _TABLE.c.wave == wave,
-                   _TABLE.c.status.in_(rollout.TRIAL_STATUSES))
+                   _TABLE.c.status.in_(trial.TRIAL_STATUSES))
             .values(wave=wave + 1, status=status)).rowcount == 1
 
 
@@ -176,13 +176,13 @@ def set_open(engine, number):
         return connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.number == number,
-                   _TABLE.c.status.in_(rollout.TRIAL_STATUSES))
-            .values(status=rollout.OPEN)).rowcount == 1
+                   _TABLE.c.status.in_(trial.TRIAL_STATUSES))
+            .values(status=trial.OPEN)).rowcount == 1
 
 
 @api.retry
 def roll_back(engine, number, suspects, good_slots, reason, published_by,
-              statuses=rollout.TRIAL_STATUSES):
+              statuses=trial.TRIAL_STATUSES):
     """Withdraw a generation, and publish a good list in its place.
 
     :param engine: an SQLAlchemy engine.
@@ -202,13 +202,13 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
                     sa.update(_TABLE)
                     .where(_TABLE.c.number == number,
                            _TABLE.c.status.in_(statuses))
-                    .values(status=rollout.ROLLED_BACK,
+                    .values(status=trial.ROLLED_BACK,
                             suspect_ip_port_list=addr.join_list(suspects),
                             rolled_back_at=types.utcnow())).rowcount:
                 return False
             if good_slots:
                 _insert(connection, number + 1, good_slots, reason,
-                        rollout.OPEN, published_by)
+                        trial.OPEN, published_by)
     except db_exc.DBDuplicateEntry:
         return False
     return True

@@ -20,6 +20,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db import types
+from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
@@ -47,7 +48,7 @@ def _has_failed(number):
     return sa.and_(amphora_repo.behind(number),
                    _TABLE.c.attempted_generation.is_not(None),
                    _TABLE.c.result.is_not(None),
-                   _TABLE.c.result != amphora_repo.APPLIED)
+                   _TABLE.c.result != upload_result.APPLIED)
 
 
 def get_progress(engine, number, admitted_to=None, not_admitted_to=None):

@@ -13,9 +13,10 @@
 from sqlalchemy import exc as sa_exc
 
 from octavia_hmsync.db import api
-from tests.db_cases import adoption
+from tests.db_cases import admission
 from tests.db_cases import amphora
 from tests.db_cases import announced
+from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import hold
@@ -24,7 +25,6 @@ from tests.db_cases import pause
 from tests.db_cases import port
 from tests.db_cases import progress
 from tests.db_cases import published
-from tests.db_cases import rollout
 from tests.functional.db import mariadb
 
 
@@ -79,19 +79,19 @@ class TestTransactions(mariadb.MariaDBMixin, published.TransactionCases):
     pass
 
 
-class TestPrevious(mariadb.MariaDBMixin, adoption.PreviousCases):
+class TestPrevious(mariadb.MariaDBMixin, doubt.PreviousCases):
     pass
 
 
-class TestAdopted(mariadb.MariaDBMixin, adoption.AdoptedCases):
+class TestAdopted(mariadb.MariaDBMixin, doubt.AdoptedCases):
     pass
 
 
-class TestHeartbeats(mariadb.MariaDBMixin, adoption.HeartbeatCases):
+class TestHeartbeats(mariadb.MariaDBMixin, doubt.HeartbeatCases):
     pass
 
 
-class TestRollout(mariadb.MariaDBMixin, rollout.RolloutCases):
+class TestAdmission(mariadb.MariaDBMixin, admission.AdmissionCases):
     pass
 
 

@@ -16,9 +16,9 @@ from oslo_db import exception as db_exc
 
 from octavia_hmsync.cli import drain
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
@@ -201,8 +201,8 @@ class TestDrainWatch(base.CommandTestCase):
             claim_repo.Outcome(self.amphora_id, 'APPLIED', addresses)])
 
     def adopt(self):
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine), OLD[1])
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine), OLD[1])
 
     def age(self, seconds):
         self.make_older(models.Amphora, 'applied_at', seconds)
@@ -211,12 +211,12 @@ class TestDrainWatch(base.CommandTestCase):
         return self.watch.get_senders().get(self.amphora_id)
 
     def test_until_it_is_proven(self):
-        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.assertEqual(rules.Standing.HAS_IT, self.sender())
         self.upload(OLD)
         self.adopt()
-        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.assertEqual(rules.Standing.HAS_IT, self.sender())
         self.upload(NEW)
-        self.assertEqual(rules.Sender.MAY_SEND, self.sender())
+        self.assertEqual(rules.Standing.MAY_SEND, self.sender())
         self.adopt()
         self.assertIsNone(self.sender())
 
@@ -232,7 +232,7 @@ class TestDrainWatch(base.CommandTestCase):
         self.adopt()
         self.upload(NEW)
         self.age(79)
-        self.assertEqual(rules.Sender.MAY_SEND, self.sender())
+        self.assertEqual(rules.Standing.MAY_SEND, self.sender())
         self.age(81)
         self.assertIsNone(self.sender())
 
@@ -241,18 +241,18 @@ class TestDrainWatch(base.CommandTestCase):
         self.adopt()
         self.upload(NEW)
         self.age(600)
-        adoption_repo.note_heartbeat(self.engine, self.amphora_id, DRAINING)
-        self.assertEqual(rules.Sender.SENDS, self.sender())
+        doubt_repo.note_heartbeat(self.engine, self.amphora_id, DRAINING)
+        self.assertEqual(rules.Standing.SENDS, self.sender())
         # Until its agent restarts, for example.
         self.make_older(models.Heartbeat, 'heard_at', 81)
         self.assertIsNone(self.sender())
 
     def test_dead_amphora_is_not_waited_for(self):
         self.upload(OLD)
-        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.assertEqual(rules.Standing.HAS_IT, self.sender())
         self.now += 60
         self.records.set_health(self.amphora_id, age=1)
-        self.assertEqual(rules.Sender.HAS_IT, self.sender())
+        self.assertEqual(rules.Standing.HAS_IT, self.sender())
         self.now += 61
         self.assertIsNone(self.sender())
 

@@ -26,14 +26,14 @@ from rich import console
 from octavia_hmsync.cli import progress
 from octavia_hmsync.cli import watch
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from octavia_hmsync.notifications import broker
 from tests.unit import base as unit_base
 from tests.unit.cli import base
@@ -86,7 +86,7 @@ class TestPause(base.CommandTestCase):
     def test_in_the_middle_of_a_trial(self):
         self.assertNotIn('trial', self.run_ok('sync', 'pause'))
         generation_repo.publish(self.engine, 1, {LIST[0]: 0}, 'because',
-                                'controller1', rollout.CANARY)
+                                'controller1', trial.CANARY)
         self.assertIn('Generation 1 is on trial: an amphora that falls silent',
                       self.run_ok('sync', 'pause'))
 
@@ -113,7 +113,7 @@ class WatchTestCase(base.CommandTestCase):
         amphora_repo.add_missing(self.engine)
         keeper_repo.touch(self.engine, 'controller1', ())
 
-    def publish(self, number, status=rollout.OPEN):
+    def publish(self, number, status=trial.OPEN):
         generation_repo.publish(self.engine, number, {LIST[0]: 0}, 'because',
                                 'controller1', status)
 
@@ -189,8 +189,8 @@ class TestWatch(WatchTestCase):
     def test_canaries(self):
         self.publish(1)
         self.record(1, *3 * ['APPLIED'])
-        self.publish(2, rollout.CANARY)
-        rollout_repo.admit(self.engine, 2, self.ids[:1])
+        self.publish(2, trial.CANARY)
+        admission_repo.admit(self.engine, 2, self.ids[:1])
         out = self.assertStuck('generation 1 OPEN: 2 of 2 amphorae')
         self.assertIn('generation 2 CANARY: 0 of 1 amphorae', out)
         self.record(2, 'APPLIED')
@@ -337,7 +337,7 @@ class TestRollBack(base.CommandTestCase):
             hm_repo.register(self.engine, f'hm{number}', f'192.0.2.{number}',
                              5555, 'first', 20)
 
-    def publish(self, *lists, status=rollout.OPEN):
+    def publish(self, *lists, status=trial.OPEN):
         for addresses in lists:
             newest = generation_repo.get_newest(self.engine)
             generation_repo.publish(
@@ -356,7 +356,7 @@ class TestRollBack(base.CommandTestCase):
         self.assertEqual(out.replace('would be', 'is'),
                          self.run_ok('generation', 'rollback'))
         newest = generation_repo.get_newest(self.engine)
-        self.assertEqual((3, ('192.0.2.102:5555',), rollout.OPEN),
+        self.assertEqual((3, ('192.0.2.102:5555',), trial.OPEN),
                          (newest.number, newest.addresses, newest.status))
         # One that stays keeps its slot.
         self.assertEqual({'192.0.2.102:5555': 0}, newest.slots)
@@ -420,7 +420,7 @@ class TestRollBack(base.CommandTestCase):
 
     def test_on_trial(self):
         self.publish(self.GOOD)
-        self.publish(self.BAD, status=rollout.CANARY)
+        self.publish(self.BAD, status=trial.CANARY)
         self.run_ok('generation', 'rollback')
         self.assertEqual(['192.0.2.102:5555'], list(
             generation_repo.get_newest(self.engine).addresses))

@@ -10,9 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-from tests.db_cases import adoption
+from tests.db_cases import admission
 from tests.db_cases import amphora
 from tests.db_cases import announced
+from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import hold
@@ -21,7 +22,6 @@ from tests.db_cases import pause
 from tests.db_cases import port
 from tests.db_cases import progress
 from tests.db_cases import published
-from tests.db_cases import rollout
 from tests.unit.db import sqlite
 
 
@@ -66,19 +66,19 @@ class TestTransactions(sqlite.SqliteMixin, published.TransactionCases):
     pass
 
 
-class TestPrevious(sqlite.SqliteMixin, adoption.PreviousCases):
+class TestPrevious(sqlite.SqliteMixin, doubt.PreviousCases):
     pass
 
 
-class TestAdopted(sqlite.SqliteMixin, adoption.AdoptedCases):
+class TestAdopted(sqlite.SqliteMixin, doubt.AdoptedCases):
     pass
 
 
-class TestHeartbeats(sqlite.SqliteMixin, adoption.HeartbeatCases):
+class TestHeartbeats(sqlite.SqliteMixin, doubt.HeartbeatCases):
     pass
 
 
-class TestRollout(sqlite.SqliteMixin, rollout.RolloutCases):
+class TestAdmission(sqlite.SqliteMixin, admission.AdmissionCases):
     pass
 
 

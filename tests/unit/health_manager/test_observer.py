@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.health_manager import observer
 from tests.db_cases import base
@@ -89,8 +89,8 @@ class ObserverTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
                             amphora_id=amphora_id)
 
     def adopt(self):
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine))
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine))
 
     def row(self, amphora_id):
         return next(r for r in self.rows(models.Amphora)
@@ -459,7 +459,7 @@ class TestSteadyState(ObserverTestCase):
         self.make_older(models.Heartbeat, 'heard_at', 20)
         self.now += 20
         subject.observe(*ids)
-        age, = adoption_repo.get_heartbeats(self.engine)[ids[0]].values()
+        age, = doubt_repo.get_heartbeats(self.engine)[ids[0]].values()
         self.assertLess(age, 10)
 
     def test_overdue_ones_may_show_after_a_restart_of_their_agents(self):

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.health_manager import observer
 from octavia_hmsync.health_manager import statistics
@@ -56,8 +56,8 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
             claim_repo.record(self.engine, number, 'batch', [
                 claim_repo.Outcome(amphora_id, 'APPLIED', addresses)])
             if addresses is OLD:
-                adoption_repo.set_adopted(
-                    self.engine, adoption_repo.get_unproven(self.engine))
+                doubt_repo.set_adopted(
+                    self.engine, doubt_repo.get_unproven(self.engine))
         self.make_older(models.Amphora, 'applied_at', 30)
         return amphora_id
 

@@ -18,7 +18,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.house_keeping import planner
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
@@ -260,7 +260,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_first_list_is_on_trial(self):
         self.add(1, 2)
         self.run_once()
-        self.assertEqual(rollout.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     def test_new_address_is_on_trial(self):
         self.add(1)
@@ -268,7 +268,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.open()
         self.add(2)
         self.run_once()
-        self.assertEqual((2, rollout.CANARY),
+        self.assertEqual((2, trial.CANARY),
                          (self.newest.number, self.newest.status))
 
     def test_dropped_address_is_not(self):
@@ -277,7 +277,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.open()
         self.silence(2, 61)
         self.run_once()
-        self.assertEqual((2, rollout.OPEN),
+        self.assertEqual((2, trial.OPEN),
                          (self.newest.number, self.newest.status))
 
     def test_back_to_a_good_list_is_not(self):
@@ -289,7 +289,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_once()
         self.silence(2, 61)
         self.run_once()
-        self.assertEqual((3, rollout.OPEN, ('192.0.2.1:5555',)),
+        self.assertEqual((3, trial.OPEN, ('192.0.2.1:5555',)),
                          (self.newest.number, self.newest.status,
                           self.newest.addresses))
 
@@ -301,7 +301,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_once()
         self.silence(3, 61)
         self.run_once()
-        self.assertEqual((3, rollout.CANARY),
+        self.assertEqual((3, trial.CANARY),
                          (self.newest.number, self.newest.status))
 
     def test_nothing_to_lose(self):
@@ -311,7 +311,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.silence(1, 61)
         self.add(2)
         self.run_once()
-        self.assertEqual((('192.0.2.2:5555',), rollout.OPEN),
+        self.assertEqual((('192.0.2.2:5555',), trial.OPEN),
                          (self.newest.addresses, self.newest.status))
 
     def test_pinned_may_be_heard(self):
@@ -324,10 +324,10 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.silence(1, 61)
         self.add(2)
         self.run_once()
-        self.assertEqual(rollout.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     def test_without_canaries(self):
-        for wave_size, expected in ((0, rollout.OPEN), (5, rollout.WAVES)):
+        for wave_size, expected in ((0, trial.OPEN), (5, trial.WAVES)):
             self.planner._conf.set_override('canary_size', 0, 'hmsync')
             self.planner._conf.set_override('wave_size', wave_size, 'hmsync')
             self.add(1 + wave_size)
@@ -379,20 +379,20 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.add(2, online_for=49)
         self.assertTrue(self.run_once())
         self.assertEqual((('192.0.2.1:5555', '192.0.2.2:5555'),
-                          rollout.CANARY),
+                          trial.CANARY),
                          (self.newest.addresses, self.newest.status))
 
     def test_operator_gives_it_another_chance(self):
         self.make_suspect()
         generation_repo.clear_suspects(self.engine)
         self.assertTrue(self.run_once())
-        self.assertEqual(rollout.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     def test_nobody_else_is_left(self):
         self.make_suspect()
         self.silence(1, 61)
         self.run_once()
-        self.assertEqual((('192.0.2.2:5555',), rollout.OPEN),
+        self.assertEqual((('192.0.2.2:5555',), trial.OPEN),
                          (self.newest.addresses, self.newest.status))
 
     def test_first_list_is_rolled_back(self):
@@ -400,11 +400,11 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.add(1)
         self.run_once()
         self.roll_back()
-        self.assertEqual(rollout.ROLLED_BACK, self.newest.status)
+        self.assertEqual(trial.ROLLED_BACK, self.newest.status)
         self.assertNothingNew()
         self.add(2)
         self.assertTrue(self.run_once())
-        self.assertEqual((('192.0.2.2:5555',), rollout.CANARY),
+        self.assertEqual((('192.0.2.2:5555',), trial.CANARY),
                          (self.newest.addresses, self.newest.status))
 
     def test_first_list_is_rolled_back_and_starts_anew(self):
@@ -413,7 +413,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.roll_back()
         self.add(1, online_for=49)
         self.assertTrue(self.run_once())
-        self.assertEqual((2, ('192.0.2.1:5555',), rollout.CANARY),
+        self.assertEqual((2, ('192.0.2.1:5555',), trial.CANARY),
                          (self.newest.number, self.newest.addresses,
                           self.newest.status))
 
@@ -423,7 +423,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.roll_back()
         generation_repo.clear_suspects(self.engine)
         self.assertTrue(self.run_once())
-        self.assertEqual((2, rollout.CANARY),
+        self.assertEqual((2, trial.CANARY),
                          (self.newest.number, self.newest.status))
 
     def test_held_is_said_once(self):

@@ -15,9 +15,9 @@ import dataclasses
 import fixtures
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -123,8 +123,8 @@ class TestPortRetention(sqlite.SqliteMixin, base.DatabaseTestCase):
             for amphora_id in self.ids])
         claim_repo.release(self.engine, 'batch')
         if adopt:
-            adoption_repo.set_adopted(
-                self.engine, adoption_repo.get_unproven(self.engine))
+            doubt_repo.set_adopted(
+                self.engine, doubt_repo.get_unproven(self.engine))
 
     def delete_health_manager(self, number):
         """Delete it when the node has not plugged for some time."""
@@ -184,8 +184,8 @@ class TestPortRetention(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual([], self.look())
         # Whom it waits for is said once.
         self.assertEqual(1, self.log.output.count(self.ids[0]))
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine))
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine))
         self.assertEqual(['hm2'], self.look())
         self.assertEqual(['hm1'], self.hosts())
 

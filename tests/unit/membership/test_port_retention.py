@@ -96,7 +96,7 @@ class TestIsLeft(base.TestCase):
 class TestMaySend(base.TestCase):
 
     def may_send(self, addresses, others=(), is_unknown=False):
-        return port_retention.may_send((IP,), port_retention.Sender(
+        return port_retention.may_send((IP,), port_retention.UsedLists(
             addresses, others, is_unknown))
 
     def test_port_number_does_not_matter(self):
@@ -104,7 +104,7 @@ class TestMaySend(base.TestCase):
         self.assertFalse(self.may_send(('192.0.2.10:5555',)))
 
     def test_ipv6(self):
-        sender = port_retention.Sender(('[2001:db8::1]:5555',))
+        sender = port_retention.UsedLists(('[2001:db8::1]:5555',))
         self.assertTrue(port_retention.may_send(('2001:db8::1',), sender))
         self.assertFalse(port_retention.may_send(('2001:db8::10',), sender))
 

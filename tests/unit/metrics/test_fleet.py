@@ -15,14 +15,14 @@ import prometheus_client
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import health_manager
 from octavia_hmsync.metrics import reading
@@ -69,7 +69,7 @@ class FleetTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
 class TestFleet(FleetTestCase):
 
-    def publish(self, number=1, status=rollout.OPEN):
+    def publish(self, number=1, status=trial.OPEN):
         generation_repo.publish(self.engine, number, SLOTS, 'because', 'hk',
                                 status)
 
@@ -102,7 +102,7 @@ class TestFleet(FleetTestCase):
 
     def test_generation(self):
         self.publish()
-        self.publish(2, rollout.CANARY)
+        self.publish(2, trial.CANARY)
         self.assertValues(
             generation_number=2, generation_status={'CANARY': 1},
             generation_completed=0, published_addresses=2)
@@ -139,8 +139,8 @@ class TestFleet(FleetTestCase):
         self.record([*ids[:4], *gone], 'APPLIED')
         self.record(ids[4:5], 'REJECTED')
         unproven = {row.amphora_id: row for row in
-                    adoption_repo.get_unproven(self.engine)}
-        adoption_repo.set_adopted(
+                    doubt_repo.get_unproven(self.engine)}
+        doubt_repo.set_adopted(
             self.engine, [unproven[ids[0]], unproven[gone[0]]])
         for amphora_id in gone:
             self.records.set_status(amphora_id, 'DELETED')

@@ -21,10 +21,10 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from octavia_hmsync.notifications import broker
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 from octavia_hmsync.worker import batch
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -47,7 +47,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.notifier = fakes.Notifier()
         self.publish(1)
 
-    def publish(self, number, status=rollout.OPEN):
+    def publish(self, number, status=trial.OPEN):
         generation_repo.publish(self.engine, number, SLOTS, '', 'here',
                                 status)
 
@@ -69,7 +69,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         """Somebody else took over, or it was released."""
         self.assertEqual({}, self.run_batch())
 
-    def run_and_supersede(self, number, status=rollout.OPEN):
+    def run_and_supersede(self, number, status=trial.OPEN):
         """Publish another list in the middle of a batch."""
         ids = self.claim(20)
         self.driver.close_gate()
@@ -100,7 +100,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_a_later_one_that_is_on_trial(self):
         """Others than its canaries still get this one."""
-        ids, results = self.run_and_supersede(2, rollout.CANARY)
+        ids, results = self.run_and_supersede(2, trial.CANARY)
         self.assertEqual({'APPLIED': len(ids)}, results)
 
     def test_claims_that_end_soon(self):
@@ -242,7 +242,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
         self.driver.update_amphora_agent_config = fail
         self.patch(_impl_test, 'NOTIFICATIONS', [])
-        self.notifier = sender.Sender(self.conf)
+        self.notifier = outbox.Outbox(self.conf)
         self.run_batch()
         self.assertEqual(0, self.notifier.close(10))
         told, = _impl_test.NOTIFICATIONS

@@ -24,7 +24,8 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import upload_result
 from octavia_hmsync.notifications import broker
 from octavia_hmsync.worker import jobs
 from tests.cloud import waiting
@@ -56,7 +57,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         return jobs.BatchRunner(self.make_worker_conf(**hmsync),
                                 lambda: self.now)
 
-    def publish(self, number=1, status=rollout.OPEN):
+    def publish(self, number=1, status=trial.OPEN):
         generation_repo.publish(self.engine, number, {ADDRESS: 0}, 'because',
                                 'controller1', status)
 
@@ -127,7 +128,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_on_trial(self):
         admitted, *others = self.add(3)
         self.publish()
-        self.publish(2, rollout.CANARY)
+        self.publish(2, trial.CANARY)
         with self.engine.begin() as connection:
             connection.execute(
                 models.Amphora.__table__.update()
@@ -158,7 +159,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         # What was taken for dead and is not can record nothing.
         self.assertEqual(set(), claim_repo.record(
             self.engine, 1, left, [claim_repo.Outcome(
-                ids[0], amphora_repo.UNREACHABLE, (ADDRESS,), 'late', 10)]))
+                ids[0], upload_result.UNREACHABLE, (ADDRESS,), 'late', 10)]))
 
     def test_another_heartbeat_key(self):
         self.add(1)

@@ -22,17 +22,17 @@ from oslo_utils import timeutils
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
-from octavia_hmsync.house_keeping import rollout
+from octavia_hmsync.house_keeping import examiner
 from octavia_hmsync.house_keeping import synchronizer
-from octavia_hmsync.membership import rollout as rules
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import trial
 from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -62,7 +62,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.listen(1, 2)
 
     def make(self, host='controller1', **hmsync):
-        return rollout.Rollout(
+        return examiner.Examiner(
             self.make_conf(DEFAULT={'host': host}, hmsync=hmsync),
             self.engine, clock=lambda: self.now, notifier=self.notifier)
 
@@ -92,7 +92,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
                 .values(last_update=self.begun + datetime.timedelta(
                     seconds=self.beats)))
 
-    def publish(self, *numbers, status=rules.OPEN):
+    def publish(self, *numbers, status=trial.OPEN):
         newest = self.newest
         slots = subset.assign_slots(
             newest.slots if newest else {}, cases.addresses(*numbers))
@@ -100,7 +100,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.engine, newest.number + 1 if newest else 1, slots,
             'because', 'controller1', status))
 
-    def begin(self, number=5, good=(1,), new=(1, 2), status=rules.CANARY,
+    def begin(self, number=5, good=(1,), new=(1, 2), status=trial.CANARY,
               **values):
         """Have amphorae with a good list, and another one on trial."""
         ids = self.add(number, **values)
@@ -115,7 +115,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         :returns: the ids of those that acknowledged.
         """
         newest = self.newest
-        if newest.status == rules.ROLLED_BACK:
+        if newest.status == trial.ROLLED_BACK:
             return set()
         owner = f'batch{self.now}'
         claim_repo.claim_due(self.engine, newest.number, owner, 1000, 120,
@@ -155,7 +155,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         return generation_repo.get_newest(self.engine)
 
     def admitted(self, number=2):
-        return {a.amphora_id for a in rollout_repo.get_admitted(
+        return {a.amphora_id for a in admission_repo.get_admitted(
             self.engine, number)}
 
     def reached(self, number=2):
@@ -172,7 +172,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
     # Who is chosen
 
     def test_every_amphora_may_have_it(self):
-        self.begin(status=rules.OPEN)
+        self.begin(status=trial.OPEN)
         self.look()
         self.assertEqual(set(), self.admitted())
 
@@ -186,7 +186,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(50)
         self.assertEqual(admitted, self.admitted())
         self.assertEqual(admitted, self.reached())
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     def test_those_whose_failover_hurts_least(self):
         backups = self.add(2, role='BACKUP')
@@ -219,7 +219,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.silent = set(ids)
         self.begin(2)
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_not_those_that_are_held_back_from_failover(self):
         """They are silent already, for whatever reason."""
@@ -254,7 +254,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_nobody_is_concerned(self):
         self.begin(0)
         self.look()
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     def test_fewer_than_wanted(self):
         ids = self.begin(2)
@@ -272,14 +272,14 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_good(self):
         self.begin()
         self.run_for(LONG)
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
         self.assertEqual(5, len(self.reached()))
         self.assertEqual({}, generation_repo.get_suspects(self.engine))
 
     def test_not_before_they_were_watched(self):
         self.begin()
         self.run_for(58)
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     def test_silent(self):
         ids = self.begin()
@@ -287,7 +287,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         canaries = self.reached()
         self.silent = {min(canaries)}
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
         self.assertEqual((3, cases.addresses(1)),
                          (self.newest.number, self.newest.addresses))
@@ -326,15 +326,15 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_first_list_is_bad(self):
         self.add(5)
-        self.publish(1, status=rules.CANARY)
+        self.publish(1, status=trial.CANARY)
         self.run_for(10)
         self.silent = self.reached(1)
         self.run_for(60)
-        self.assertEqual([rules.ROLLED_BACK], self.statuses())
+        self.assertEqual([trial.ROLLED_BACK], self.statuses())
         self.assertEqual({cases.address(1)}, self.suspects())
         # And that is that.
         self.run_for(LONG)
-        self.assertEqual([rules.ROLLED_BACK], self.statuses())
+        self.assertEqual([trial.ROLLED_BACK], self.statuses())
         self.assertEqual(CANARIES, len(self.reached(1)))
         # Nothing takes its place.
         rolled_back, = self.notifier.sent
@@ -342,9 +342,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_first_list_is_good(self):
         self.add(5)
-        self.publish(1, status=rules.CANARY)
+        self.publish(1, status=trial.CANARY)
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN], self.statuses())
         self.assertEqual(5, len(self.reached(1)))
 
     def test_held_back_from_failover_is_silent(self):
@@ -358,7 +358,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         while self.now < until:
             self.beat(*canaries)
             self.look()
-        self.assertEqual(rules.ROLLED_BACK, self.statuses()[1])
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
 
     def test_silent_for_less(self):
         """One lost heartbeat is none to blame a list for."""
@@ -368,7 +368,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         for _ in range(6):
             self.run_for(28)
             self.beat(*canaries)
-        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_two_dead_addresses_are_still_published(self):
         """Their turn leaves a gap, which the plan takes for good enough."""
@@ -383,7 +383,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
                 self.beat(*canaries)
                 del heard_at[0]
             self.look(seconds=1)
-        self.assertNotIn(rules.ROLLED_BACK, self.statuses())
+        self.assertNotIn(trial.ROLLED_BACK, self.statuses())
 
     def test_database_was_away(self):
         """Nobody could write what was heard, and nobody could look."""
@@ -393,7 +393,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.look()
         self.upload()
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_a_failover_deletes_the_health_row(self):
         """That is no heartbeat."""
@@ -406,7 +406,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
             connection.execute(health.delete().where(
                 health.c.amphora_id.in_(canaries)))
         self.run_for(20)
-        self.assertEqual(rules.ROLLED_BACK, self.statuses()[1])
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
 
     # No heartbeat comes to a new address
 
@@ -416,7 +416,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.make_older(models.HealthManager, 'online_since', 500)
         self.begin()
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
         self.assertEqual({cases.address(2)}, self.suspects())
 
@@ -427,7 +427,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(10)
         hm_repo.set_heard(self.engine, 'hm2')
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_only_the_one_that_is_not_heard_is_to_blame(self):
         self.listen(2, 3, is_observing=True)
@@ -445,16 +445,16 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.add()
         self.publish(1)
         self.upload()
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine),
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine),
             cases.address(1))
-        self.publish(1, 2, status=rules.CANARY)
+        self.publish(1, 2, status=trial.CANARY)
         self.run_for(10)
         return sorted(self.reached())
 
     def note(self, amphora_id, number):
-        adoption_repo.note_heartbeat(self.engine, amphora_id,
-                                     cases.address(number), 0.0)
+        doubt_repo.note_heartbeat(self.engine, amphora_id,
+                                  cases.address(number), 0.0)
 
     def test_moved_one_is_heard_at_its_old_address_only(self):
         """All others still send there; the canaries are not among them."""
@@ -463,7 +463,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         for canary in canaries:
             self.note(canary, 1)
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
         self.assertEqual({cases.address(2)}, self.suspects())
 
@@ -472,30 +472,30 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.make_older(models.Amphora, 'applied_at', 500)
         for canary in others:
             self.note(canary, 1)
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(
                 self.engine, amphora_id=first), cases.address(2))
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_moved_one_of_which_nobody_can_tell(self):
         self.begin_with_moved()
         self.run_for(LONG)
         # What they show may be noted any moment.
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
         self.make_older(models.Amphora, 'applied_at', 500)
         self.run_for(LONG)
-        self.assertEqual([rules.OPEN, rules.OPEN], self.statuses())
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_new_health_manager_starts_again_meanwhile(self):
         """It gets its time."""
         self.listen(2, is_observing=True)
         self.begin()
         self.run_for(LONG)
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
         self.make_older(models.HealthManager, 'online_since', 500)
         self.look()
-        self.assertEqual(rules.ROLLED_BACK, self.statuses()[1])
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
 
     # Those that cannot be reached
 
@@ -509,9 +509,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(10)
         self.assertEqual(first, self.admitted() & first)
         self.assertEqual(6, len(self.admitted()))
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
         self.run_for(LONG)
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     def test_some_can_be_reached(self):
         ids = self.begin(6)
@@ -522,13 +522,13 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(10)
         self.assertEqual(CANARIES, len(self.admitted()))
         self.run_for(LONG)
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     def test_nobody_can_be_reached(self):
         self.unreachable = set(self.begin(7))
         self.run_for(30)
         self.assertEqual(7, len(self.admitted()))
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     def test_all_are_deleted_meanwhile(self):
         self.begin()
@@ -538,7 +538,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.records.set_status(amphora_id, 'DELETED')
         self.run_for(LONG)
         self.assertEqual(2, len(self.admitted()))
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     def test_has_this_very_list_already(self):
         """A batch of another generation, with the same list, was late."""
@@ -551,7 +551,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
             claimed.id, 'APPLIED', cases.addresses(1, 2), uploaded=False)])
         self.assertIn(late, ids)
         self.run_for(LONG)
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     # Waves
 
@@ -564,16 +564,16 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
             if len(self.admitted()) not in sizes:
                 sizes.append(len(self.admitted()))
                 self.assertEqual(
-                    rules.CANARY if len(sizes) == 1 else rules.WAVES,
+                    trial.CANARY if len(sizes) == 1 else trial.WAVES,
                     self.newest.status)
         self.assertEqual([3, 7, 10], sizes)
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
         self.assertEqual(10, len(self.reached()))
 
     def test_each_wave_is_watched(self):
         self.subject = self.make(wave_size=4)
         self.begin(10)
-        while self.newest.status == rules.CANARY:
+        while self.newest.status == trial.CANARY:
             self.run_for(POLL_INTERVAL)
         self.run_for(50)
         self.assertEqual(7, len(self.admitted()))
@@ -581,21 +581,21 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_wave_falls_silent(self):
         self.subject = self.make(wave_size=4)
         self.begin(10)
-        while self.newest.status == rules.CANARY:
+        while self.newest.status == trial.CANARY:
             self.run_for(POLL_INTERVAL)
         self.run_for(10)
         self.assertEqual(7, len(self.reached()))
         self.silent = set(sorted(self.reached())[:2])
         self.run_for(60)
-        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
         self.assertEqual(10, len(self.reached(3)))
 
     def test_waves_without_canaries(self):
         self.subject = self.make(canary_size=0, wave_size=2)
-        self.begin(5, status=rules.WAVES)
+        self.begin(5, status=trial.WAVES)
         self.look()
-        self.assertEqual((2, rules.WAVES),
+        self.assertEqual((2, trial.WAVES),
                          (len(self.admitted()), self.newest.status))
 
     # Nothing to lose
@@ -606,10 +606,10 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.stop_listening(1)
         self.look()
         # It may just be restarting.
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
         self.make_older(models.HealthManager, 'keepalive_at', 21, host='hm1')
         self.look()
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
         self.upload()
         self.assertEqual(5, len(self.reached()))
 
@@ -619,7 +619,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(20)
         self.stop_listening(1)
         self.look()
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     def test_old_address_is_pinned(self):
         """Somebody may listen there without the plugin."""
@@ -627,7 +627,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.stop_listening(1)
         self.begin()
         self.look()
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
 
     # Several housekeepers
 
@@ -645,7 +645,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(10, *subjects)
         self.silent = self.reached()
         self.run_for(80, *subjects)
-        self.assertEqual([rules.OPEN, rules.ROLLED_BACK, rules.OPEN],
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
         self.assertEqual(1, self.log.output.count('is ROLLED_BACK'))
         rolled_back, published = self.notifier.sent
@@ -654,7 +654,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
             rolled_back.number, rolled_back.replaced_by,
             rolled_back.suspect_ip_port_list))
         self.assertEqual(payloads.GenerationPublished(
-            3, cases.addresses(1), rules.OPEN, self.newest.reason,
+            3, cases.addresses(1), trial.OPEN, self.newest.reason,
             rolled_back.rolled_back_by), published)
 
     def test_two_housekeepers_and_waves(self):
@@ -670,7 +670,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_winner_dies_before_it_has_admitted_any(self):
         self.begin()
         self.assertTrue(generation_repo.begin_wave(
-            self.engine, 2, 0, rules.CANARY))
+            self.engine, 2, 0, trial.CANARY))
         self.run_for(10)
         self.assertEqual(CANARIES, len(self.admitted()))
 
@@ -680,9 +680,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_for(50)
         self.subject = self.make()
         self.run_for(50)
-        self.assertEqual(rules.CANARY, self.newest.status)
+        self.assertEqual(trial.CANARY, self.newest.status)
         self.run_for(LONG)
-        self.assertEqual(rules.OPEN, self.newest.status)
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     # Another list comes before the verdict
 
@@ -705,9 +705,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def check_that_they_are_found_out(self):
         self.listen(3)
-        self.publish(1, 2, 3, status=rules.CANARY)
+        self.publish(1, 2, 3, status=trial.CANARY)
         self.run_for(50)
-        self.assertEqual(rules.ROLLED_BACK, self.statuses()[2])
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[2])
         self.assertEqual(10, len(self.reached(4)))
 
 
@@ -761,9 +761,9 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_canaries_only(self):
         self.add(5)
-        self.publish(1, (1,), rules.OPEN)
+        self.publish(1, (1,), trial.OPEN)
         self.run_until_idle()
-        self.publish(2, (1, 2), rules.CANARY)
+        self.publish(2, (1, 2), trial.CANARY)
         self.run_until_idle()
         self.assertEqual({1: 5 - CANARIES, 2: CANARIES}, self.lists())
         self.assertIsNone(
@@ -771,27 +771,27 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_first_list(self):
         self.add(5)
-        self.publish(1, (1,), rules.CANARY)
+        self.publish(1, (1,), trial.CANARY)
         self.run_until_idle()
         self.assertEqual({1: CANARIES}, self.lists())
 
     def test_who_missed_the_good_list_gets_it(self):
         """It may know nobody any more that is alive."""
         ids = self.add(5)
-        self.publish(1, (1,), rules.OPEN)
+        self.publish(1, (1,), trial.OPEN)
         self.driver.broken.update(ids)
         self.run_until_idle()
-        self.publish(2, (1, 2), rules.OPEN)
-        self.publish(3, (1, 2, 3), rules.CANARY)
+        self.publish(2, (1, 2), trial.OPEN)
+        self.publish(3, (1, 2, 3), trial.CANARY)
         self.driver.broken.clear()
         self.run_until_idle()
         self.assertEqual({2: 5 - CANARIES, 3: CANARIES}, self.lists())
 
     def test_opened(self):
         self.add(5)
-        self.publish(1, (1,), rules.OPEN)
+        self.publish(1, (1,), trial.OPEN)
         self.run_until_idle()
-        self.publish(2, (1, 2), rules.CANARY)
+        self.publish(2, (1, 2), trial.CANARY)
         self.run_until_idle()
         generation_repo.set_open(self.engine, 2)
         self.run_until_idle()
@@ -801,9 +801,9 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_rolled_back(self):
         self.add(5)
-        self.publish(1, (1,), rules.OPEN)
+        self.publish(1, (1,), trial.OPEN)
         self.run_until_idle()
-        self.publish(2, (1, 2), rules.CANARY)
+        self.publish(2, (1, 2), trial.CANARY)
         self.run_until_idle()
         good = generation_repo.get_last_good(self.engine)
         generation_repo.roll_back(self.engine, 2, (), good.slots, 'bad',
@@ -813,7 +813,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_rolled_back_and_nothing_better(self):
         self.add(5)
-        self.publish(1, (1,), rules.CANARY)
+        self.publish(1, (1,), trial.CANARY)
         self.run_until_idle()
         generation_repo.roll_back(self.engine, 1, (), None, 'bad',
                                   'controller1')

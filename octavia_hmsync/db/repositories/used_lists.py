@@ -15,12 +15,13 @@
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import port_retention
+from octavia_hmsync.membership import upload_result
 
 _OCTAVIA = compat.AMPHORA
 
@@ -31,14 +32,14 @@ def get_senders(engine):
     Also those that nobody hears: where their heartbeats go is not known.
 
     :param engine: an SQLAlchemy engine.
-    :returns: {amphora id: port_retention.Sender}.
+    :returns: {amphora id: port_retention.UsedLists}.
     """
     # In this order: an amphora that gets ready meanwhile is in the second
     # answer, and a list that it gets meanwhile in the third.
     building = _get_building(engine)
     rows = amphora_repo.get_rows(engine)
     history = generation_repo.get_history(engine)
-    return {**dict.fromkeys(building, port_retention.Sender(None)),
+    return {**dict.fromkeys(building, port_retention.UsedLists(None)),
             **{row.id: _to_sender(row, history) for row in rows}}
 
 
@@ -54,21 +55,21 @@ def _get_building(engine):
 
 def _to_sender(row, history):
     if row.controller_ip_port_list is None:
-        return port_retention.Sender(None)
+        return port_retention.UsedLists(None)
     others, is_unknown = [], False
     if row.adopted_at is None:
-        for previous in adoption_repo.split_previous(
+        for previous in doubt_repo.split_previous(
                 row.previous_ip_port_lists):
             if isinstance(previous, adoption.Unknown):
                 is_unknown = True
             else:
                 others.append(previous)
-    if row.result != amphora_repo.APPLIED or row.claim_owner is not None:
+    if row.result != upload_result.APPLIED or row.claim_owner is not None:
         # Any of these may have arrived, or is on its way.
         later = [g for g in history if g.number > row.generation]
         others += [g.addresses for g in later]
         is_unknown = is_unknown or (
             bool(history) and history[0].number > row.generation + 1)
-    return port_retention.Sender(
+    return port_retention.UsedLists(
         addr.split_list(row.controller_ip_port_list), tuple(others),
         is_unknown)

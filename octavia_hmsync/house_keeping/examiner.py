@@ -16,24 +16,24 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import admission as admission_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import trial
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
 
-class Rollout:
+class Examiner:
     """One look at the generation on trial per call of run_once().
 
     Each housekeeper watches for itself; the first to come to a verdict
@@ -42,11 +42,11 @@ class Rollout:
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic,
-                 notifier=sender.NOWHERE):
+                 notifier=outbox.NOWHERE):
         self._conf = conf
         self._engine = engine
         self._clock = clock
@@ -71,19 +71,19 @@ class Rollout:
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return
-        admitted = rollout_repo.get_admitted(self._engine, newest.number)
-        watch = rollout.time_to_watch(
+        admitted = admission_repo.get_admitted(self._engine, newest.number)
+        watch = trial.time_to_watch(
             self._conf.hmsync.canary_wait, len(newest.addresses), settings)
         verdict = self._judge(admitted, watch, settings)
         fresh = set(newest.addresses) - set(good.addresses if good else ())
-        if not admitted or verdict is rollout.Verdict.NO_ANSWER:
+        if not admitted or verdict is trial.Verdict.NO_ANSWER:
             self._admit(newest, good, fresh, settings, newest.status)
-        elif verdict is rollout.Verdict.BAD:
+        elif verdict is trial.Verdict.BAD:
             self._roll_back(
                 newest, good,
-                rollout.find_unheard(fresh, members, settings) or fresh,
+                trial.find_unheard(fresh, members, settings) or fresh,
                 'amphorae that got it fell silent')
-        elif verdict is rollout.Verdict.GOOD:
+        elif verdict is trial.Verdict.GOOD:
             applied = [a.amphora_id for a in admitted if a.is_applied]
             unheard = self._find_unheard(applied, newest, fresh, members,
                                          watch, settings)
@@ -94,20 +94,20 @@ class Rollout:
                       settings):
         """Find new addresses at which those that have the list are not heard.
 
-        :returns: as rollout.find_unheard(); None if that may show soon.
+        :returns: as trial.find_unheard(); None if that may show soon.
         """
         tried = fresh & {address for amphora_id in applied for address in
                          _subset(amphora_id, newest, settings)}
-        unheard = rollout.find_unheard(tried, members, settings)
+        unheard = trial.find_unheard(tried, members, settings)
         heard = {m.address: m.online_for for m in members
                  if m.address in tried and m.is_heard}
         if unheard or not heard:
             return unheard
         witnesses = self._get_witnesses(applied, newest, settings)
-        if rollout.may_yet_be_noted(heard, witnesses, watch, settings):
+        if trial.may_yet_be_noted(heard, witnesses, watch, settings):
             return None
         return {address: heard[address]
-                for address in rollout.find_missed(heard, witnesses)}
+                for address in trial.find_missed(heard, witnesses)}
 
     def _on_good(self, newest, good, fresh, unheard, watch, settings):
         """Go on, unless no heartbeat came to a new address."""
@@ -120,23 +120,23 @@ class Rollout:
             return
         LOG.info('Amphorae are heard with generation %d.', newest.number)
         if self._conf.hmsync.wave_size:
-            self._admit(newest, good, fresh, settings, rollout.WAVES)
+            self._admit(newest, good, fresh, settings, trial.WAVES)
         else:
             self._open(newest, 'all others get it now')
 
     def _get_witnesses(self, applied, newest, settings):
         unproven = {row.amphora_id: row for row in
-                    adoption_repo.get_unproven(self._engine)}
-        heard = adoption_repo.get_heartbeats(self._engine)
+                    doubt_repo.get_unproven(self._engine)}
+        heard = doubt_repo.get_heartbeats(self._engine)
         witnesses = []
         for amphora_id in applied:
             row = unproven.get(amphora_id)
             if row is None:
-                witnesses.append(rollout.Witness(
+                witnesses.append(trial.Witness(
                     frozenset(_subset(amphora_id, newest, settings)),
                     has_adopted=True))
             elif row.is_certain and not row.doubt.unknown:
-                witnesses.append(rollout.Witness(
+                witnesses.append(trial.Witness(
                     frozenset(row.doubt.addresses),
                     tuple(map(frozenset, row.doubt.others)), row.doubt.age,
                     noted=frozenset(heard.get(amphora_id, ()))))
@@ -145,7 +145,7 @@ class Rollout:
     def _is_lost(self, good, members, settings):
         pinned = keeper_repo.get_pinned(
             self._engine, settings.offline_after + settings.removal_delay)
-        return rollout.is_lost(good.addresses, rollout.find_gone(
+        return trial.is_lost(good.addresses, trial.find_gone(
             good.addresses, members, pinned, settings), settings)
 
     def _look(self, settings):
@@ -163,8 +163,8 @@ class Rollout:
         self._watch.sample(self._looked_at, {
             _key(a): heartbeats.NO_NEWS if a.is_held or a.last_update is None
             else a.last_update for a in admitted if a.is_applied})
-        return rollout.judge([
-            rollout.Admitted(
+        return trial.judge([
+            trial.Admitted(
                 a.is_tried, a.is_applied,
                 self._watch.silence(_key(a)) if a.is_applied else 0.0,
                 self._watch.watched_for(_key(a)) if a.is_applied else 0.0)
@@ -173,7 +173,7 @@ class Rollout:
     def _admit(self, newest, good, fresh, settings, status):
         concerned, astray = {}, []
         good_number = good.number if good else 0
-        for candidate in rollout_repo.get_candidates(
+        for candidate in admission_repo.get_candidates(
                 self._engine, newest.number, good_number):
             addresses = _subset(candidate.amphora_id, newest, settings)
             if candidate.addresses != addresses:
@@ -190,11 +190,11 @@ class Rollout:
         if not generation_repo.begin_wave(self._engine, newest.number,
                                           newest.wave, status):
             return
-        size = (self._conf.hmsync.wave_size if status == rollout.WAVES
+        size = (self._conf.hmsync.wave_size if status == trial.WAVES
                 else self._conf.hmsync.canary_size)
-        chosen = rollout.choose(concerned, fresh, max(1, size))
+        chosen = trial.choose(concerned, fresh, max(1, size))
         chosen += [a for a in astray if a in concerned and a not in chosen]
-        rollout_repo.admit(self._engine, newest.number, chosen)
+        admission_repo.admit(self._engine, newest.number, chosen)
         LOG.info('%d of %d amphorae get generation %d first: %s.',
                  len(chosen), len(concerned), newest.number,
                  _shorten(chosen))

@@ -15,8 +15,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavia_hmsync.membership import guard
 from octavia_hmsync.membership import member
+from octavia_hmsync.membership import silence
 from tests.unit import base
 from tests.unit.membership import cases
 
@@ -29,8 +29,8 @@ class TestMustHold(base.TestCase):
 
     def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
                   attempts=0, held_for=None, pinned=(), others=()):
-        return guard.must_hold(
-            guard.SilentAmphora(
+        return silence.must_hold(
+            silence.SilentAmphora(
                 None if addresses is None else cases.addresses(*addresses),
                 tuple(cases.addresses(*other) for other in others),
                 applied_age, attempts, held_for),

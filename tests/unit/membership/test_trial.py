@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.membership import plan
-from octavia_hmsync.membership import rollout
+from octavia_hmsync.membership import trial
 from tests.unit import base
 from tests.unit.membership import cases
 
@@ -29,58 +29,58 @@ CANARY_WAIT = 60
 class TestFirstStatus(base.TestCase):
 
     def first(self, old, new, unheard=(), canary_size=3, wave_size=0):
-        return rollout.first_status(
+        return trial.first_status(
             cases.addresses(*old), cases.addresses(*new),
             set(cases.addresses(*unheard)), canary_size, wave_size,
             cases.SETTINGS)
 
     def test_new_address(self):
-        self.assertEqual(rollout.CANARY, self.first((1, 2), (1, 2, 3)))
-        self.assertEqual(rollout.CANARY, self.first((1, 2), (1, 2, 3),
-                                                    wave_size=5))
+        self.assertEqual(trial.CANARY, self.first((1, 2), (1, 2, 3)))
+        self.assertEqual(trial.CANARY, self.first((1, 2), (1, 2, 3),
+                                                  wave_size=5))
 
     def test_first_list(self):
         """Who has what is not known, and the addresses may be wrong."""
-        self.assertEqual(rollout.CANARY, self.first((), (1, 2)))
+        self.assertEqual(trial.CANARY, self.first((), (1, 2)))
 
     def test_addresses_are_only_dropped(self):
         for wave_size in (0, 5):
-            self.assertEqual(rollout.OPEN, self.first(
+            self.assertEqual(trial.OPEN, self.first(
                 (1, 2, 3), (1, 2), wave_size=wave_size))
-            self.assertEqual(rollout.OPEN, self.first(
+            self.assertEqual(trial.OPEN, self.first(
                 (1, 2), (1, 2), wave_size=wave_size))
 
     def test_nothing_to_lose(self):
-        self.assertEqual(rollout.OPEN,
+        self.assertEqual(trial.OPEN,
                          self.first((1, 2), (1, 2, 3), unheard=(1, 2)))
-        self.assertEqual(rollout.CANARY,
+        self.assertEqual(trial.CANARY,
                          self.first((1, 2), (1, 2, 3), unheard=(1,)))
 
     def test_without_canaries(self):
-        self.assertEqual(rollout.OPEN,
+        self.assertEqual(trial.OPEN,
                          self.first((1,), (1, 2), canary_size=0))
-        self.assertEqual(rollout.WAVES, self.first(
+        self.assertEqual(trial.WAVES, self.first(
             (1,), (1, 2), canary_size=0, wave_size=5))
-        self.assertEqual(rollout.OPEN, self.first((), (1,), canary_size=0))
+        self.assertEqual(trial.OPEN, self.first((), (1,), canary_size=0))
 
     @given(cases.address_sets, cases.address_sets.filter(bool),
            cases.address_sets, st.integers(0, 3), st.integers(0, 3))
     def test_on_trial_only_with_something_to_try(self, old, new, unheard,
                                                  canary_size, wave_size):
-        status = rollout.first_status(old, new, set(unheard), canary_size,
-                                      wave_size, cases.SETTINGS)
-        if status in rollout.TRIAL_STATUSES:
+        status = trial.first_status(old, new, set(unheard), canary_size,
+                                    wave_size, cases.SETTINGS)
+        if status in trial.TRIAL_STATUSES:
             self.assertTrue(set(new) - set(old))
             self.assertFalse(old and set(old) <= set(unheard))
-            self.assertEqual(bool(canary_size), status == rollout.CANARY)
+            self.assertEqual(bool(canary_size), status == trial.CANARY)
 
 
 class TestIsLost(base.TestCase):
 
     def is_lost(self, old, unheard):
-        return rollout.is_lost(cases.addresses(*old),
-                               set(cases.addresses(*unheard)),
-                               cases.SETTINGS)
+        return trial.is_lost(cases.addresses(*old),
+                             set(cases.addresses(*unheard)),
+                             cases.SETTINGS)
 
     def test_all_are_dead(self):
         self.assertTrue(self.is_lost((1, 2), (1, 2)))
@@ -106,42 +106,42 @@ class TestSilence(base.TestCase):
         dead = {a for a, here in zip(published, is_dead) if here}
         gap = plan.heartbeat_gap(published, dead, settings)
         if not plan.is_near_timeout(gap, settings):
-            self.assertGreaterEqual(rollout.silence_limit(settings),
+            self.assertGreaterEqual(trial.silence_limit(settings),
                                     jitter * gap)
 
     @given(st.just(cases.SETTINGS) | cases.settings())
     def test_rolled_back_before_a_failover(self, settings):
         """The failover guard holds those that acknowledged a list."""
         held_for = settings.heartbeat_timeout + 2 * settings.heartbeat_interval
-        self.assertLess(rollout.silence_limit(settings), held_for)
+        self.assertLess(trial.silence_limit(settings), held_for)
 
     @given(st.integers(0, 600), st.integers(1, 30),
            st.just(cases.SETTINGS) | cases.settings())
     def test_watched_long_enough(self, canary_wait, length, settings):
         """To notice silence; one more heartbeat goes to the old list."""
-        watch = rollout.time_to_watch(canary_wait, length, settings)
+        watch = trial.time_to_watch(canary_wait, length, settings)
         self.assertGreaterEqual(watch, canary_wait)
-        self.assertGreater(watch, rollout.silence_limit(settings) +
+        self.assertGreater(watch, trial.silence_limit(settings) +
                            2.2 * settings.heartbeat_interval)
         # Each address has had its turn.
         turns = min(length, settings.max_list_length)
         self.assertGreater(watch, (2 + turns) * settings.heartbeat_interval)
 
 
-WATCH = rollout.time_to_watch(CANARY_WAIT, 3, cases.SETTINGS)
-LIMIT = rollout.silence_limit(cases.SETTINGS)
-GOOD = rollout.Admitted(True, True, 1.0, WATCH)
-SILENT = rollout.Admitted(True, True, LIMIT + 1, WATCH)
-NEW = rollout.Admitted(True, True, 1.0, 1.0)
-UNREACHABLE = rollout.Admitted(True, False, 0.0, 0.0)
-UNTRIED = rollout.Admitted(False, False, 0.0, 0.0)
-VERDICT = rollout.Verdict
+WATCH = trial.time_to_watch(CANARY_WAIT, 3, cases.SETTINGS)
+LIMIT = trial.silence_limit(cases.SETTINGS)
+GOOD = trial.Admitted(True, True, 1.0, WATCH)
+SILENT = trial.Admitted(True, True, LIMIT + 1, WATCH)
+NEW = trial.Admitted(True, True, 1.0, 1.0)
+UNREACHABLE = trial.Admitted(True, False, 0.0, 0.0)
+UNTRIED = trial.Admitted(False, False, 0.0, 0.0)
+VERDICT = trial.Verdict
 
 
 class TestJudge(base.TestCase):
 
     def judge(self, *admitted):
-        return rollout.judge(list(admitted), WATCH, cases.SETTINGS)
+        return trial.judge(list(admitted), WATCH, cases.SETTINGS)
 
     def test_good(self):
         self.assertIs(VERDICT.GOOD, self.judge(GOOD, GOOD, GOOD))
@@ -173,12 +173,12 @@ class TestJudge(base.TestCase):
         self.assertIs(VERDICT.BAD, self.judge(*[GOOD] * 17, SILENT, SILENT))
 
     _admitted = st.lists(st.builds(
-        rollout.Admitted, st.booleans(), st.booleans(), st.floats(0, 100),
+        trial.Admitted, st.booleans(), st.booleans(), st.floats(0, 100),
         st.floats(0, 200)), max_size=25)
 
     @given(_admitted, st.integers(0, 120))
     def test_verdicts(self, admitted, watch):
-        verdict = rollout.judge(admitted, watch, cases.SETTINGS)
+        verdict = trial.judge(admitted, watch, cases.SETTINGS)
         applied = [a for a in admitted if a.is_applied]
         silent = [a for a in applied if a.silence > LIMIT]
         if verdict is VERDICT.GOOD:
@@ -208,8 +208,8 @@ class TestJudge(base.TestCase):
 class TestUnheard(base.TestCase):
 
     def unheard(self, numbers, *members):
-        return rollout.find_unheard(cases.addresses(*numbers), members,
-                                    cases.SETTINGS)
+        return trial.find_unheard(cases.addresses(*numbers), members,
+                                  cases.SETTINGS)
 
     def member(self, number, is_heard, **values):
         return dataclasses.replace(cases.make_member(number, **values),
@@ -237,13 +237,13 @@ class TestMissed(base.TestCase):
     WATCH = 80.0
 
     def witness(self, *noted, **values):
-        return rollout.Witness(**{
+        return trial.Witness(**{
             'addresses': self.NEW, 'others': (self.OLD,),
             'age': self.WATCH + 10,
             'noted': frozenset(cases.addresses(*noted)), **values})
 
     def missed(self, *witnesses, numbers=(4,)):
-        return rollout.find_missed(cases.addresses(*numbers), witnesses)
+        return trial.find_missed(cases.addresses(*numbers), witnesses)
 
     def test_heard_elsewhere_only(self):
         self.assertEqual({cases.address(4)}, self.missed(self.witness(1)))
@@ -267,7 +267,7 @@ class TestMissed(base.TestCase):
 
     def test_time_to_be_noted(self):
         def may(*witnesses):
-            return rollout.may_yet_be_noted(
+            return trial.may_yet_be_noted(
                 cases.addresses(4), witnesses, self.WATCH, cases.SETTINGS)
 
         self.assertTrue(may(self.witness()))
@@ -277,7 +277,7 @@ class TestMissed(base.TestCase):
         self.assertFalse(may(self.witness(addresses=self.OLD)))
 
     @given(st.lists(st.builds(
-        rollout.Witness, st.just(NEW), st.just((OLD,)),
+        trial.Witness, st.just(NEW), st.just((OLD,)),
         st.floats(0, 1000), st.booleans(),
         st.frozensets(st.sampled_from(sorted(OLD | NEW))))))
     def test_what_works_is_never_missed(self, witnesses):
@@ -293,7 +293,7 @@ class TestMissed(base.TestCase):
 class TestChoose(base.TestCase):
 
     def choose(self, concerned, fresh, size):
-        return rollout.choose(
+        return trial.choose(
             {key: cases.addresses(*numbers) for key, numbers in concerned},
             set(cases.addresses(*fresh)), size)
 
@@ -313,7 +313,7 @@ class TestChoose(base.TestCase):
            cases.address_sets.map(set), st.integers(1, 5))
     def test_each_new_address_is_tried_if_it_can_be(self, concerned, fresh,
                                                     size):
-        chosen = rollout.choose(concerned, fresh, size)
+        chosen = trial.choose(concerned, fresh, size)
         self.assertEqual(len(set(chosen)), len(chosen))
         self.assertEqual(list(concerned)[:size], chosen[:size])
         self.assertEqual(
@@ -325,7 +325,7 @@ class TestChoose(base.TestCase):
 class TestSuspects(base.TestCase):
 
     def suspects(self, found, *members):
-        return rollout.get_suspects(
+        return trial.get_suspects(
             {cases.address(n): age for n, age in found.items()}, members)
 
     def test_until_it_registers_anew(self):

@@ -13,9 +13,9 @@
 """Which list each amphora is known to use, and where it was heard."""
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
@@ -57,11 +57,11 @@ class AdoptionCases(amphora.AmphoraCases):
 
     def unproven(self):
         """Return it as long as it is in doubt."""
-        return next(iter(adoption_repo.get_unproven(self.engine)), None)
+        return next(iter(doubt_repo.get_unproven(self.engine)), None)
 
     def adopt(self, address=None):
-        return adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine), address)
+        return doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine), address)
 
     def assertPrevious(self, *previous):
         """Check which other lists it may be using."""
@@ -214,22 +214,22 @@ class PreviousCases(AdoptionCases):
         self.upload(A)
         self.adopt()
         self.upload(B, C)
-        adoption_repo.set_previous(self.engine, self.unproven(), (B,))
+        doubt_repo.set_previous(self.engine, self.unproven(), (B,))
         self.assertPrevious(B)
-        adoption_repo.set_previous(self.engine, self.unproven(),
-                                   (UNKNOWN(2), UNKNOWN(), A))
+        doubt_repo.set_previous(self.engine, self.unproven(),
+                                (UNKNOWN(2), UNKNOWN(), A))
         self.assertPrevious(UNKNOWN(2), UNKNOWN(), A)
 
     def test_some_are_ruled_out_of_an_earlier_upload(self):
         self.upload(A, B)
         seen = self.unproven()
         self.upload(C)
-        adoption_repo.set_previous(self.engine, seen, (A,))
+        doubt_repo.set_previous(self.engine, seen, (A,))
         self.assertPrevious(UNKNOWN(1), A, B)
 
     def test_known_ones_for_the_failover_guard(self):
         self.upload(A, B)
-        self.assertEqual((A,), adoption_repo.get_others(
+        self.assertEqual((A,), doubt_repo.get_others(
             self.row(self.amphora_id)))
 
 
@@ -240,13 +240,13 @@ class AdoptedCases(AdoptionCases):
         seen = self.unproven()
         self.upload(B)
         self.make_older(models.Amphora, 'applied_at', 100)
-        adoption_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
-        self.assertEqual(0, adoption_repo.set_adopted(
+        doubt_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
+        self.assertEqual(0, doubt_repo.set_adopted(
             self.engine, [seen], HERE))
         self.assertIsNotNone(self.unproven())
         # And what was noted since stays.
         self.assertEqual([self.amphora_id],
-                         list(adoption_repo.get_heartbeats(self.engine)))
+                         list(doubt_repo.get_heartbeats(self.engine)))
 
     def test_same_list_was_uploaded_in_between(self):
         """What was heard before may have been meant for another one."""
@@ -254,7 +254,7 @@ class AdoptedCases(AdoptionCases):
         self.make_older(models.Amphora, 'applied_at', 100)
         seen = self.unproven()
         self.upload(A)
-        self.assertEqual(0, adoption_repo.set_adopted(
+        self.assertEqual(0, doubt_repo.set_adopted(
             self.engine, [seen], HERE))
 
     def test_while_another_upload_is_under_way(self):
@@ -262,7 +262,7 @@ class AdoptedCases(AdoptionCases):
         self.upload(A)
         seen = self.unproven()
         self.begin()
-        self.assertEqual(0, adoption_repo.set_adopted(
+        self.assertEqual(0, doubt_repo.set_adopted(
             self.engine, [seen], HERE))
         self.assertIsNotNone(self.unproven())
 
@@ -270,14 +270,14 @@ class AdoptedCases(AdoptionCases):
         self.upload(A)
         seen = self.unproven()
         self.upload(B, result='UNREACHABLE')
-        self.assertEqual(0, adoption_repo.set_adopted(
+        self.assertEqual(0, doubt_repo.set_adopted(
             self.engine, [seen], HERE))
 
     def test_once(self):
         self.upload(A)
         seen = self.unproven()
         self.assertEqual([0, 1], sorted(self.run_at_once(
-            [lambda a=a: adoption_repo.set_adopted(self.engine, [seen], a)
+            [lambda a=a: doubt_repo.set_adopted(self.engine, [seen], a)
              for a in (HERE, THERE)])))
 
     def test_many(self):
@@ -289,15 +289,15 @@ class AdoptedCases(AdoptionCases):
             claim_repo.Outcome(amphora_id, 'APPLIED', A)
             for amphora_id in more])
         self.assertEqual(31, self.adopt())
-        self.assertEqual([], adoption_repo.get_unproven(self.engine))
+        self.assertEqual([], doubt_repo.get_unproven(self.engine))
 
     def test_age(self):
         self.upload(A)
         self.make_older(models.Amphora, 'applied_at', 100)
         self.assertAlmostEqual(100, self.unproven().doubt.age, delta=5)
-        self.assertEqual(1, len(adoption_repo.get_unproven(
+        self.assertEqual(1, len(doubt_repo.get_unproven(
             self.engine, max_age=120)))
-        self.assertEqual([], adoption_repo.get_unproven(
+        self.assertEqual([], doubt_repo.get_unproven(
             self.engine, max_age=90))
 
     def test_last_update(self):
@@ -314,7 +314,7 @@ class AdoptedCases(AdoptionCases):
         self.assertFalse(self.unproven().is_held)
 
     def judged(self):
-        return adoption_repo.judge_all(
+        return doubt_repo.judge_all(
             self.engine, hm_repo.get_all(self.engine), cases.SETTINGS).get(
                 self.amphora_id)
 
@@ -324,7 +324,7 @@ class AdoptedCases(AdoptionCases):
         self.assertIs(adoption.Adoption.PENDING, self.judged())
         self.make_older(models.Amphora, 'applied_at', 3 * TIMEOUT + 5)
         self.assertIs(adoption.Adoption.UNPROVEN, self.judged())
-        adoption_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
+        doubt_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
         # It could not be seen: nobody observes there.
         self.assertIs(adoption.Adoption.UNPROVEN, self.judged())
         hm_repo.register(self.engine, 'hm1', '192.0.2.101', 5555, 'one', 20,
@@ -338,11 +338,11 @@ class AdoptedCases(AdoptionCases):
 class HeartbeatCases(AdoptionCases):
 
     def note(self, address=HERE, seconds_ago=0.0):
-        adoption_repo.note_heartbeat(self.engine, self.amphora_id, address,
-                                     seconds_ago)
+        doubt_repo.note_heartbeat(self.engine, self.amphora_id, address,
+                                  seconds_ago)
 
     def heard(self):
-        return adoption_repo.get_heartbeats(self.engine).get(
+        return doubt_repo.get_heartbeats(self.engine).get(
             self.amphora_id, {})
 
     def test_nothing_noted(self):
@@ -380,7 +380,7 @@ class HeartbeatCases(AdoptionCases):
         self.upload(A)
         self.note(HERE)
         other, = self.add(1)
-        adoption_repo.note_heartbeat(self.engine, other, HERE)
+        doubt_repo.note_heartbeat(self.engine, other, HERE)
         self.adopt()
         self.assertEqual([other], [
             row.amphora_id for row in self.rows(models.Heartbeat)])
@@ -402,7 +402,7 @@ class HeartbeatCases(AdoptionCases):
         self.upload(A)
         kept, = self.add(1)
         for amphora_id in (self.amphora_id, kept):
-            adoption_repo.note_heartbeat(self.engine, amphora_id, HERE)
+            doubt_repo.note_heartbeat(self.engine, amphora_id, HERE)
         self.records.set_status(self.amphora_id, 'DELETED')
         self.assertEqual(1, amphora_repo.delete_gone(self.engine))
         self.assertEqual([kept], [

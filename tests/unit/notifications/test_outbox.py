@@ -23,8 +23,8 @@ from oslo_messaging.notify import _impl_test
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import broker
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 from tests.cloud import waiting
 from tests.unit import base
 
@@ -89,7 +89,7 @@ class TestSender(SenderTestCase):
         super().setUp()
         self.set_driver('messagingv2')
         self.broker = Broker()
-        self.sender = sender.Sender(self.conf, self.broker.open)
+        self.sender = outbox.Outbox(self.conf, self.broker.open)
         self.addCleanup(self.sender.close, 0)
         self.addCleanup(self.broker.gate.set)
 
@@ -113,7 +113,7 @@ class TestSender(SenderTestCase):
         self.assertEqual([], self.lines('WARNING'))
 
     def test_an_idle_connection_is_closed(self):
-        self.patch(sender, '_IDLE', 0.01)
+        self.patch(outbox, '_IDLE', 0.01)
         self.send(1)
         self.wait_for(lambda: self.broker.closed == 1, 'closed connection')
         self.send(2)
@@ -157,7 +157,7 @@ class TestSender(SenderTestCase):
 
     def test_hangs(self):
         """Whoever has something to tell goes on; the queue has an end."""
-        self.patch(sender, 'LIMIT', 20)
+        self.patch(outbox, 'LIMIT', 20)
         self.broker.gate.clear()
         self.send(0)
         self.wait_until_tried(1)
@@ -219,7 +219,7 @@ class TestSwitches(SenderTestCase):
         self.set_driver(*drivers)
         self.conf.set_override('event_notifications', event_notifications,
                                'hmsync')
-        subject = sender.Sender(self.conf, self.fail)
+        subject = outbox.Outbox(self.conf, self.fail)
         if not subject.is_on:
             subject.send(make(1))
             self.assertEqual(0, subject.close())
@@ -245,8 +245,8 @@ class TestSwitches(SenderTestCase):
         self.assertFalse(broker.has_driver(conf))
 
     def test_nowhere(self):
-        self.assertFalse(sender.NOWHERE.is_on)
-        sender.NOWHERE.send(make(1))
+        self.assertFalse(outbox.NOWHERE.is_on)
+        outbox.NOWHERE.send(make(1))
 
 
 class TestBroker(SenderTestCase):
@@ -255,7 +255,7 @@ class TestBroker(SenderTestCase):
     def test_what_is_sent(self):
         self.set_driver('test', transport_url='fake://')
         self.patch(_impl_test, 'NOTIFICATIONS', [])
-        self.assertTrue(sender.send_and_wait(
+        self.assertTrue(outbox.send_and_wait(
             self.conf, payloads.for_roll_back(
                 7, ('192.0.2.1:5555',), 'silence', None, 'controller1'),
             timeout=10))
@@ -280,7 +280,7 @@ class TestBroker(SenderTestCase):
                 'messagingv2',
                 transport_url=f'rabbit://octavia:S3cret@127.0.0.1:{port}/')
             self.patch(broker, '_RETRIES', 0)
-            self.assertFalse(sender.send_and_wait(
+            self.assertFalse(outbox.send_and_wait(
                 self.conf, [make(1), make(2)], timeout=30))
         warning, = self.lines('WARNING')
         self.assertIn('Connection refused', warning)

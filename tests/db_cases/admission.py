@@ -15,14 +15,14 @@
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import rollout as rollout_repo
 from tests.db_cases import amphora
 
 NUMBER = 2
 
 
-class RolloutCases(amphora.AmphoraCases):
+class AdmissionCases(amphora.AmphoraCases):
 
     def add_heard(self, role='STANDALONE', age=5, busy=False, **values):
         """Add an amphora that was heard some seconds ago."""
@@ -39,15 +39,15 @@ class RolloutCases(amphora.AmphoraCases):
             self.record(amphora_id, owner='earlier', number=number)
 
     def candidates(self):
-        return [c.amphora_id for c in rollout_repo.get_candidates(
+        return [c.amphora_id for c in admission_repo.get_candidates(
             self.engine, NUMBER)]
 
     def admitted(self):
-        return {a.amphora_id: a for a in rollout_repo.get_admitted(
+        return {a.amphora_id: a for a in admission_repo.get_admitted(
             self.engine, NUMBER)}
 
     def admit(self, *amphora_ids):
-        rollout_repo.admit(self.engine, NUMBER, amphora_ids)
+        admission_repo.admit(self.engine, NUMBER, amphora_ids)
 
     # Candidates
 
@@ -85,7 +85,7 @@ class RolloutCases(amphora.AmphoraCases):
         one, other = self.add_heard(), self.add_heard()
         self.admit(one)
         self.assertEqual([other], self.candidates())
-        rollout_repo.admit(self.engine, 1, [other])
+        admission_repo.admit(self.engine, 1, [other])
         self.assertEqual([other], self.candidates())
 
     def test_the_list_that_they_have(self):
@@ -95,7 +95,7 @@ class RolloutCases(amphora.AmphoraCases):
         self.record(failed, 'UNREACHABLE', 'batch2', NUMBER)
         self.assertEqual({unknown: None, known: amphora.LIST, failed: None},
                          {c.amphora_id: c.addresses for c in
-                          rollout_repo.get_candidates(self.engine, NUMBER)})
+                          admission_repo.get_candidates(self.engine, NUMBER)})
 
     # Admitted ones
 
@@ -163,8 +163,8 @@ class RolloutCases(amphora.AmphoraCases):
         """A number is not used again, but may be compared with any."""
         amphora_id = self.add_heard()
         self.admit(amphora_id)
-        self.assertEqual([], rollout_repo.get_admitted(self.engine,
-                                                       NUMBER + 1))
+        self.assertEqual([], admission_repo.get_admitted(self.engine,
+                                                         NUMBER + 1))
 
     def test_many(self):
         ids = [self.add_heard() for _ in range(3)]

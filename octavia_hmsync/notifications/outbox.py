@@ -52,7 +52,7 @@ class Nowhere:
 NOWHERE = Nowhere()
 
 
-class Sender:
+class Outbox:
     """Sends notifications from one process.
 
     Its thread is started by the first one; nothing of it may pass a fork.
@@ -209,7 +209,7 @@ def send_and_wait(conf, payloads, timeout=FLUSH_TIMEOUT):
     :param timeout: seconds to wait for the message broker.
     :returns: True if all were sent, or octavia.conf wants none to be.
     """
-    sender = Sender(conf)
+    outbox = Outbox(conf)
     for payload in payloads:
-        sender.send(payload)
-    return not sender.close(timeout)
+        outbox.send(payload)
+    return not outbox.close(timeout)

@@ -17,7 +17,7 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_hmsync.db.repositories import adoption as adoption_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -25,8 +25,8 @@ from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
-from octavia_hmsync.notifications import sender
 
 LOG = logging.getLogger(__name__)
 
@@ -37,11 +37,11 @@ class AdoptionWatch:
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
-    :param notifier: a notifications.sender.Sender.
+    :param notifier: a notifications.outbox.Outbox.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic,
-                 notifier=sender.NOWHERE):
+                 notifier=outbox.NOWHERE):
         self._conf = conf
         self._engine = engine
         self._clock = clock
@@ -55,24 +55,24 @@ class AdoptionWatch:
         """
         settings = plan.Settings.from_conf(self._conf)
         # In the middle of a sync there are thousands that tell nothing yet.
-        unproven = adoption_repo.get_unproven(
+        unproven = doubt_repo.get_unproven(
             self._engine, min_age=adoption.time_to_adopt(
                 settings.heartbeat_interval),
             max_age=2 * adoption.time_to_wait(settings.heartbeat_timeout))
-        noted = adoption_repo.get_heartbeats(self._engine) if unproven else {}
+        noted = doubt_repo.get_heartbeats(self._engine) if unproven else {}
         members = hm_repo.get_all(self._engine) if unproven else []
-        self._name(unproven, adoption_repo.judge(unproven, noted, members,
-                                                 settings))
+        self._name(unproven, doubt_repo.judge(unproven, noted, members,
+                                              settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
              row.is_certain and not row.is_held], members, settings)
         for row, previous in left:
             if previous and previous != row.doubt.previous:
-                adoption_repo.set_previous(self._engine, row, previous)
+                doubt_repo.set_previous(self._engine, row, previous)
         proven = [row for row, previous in left if not previous]
         if not proven:
             return 0
-        return adoption_repo.set_adopted(self._engine, proven)
+        return doubt_repo.set_adopted(self._engine, proven)
 
     def _rule_out(self, unproven, members, settings):
         """Return which lists each one may still be using.
@@ -115,7 +115,7 @@ class AdoptionWatch:
 
         Once, however many housekeepers look, and however often they start.
         """
-        new = adoption_repo.set_not_adopted(self._engine, [
+        new = doubt_repo.set_not_adopted(self._engine, [
             row for row in unproven if not row.is_named and
             judged[row.amphora_id] is adoption.Adoption.NOT_ADOPTED])
         if new:

@@ -23,6 +23,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
@@ -101,7 +102,7 @@ def get_candidates(engine, number, good=None):
     return [Candidate(
         row.amphora_id, row.generation,
         addr.split_list(row.controller_ip_port_list)
-        if row.result == amphora_repo.APPLIED else None) for row in rows]
+        if row.result == upload_result.APPLIED else None) for row in rows]
 
 
 @api.retry

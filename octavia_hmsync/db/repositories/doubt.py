@@ -27,12 +27,11 @@ from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
 _HEARTBEAT = models.Heartbeat.__table__
 _HEALTH = compat.AMPHORA_HEALTH
-
-APPLIED = 'APPLIED'
 
 # Stands in previous_ip_port_lists for an adoption.Unknown, before its number.
 _UNKNOWN = '?'
@@ -76,7 +75,7 @@ def values_when_acknowledged(number, new):
     old = _TABLE.c.controller_ip_port_list
     previous, unknown = _TABLE.c.previous_ip_port_lists, f'{_UNKNOWN}{number}'
     # An upload that failed, or whose end nobody knows, may have arrived.
-    is_known = sa.func.coalesce(_TABLE.c.result, '') == APPLIED
+    is_known = sa.func.coalesce(_TABLE.c.result, '') == upload_result.APPLIED
     is_same = sa.and_(old == new, is_known)
     return [
         (previous, sa.case(
@@ -162,10 +161,11 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
             addr.split_list(row.controller_ip_port_list),
             split_previous(row.previous_ip_port_lists) + (
                 # Another one, that may have arrived.
-                () if row.result == APPLIED else (adoption.Unknown(),)),
+                () if row.result == upload_result.APPLIED
+                else (adoption.Unknown(),)),
             (row.now - row.applied_at).total_seconds()),
         row.applied_at, row.last_update, hold_repo.is_last_update_ours(row),
-        row.result == APPLIED and row.claim_owner is None,
+        row.result == upload_result.APPLIED and row.claim_owner is None,
         row.not_adopted_at is not None) for row in rows]
 
 
@@ -293,7 +293,8 @@ def _are_still(unproven):
     """Whether no upload has come, or is coming, in between."""
     return sa.and_(
         _have_still(unproven), _TABLE.c.adopted_at.is_(None),
-        _TABLE.c.result == APPLIED, _TABLE.c.claim_owner.is_(None))
+        _TABLE.c.result == upload_result.APPLIED,
+        _TABLE.c.claim_owner.is_(None))
 
 
 def _have_still(unproven):

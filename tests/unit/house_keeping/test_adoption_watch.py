@@ -15,13 +15,13 @@
 import fixtures
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import adoption as adoption_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.house_keeping import adoption
+from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.membership import adoption as rules
 from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
@@ -46,7 +46,7 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.subject = self.make()
 
     def make(self, **hmsync):
-        return adoption.AdoptionWatch(
+        return adoption_watch.AdoptionWatch(
             self.make_conf(hmsync=hmsync), self.engine,
             clock=lambda: self.now, notifier=self.notifier)
 
@@ -89,8 +89,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
                             amphora_id=amphora_id)
 
     def adopt(self):
-        adoption_repo.set_adopted(
-            self.engine, adoption_repo.get_unproven(self.engine))
+        doubt_repo.set_adopted(
+            self.engine, doubt_repo.get_unproven(self.engine))
 
     def known(self, old, new, age=30, number=1):
         """Amphorae that used one list, and acknowledged another one."""
@@ -261,8 +261,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         """One with listeners is left to those that hear it."""
         amphora_id = self.known((1, 2), (3, 4))
         self.listen(3, 4)
-        adoption_repo.note_heartbeat(self.engine, amphora_id,
-                                     cases.address(3))
+        doubt_repo.note_heartbeat(self.engine, amphora_id,
+                                  cases.address(3))
         self.assertNotAdopted(amphora_id)
 
     def test_long_ago(self):
@@ -315,7 +315,7 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.upload((4,), amphora_id)
         self.listen(3, 4)
         self.assertNotAdopted(amphora_id, interval=2 * INTERVAL)
-        unproven, = adoption_repo.get_unproven(self.engine)
+        unproven, = doubt_repo.get_unproven(self.engine)
         self.assertEqual((cases.addresses(2, 3),), unproven.doubt.previous)
         # A new watch: 3 listened in this one.
         self.stop_listening(3)
@@ -327,8 +327,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_named_once(self):
         self.listen(1, 2, 3)
         amphora_id = self.known((1, 2), (1, 3), age=190)
-        adoption_repo.note_heartbeat(self.engine, amphora_id,
-                                     cases.address(2))
+        doubt_repo.note_heartbeat(self.engine, amphora_id,
+                                  cases.address(2))
         for _ in range(3):
             self.look()
         # Nor does another one, or the same after a restart, say it again.
@@ -341,8 +341,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_not_named_as_long_as_it_may_show(self):
         amphora_id = self.known((1, 2), (1, 3), age=170)
-        adoption_repo.note_heartbeat(self.engine, amphora_id,
-                                     cases.address(2))
+        doubt_repo.note_heartbeat(self.engine, amphora_id,
+                                  cases.address(2))
         self.look()
         self.assertNotIn(amphora_id, self.log.output)
 
@@ -360,8 +360,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_id = self.known((1, 2), (1, 2, 3), age=190)
         self.listen(1, 2)
         for number in (1, 2):
-            adoption_repo.note_heartbeat(self.engine, amphora_id,
-                                         cases.address(number))
+            doubt_repo.note_heartbeat(self.engine, amphora_id,
+                                      cases.address(number))
         self.look()
         self.assertNotIn(amphora_id, self.log.output)
 
@@ -369,7 +369,7 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_id = self.known((1, 2), (1, 2, 3), age=190)
         self.listen(1, 2, 3)
         for number in (1, 2):
-            adoption_repo.note_heartbeat(self.engine, amphora_id,
-                                         cases.address(number))
+            doubt_repo.note_heartbeat(self.engine, amphora_id,
+                                      cases.address(number))
         self.look()
         self.assertIn(amphora_id, self.log.output)
