@@ -51,8 +51,10 @@ class HealthManager(Base):
     status = sa.Column(sa.String(36), nullable=False)
     # Tells one process from the next one of the same host.
     instance = sa.Column(sa.String(36), nullable=False)
-    # Tells whether its heartbeat key is another controller's, too.
+    # Tells whether the heartbeat key that it listens with is another
+    # controller's, too; and what its octavia.conf has by now.
     key_digest = sa.Column(sa.String(64), nullable=True)
+    configured_key_digest = sa.Column(sa.String(64), nullable=True)
     # The release of the plugin that it runs.
     plugin_version = sa.Column(sa.String(64), nullable=True)
     # Whether its statistics driver says what it hears; when it first did.
@@ -64,14 +66,29 @@ class HealthManager(Base):
     announced = sa.Column(sa.String(160), nullable=True)
 
 
+class LeftAddress(Base):
+    """An address at which a health manager had registered, and no more.
+
+    A pinned address is taken for alive as long as nobody registered there; one
+    that is here is not.
+    """
+
+    __tablename__ = 'hmsync_left_address'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    address = sa.Column(sa.String(80), primary_key=True)
+    left_at = sa.Column(types.Timestamp, nullable=False)
+
+
 class HouseKeeper(Base):
-    """One row per housekeeper host: what its configuration file pins."""
+    """One row per housekeeper host: what its configuration file says."""
 
     __tablename__ = 'hmsync_house_keeper'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
 
     host = sa.Column(sa.String(255), primary_key=True)
     pinned_ip_port_list = sa.Column(_LIST, nullable=False)
+    key_digest = sa.Column(sa.String(64), nullable=True)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
 
 
@@ -83,12 +100,18 @@ class Generation(Base):
     """
 
     __tablename__ = 'hmsync_generation'
-    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+    __table_args__ = (
+        sa.Index('ix_hmsync_generation_published_at', 'published_at'),
+        sa.Index('ix_hmsync_generation_rolled_back_at', 'rolled_back_at'),
+        {'mysql_engine': 'InnoDB'})
 
     number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
     controller_ip_port_list = sa.Column(_LIST, nullable=False)
     # The slot of each of these addresses, in the same order.
     slots = sa.Column(_LIST, nullable=False)
+    # The heartbeat key that amphorae get with it: all of these addresses
+    # listen with it.
+    key_digest = sa.Column(sa.String(64), nullable=True)
     reason = sa.Column(sa.Text, nullable=False)
     # How far it may go, see membership.trial; how many waves were admitted.
     status = sa.Column(sa.String(36), nullable=False)
@@ -108,6 +131,12 @@ class Amphora(Base):
     __table_args__ = (
         sa.Index('ix_hmsync_amphora_generation', 'generation'),
         sa.Index('ix_hmsync_amphora_claim_owner', 'claim_owner'),
+        sa.Index('ix_hmsync_amphora_next_attempt', 'next_attempt_at',
+                 'generation'),
+        sa.Index('ix_hmsync_amphora_adopted', 'adopted_at', 'applied_at'),
+        sa.Index('ix_hmsync_amphora_applied_at', 'applied_at'),
+        sa.Index('ix_hmsync_amphora_held_since', 'held_since'),
+        sa.Index('ix_hmsync_amphora_admitted', 'admitted_generation'),
         {'mysql_engine': 'InnoDB'})
 
     amphora_id = sa.Column(sa.String(36), primary_key=True)
@@ -115,8 +144,10 @@ class Amphora(Base):
     generation = sa.Column(sa.Integer, nullable=True)
     controller_ip_port_list = sa.Column(_LIST, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
-    # The other lists that it may be using until it is seen to use this one,
-    # one per line; see repositories.doubt.
+    # The heartbeat key that it signs with since then, None if not known.
+    key_digest = sa.Column(sa.String(64), nullable=True)
+    # Of release 0005 and before, which kept in it what hmsync_previous_list
+    # has; whatever is in it was written by such a release.
     previous_ip_port_lists = sa.Column(_LIST, nullable=True)
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)
@@ -127,6 +158,8 @@ class Amphora(Base):
     has_changed_list = sa.Column(sa.Boolean, nullable=False, default=False)
     # The newest generation whose canaries or waves it is one of.
     admitted_generation = sa.Column(sa.Integer, nullable=True)
+    # When it fell silent last while a list was on trial with it.
+    fell_silent_at = sa.Column(types.Timestamp, nullable=True)
     # The last attempt: at which generation, how it ended, how many so far.
     attempted_generation = sa.Column(sa.Integer, nullable=True)
     attempts = sa.Column(sa.Integer, nullable=False, default=0)
@@ -140,6 +173,58 @@ class Amphora(Base):
     # The batch that works on it now.
     claim_owner = sa.Column(sa.String(36), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class PreviousList(Base):
+    """Another list that an amphora may be using instead of its newest.
+
+    Until it is seen to use that one.
+    """
+
+    __tablename__ = 'hmsync_previous_list'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    amphora_id = sa.Column(sa.String(36), primary_key=True)
+    number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
+    # None: any list that it can have got before that generation, or ever.
+    controller_ip_port_list = sa.Column(_LIST, nullable=True)
+    before_generation = sa.Column(sa.Integer, nullable=True)
+
+
+class Uploader(Base):
+    """A service that uploads, on one controller: whom it can reach."""
+
+    __tablename__ = 'hmsync_uploader'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    # Service and host, as in a log.
+    name = sa.Column(sa.String(320), primary_key=True)
+    # When an agent answered it for the last time, and the beginning of the
+    # first attempt in vain since then; how many amphorae these were.
+    reached_at = sa.Column(types.Timestamp, nullable=True)
+    failing_since = sa.Column(types.Timestamp, nullable=True)
+    failures = sa.Column(sa.Integer, nullable=False, default=0)
+    keepalive_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class Attempt(Base):
+    """What one uploader's attempts at one amphora came to, all in vain."""
+
+    __tablename__ = 'hmsync_attempt'
+    __table_args__ = (
+        sa.Index('ix_hmsync_attempt_next', 'uploader', 'next_attempt_at'),
+        {'mysql_engine': 'InnoDB'})
+
+    amphora_id = sa.Column(sa.String(36), primary_key=True)
+    uploader = sa.Column(sa.String(320), primary_key=True)
+    # The newest generation that it tried, and how often.
+    generation = sa.Column(sa.Integer, nullable=False)
+    attempts = sa.Column(sa.Integer, nullable=False)
+    # Whether nobody answered at its address, each of these times.
+    is_unanswered = sa.Column(sa.Boolean, nullable=False)
+    # When the first of these began, and when the next one is to.
+    first_tried_at = sa.Column(types.Timestamp, nullable=False)
+    next_attempt_at = sa.Column(types.Timestamp, nullable=False)
 
 
 class Heartbeat(Base):

@@ -63,7 +63,8 @@ class MigrationCases(base.TestCase):
     def test_again(self):
         schema.upgrade(self.engine)
         self.execute(
-            "INSERT INTO hmsync_house_keeper VALUES "
+            'INSERT INTO hmsync_house_keeper '
+            '(host, pinned_ip_port_list, keepalive_at) VALUES '
             "('controller1', '', '2026-01-01 00:00:00.000000')")
         self.assertEqual((schema.head(), schema.head()),
                          schema.upgrade(self.engine))

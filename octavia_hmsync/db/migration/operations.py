@@ -28,3 +28,25 @@ def add_columns(table, *columns):
     for column in columns:
         if column.name not in there:
             op.add_column(table, column)
+
+
+def create_table(table, *columns):
+    """Make a table, unless it is there.
+
+    :param table: its name.
+    :param columns: SQLAlchemy Columns.
+    """
+    if not sa.inspect(op.get_bind()).has_table(table):
+        op.create_table(table, *columns, mysql_engine='InnoDB')
+
+
+def create_indexes(table, **indexes):
+    """Make those indexes that are not there.
+
+    :param table: the name of the table.
+    :param indexes: the names of the columns by the name of the index.
+    """
+    there = {i['name'] for i in sa.inspect(op.get_bind()).get_indexes(table)}
+    for name, columns in indexes.items():
+        if name not in there:
+            op.create_index(name, table, columns)
