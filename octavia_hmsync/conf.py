@@ -93,6 +93,15 @@ _membership_opts = [
                     'heartbeats for longer. Not waited for when the '
                     'heartbeat gap that dead addresses leave would come '
                     'near heartbeat_timeout.'),
+    cfg.IntOpt('restart_grace', default=30, min=0,
+               help='Seconds after its goodbye within which a health manager '
+                    'may be back at its address: for as long it keeps its '
+                    'place, however many others restart at the same time. A '
+                    'larger value suits slow restarts; where nearly all end '
+                    'for good, amphorae send to dead addresses for as long, '
+                    'and the failover guard holds back those that fall '
+                    'silent. It changes nothing where health managers are '
+                    'replaced at other addresses.'),
     cfg.IntOpt('offline_retention', default=86400, min=3600,
                help='Seconds after which the row of a health manager that '
                     'is gone is deleted. It costs nothing to keep it; with '

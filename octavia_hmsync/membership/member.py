@@ -44,6 +44,8 @@ class Member:
                      it does not tell.
     :param announced: status and address that the last notification told,
                       None if there was none.
+    :param key_digest: of the heartbeat key that it listens with, None if
+                       that is not known.
     """
 
     host: str
@@ -53,6 +55,7 @@ class Member:
     online_for: float
     is_heard: bool | None = None
     announced: str | None = None
+    key_digest: str | None = None
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:

@@ -15,11 +15,10 @@
 from collections import abc
 import dataclasses
 import math
-import typing
 
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import timing
 
 # A stream of health managers that start one after the other must not put
 # off the publication for ever.
@@ -34,30 +33,7 @@ SETTLING = 'waiting for new health managers to settle'
 _SHRINKAGE_MIN = 3
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """The configuration that a plan depends on; all in seconds."""
-
-    heartbeat_interval: float
-    heartbeat_timeout: float
-    offline_after: float
-    settle_time: float
-    removal_delay: float
-
-    @classmethod
-    def from_conf(cls, conf: typing.Any) -> typing.Self:
-        """Take them from a parsed oslo.config object."""
-        health_manager, hmsync = conf.health_manager, conf.hmsync
-        return cls(heartbeat_interval=health_manager.heartbeat_interval,
-                   heartbeat_timeout=health_manager.heartbeat_timeout,
-                   offline_after=hmsync.offline_after,
-                   settle_time=hmsync.settle_time,
-                   removal_delay=hmsync.removal_delay)
-
-    @property
-    def max_list_length(self) -> int:
-        return subset.max_list_length(self.heartbeat_timeout,
-                                      self.heartbeat_interval)
+Settings = timing.Settings
 
 
 def calm(settings: Settings, recent: int) -> Settings:

@@ -111,6 +111,7 @@ HMSYNC = {
         'poll_interval': 1,
         'settle_time': 1,
         'removal_delay': 4,
+        'restart_grace': 4,
         # Where a test is not about it, a list goes to all at once.
         'canary_size': 0,
     },

@@ -249,7 +249,7 @@ def _to_member(row):
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,
-        announced=row.announced)
+        announced=row.announced, key_digest=row.key_digest)
 
 
 def get_key_digests(engine, offline_after):

@@ -1,0 +1,45 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What the rules of membership know of the configuration."""
+
+import dataclasses
+import typing
+
+from octavia_hmsync.membership import subset
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """The options that the rules depend on; all in seconds."""
+
+    heartbeat_interval: float
+    heartbeat_timeout: float
+    offline_after: float
+    settle_time: float
+    removal_delay: float
+    restart_grace: float = 0
+
+    @classmethod
+    def from_conf(cls, conf: typing.Any) -> typing.Self:
+        """Take them from a parsed oslo.config object."""
+        health_manager, hmsync = conf.health_manager, conf.hmsync
+        return cls(heartbeat_interval=health_manager.heartbeat_interval,
+                   heartbeat_timeout=health_manager.heartbeat_timeout,
+                   offline_after=hmsync.offline_after,
+                   settle_time=hmsync.settle_time,
+                   removal_delay=hmsync.removal_delay,
+                   restart_grace=hmsync.restart_grace)
+
+    @property
+    def max_list_length(self) -> int:
+        return subset.max_list_length(self.heartbeat_timeout,
+                                      self.heartbeat_interval)
