@@ -19,6 +19,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import drain
@@ -113,12 +114,12 @@ class DrainWatch:
         :returns: {amphora id: drain.Standing}, without those that are gone.
         """
         rows = amphora_repo.get_rows(self._engine)
-        updates = doubt_repo.get_last_updates(self._engine)
+        updates = heartbeat_repo.get_last_updates(self._engine)
         self._watch.sample(self._clock(), {
             row.id: updates.get(row.id, heartbeats.NO_NEWS) for row in rows})
         doubts = {row.amphora_id: row.doubt for row in
                   doubt_repo.get_unproven(self._engine)}
-        noted = doubt_repo.get_heartbeats(self._engine)
+        noted = heartbeat_repo.get_heartbeats(self._engine)
         senders = {row.id: drain.judge(
             self._address, None if row.controller_ip_port_list is None
             else addr.split_list(row.controller_ip_port_list),

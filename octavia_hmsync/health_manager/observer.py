@@ -16,6 +16,7 @@ import time
 
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
 
@@ -94,8 +95,8 @@ class AdoptionObserver:
             self._unproven.pop(amphora_id, None)
         elif (adoption.is_worth_noting(doubt, self._address, interval) and
                 self._is_news(doubt, period)):
-            doubt_repo.note_heartbeat(self._engine, amphora_id,
-                                      self._address, delay)
+            heartbeat_repo.note_heartbeat(self._engine, amphora_id,
+                                          self._address, delay)
             ages[self._address] = -since_read
 
     def _look_up(self, amphora_id):
@@ -111,7 +112,7 @@ class AdoptionObserver:
         rows = doubt_repo.get_unproven(self._engine, amphora_id=amphora_id)
         if not rows:
             return None, {}, read_at
-        heard = doubt_repo.get_heartbeats(self._engine, amphora_id)
+        heard = heartbeat_repo.get_heartbeats(self._engine, amphora_id)
         return rows[0], heard.get(amphora_id, {}), read_at
 
     def _is_news(self, doubt, period):
@@ -144,5 +145,5 @@ class AdoptionObserver:
         rows = doubt_repo.get_unproven(self._engine, limit=_FEW + 1)
         self._are_many = len(rows) > _FEW
         if rows and not self._are_many:
-            self._heard = doubt_repo.get_heartbeats(self._engine)
+            self._heard = heartbeat_repo.get_heartbeats(self._engine)
             self._unproven = {row.amphora_id: row for row in rows}

@@ -20,6 +20,7 @@ from oslo_log import log as logging
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import heartbeats
@@ -59,7 +60,7 @@ class AdoptionWatch:
             self._engine, min_age=adoption.time_to_adopt(
                 settings.heartbeat_interval),
             max_age=2 * adoption.time_to_wait(settings.heartbeat_timeout))
-        noted = doubt_repo.get_heartbeats(self._engine) if unproven else {}
+        noted = heartbeat_repo.get_heartbeats(self._engine) if unproven else {}
         members = hm_repo.get_all(self._engine) if unproven else []
         self._name(unproven, doubt_repo.judge(unproven, noted, members,
                                               settings))

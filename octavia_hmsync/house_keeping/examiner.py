@@ -20,6 +20,7 @@ from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import heartbeats
@@ -127,7 +128,7 @@ class Examiner:
     def _get_witnesses(self, applied, newest, settings):
         unproven = {row.amphora_id: row for row in
                     doubt_repo.get_unproven(self._engine)}
-        heard = doubt_repo.get_heartbeats(self._engine)
+        heard = heartbeat_repo.get_heartbeats(self._engine)
         witnesses = []
         for amphora_id in applied:
             row = unproven.get(amphora_id)

@@ -28,6 +28,7 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import due as due_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import network as network_repo
@@ -197,7 +198,7 @@ class Calls(base.DatabaseTestCase):
                     for i in ids])
         for amphora_id in ids:
             self.records.set_health(amphora_id)
-            doubt_repo.note_heartbeat(self.engine, amphora_id, LIST[0])
+            heartbeat_repo.note_heartbeat(self.engine, amphora_id, LIST[0])
         return ids
 
     def _unproven(self):
@@ -209,7 +210,7 @@ class Calls(base.DatabaseTestCase):
         self._acknowledge()
         return ()
 
-    @_call(doubt_repo.get_heartbeats)
+    @_call(heartbeat_repo.get_heartbeats)
     def get_heartbeats(self):
         self._acknowledge()
         return ()
@@ -219,16 +220,16 @@ class Calls(base.DatabaseTestCase):
         self._acknowledge()
         return [], plan.Settings.from_conf(self.conf)
 
-    @_call(doubt_repo.get_last_updates)
+    @_call(heartbeat_repo.get_last_updates)
     def get_last_updates(self):
         self._acknowledge()
         return ()
 
-    @_call(doubt_repo.note_heartbeat)
+    @_call(heartbeat_repo.note_heartbeat)
     def note_heartbeat(self):
         return self._acknowledge()[0], LIST[1], 1.0
 
-    @_call(doubt_repo.note_heartbeat)
+    @_call(heartbeat_repo.note_heartbeat)
     def note_heartbeat_again(self):
         return self._acknowledge()[0], LIST[0]
 

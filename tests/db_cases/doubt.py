@@ -10,14 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which list each amphora is known to use, and where it was heard."""
+"""Which lists each amphora may be using."""
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.membership import adoption
 from tests.db_cases import amphora
 from tests.unit.membership import cases
@@ -240,13 +240,13 @@ class AdoptedCases(AdoptionCases):
         seen = self.unproven()
         self.upload(B)
         self.make_older(models.Amphora, 'applied_at', 100)
-        doubt_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
+        heartbeat_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
         self.assertEqual(0, doubt_repo.set_adopted(
             self.engine, [seen], HERE))
         self.assertIsNotNone(self.unproven())
         # And what was noted since stays.
         self.assertEqual([self.amphora_id],
-                         list(doubt_repo.get_heartbeats(self.engine)))
+                         list(heartbeat_repo.get_heartbeats(self.engine)))
 
     def test_same_list_was_uploaded_in_between(self):
         """What was heard before may have been meant for another one."""
@@ -324,7 +324,7 @@ class AdoptedCases(AdoptionCases):
         self.assertIs(adoption.Adoption.PENDING, self.judged())
         self.make_older(models.Amphora, 'applied_at', 3 * TIMEOUT + 5)
         self.assertIs(adoption.Adoption.UNPROVEN, self.judged())
-        doubt_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
+        heartbeat_repo.note_heartbeat(self.engine, self.amphora_id, THERE)
         # It could not be seen: nobody observes there.
         self.assertIs(adoption.Adoption.UNPROVEN, self.judged())
         hm_repo.register(self.engine, 'hm1', '192.0.2.101', 5555, 'one', 20,
@@ -333,85 +333,3 @@ class AdoptedCases(AdoptionCases):
         self.assertIs(adoption.Adoption.NOT_ADOPTED, self.judged())
         self.adopt()
         self.assertIs(adoption.Adoption.ADOPTED, self.judged())
-
-
-class HeartbeatCases(AdoptionCases):
-
-    def note(self, address=HERE, seconds_ago=0.0):
-        doubt_repo.note_heartbeat(self.engine, self.amphora_id, address,
-                                  seconds_ago)
-
-    def heard(self):
-        return doubt_repo.get_heartbeats(self.engine).get(
-            self.amphora_id, {})
-
-    def test_nothing_noted(self):
-        self.upload(A)
-        self.assertEqual({}, self.heard())
-
-    def test_noted(self):
-        self.upload(A)
-        self.make_older(models.Amphora, 'applied_at', 100)
-        self.note(HERE, 30)
-        self.note(THERE)
-        heard = self.heard()
-        self.assertEqual({HERE, THERE}, set(heard))
-        self.assertAlmostEqual(30, heard[HERE], delta=5)
-        self.assertLess(heard[THERE], 5)
-
-    def test_last_one_counts(self):
-        self.upload(A)
-        self.make_older(models.Amphora, 'applied_at', 100)
-        self.note(HERE, 30)
-        self.note(HERE)
-        self.assertLess(self.heard()[HERE], 5)
-        self.assertEqual(1, len(self.rows(models.Heartbeat)))
-
-    def test_of_an_earlier_upload(self):
-        self.upload(A)
-        self.note(HERE)
-        self.make_older(models.Heartbeat, 'heard_at', 10)
-        self.make_older(models.Amphora, 'applied_at', 20)
-        self.assertEqual({HERE}, set(self.heard()))
-        self.upload(B)
-        self.assertEqual({}, self.heard())
-
-    def test_nothing_is_left_of_one_that_has_adopted(self):
-        self.upload(A)
-        self.note(HERE)
-        other, = self.add(1)
-        doubt_repo.note_heartbeat(self.engine, other, HERE)
-        self.adopt()
-        self.assertEqual([other], [
-            row.amphora_id for row in self.rows(models.Heartbeat)])
-
-    def test_noted_by_another_process_meanwhile(self):
-        """It does not know yet that the amphora has adopted."""
-        self.upload(A)
-        self.adopt()
-        self.note(HERE)
-        self.assertEqual({}, self.heard())
-
-    def test_two_processes_at_once(self):
-        self.upload(A)
-        self.make_older(models.Amphora, 'applied_at', 100)
-        self.run_at_once([self.note] * 4)
-        self.assertEqual({HERE}, set(self.heard()))
-
-    def test_delete_gone(self):
-        self.upload(A)
-        kept, = self.add(1)
-        for amphora_id in (self.amphora_id, kept):
-            doubt_repo.note_heartbeat(self.engine, amphora_id, HERE)
-        self.records.set_status(self.amphora_id, 'DELETED')
-        self.assertEqual(1, amphora_repo.delete_gone(self.engine))
-        self.assertEqual([kept], [
-            row.amphora_id for row in self.rows(models.Heartbeat)])
-
-    def test_addresses_of_all_kinds(self):
-        self.upload(A)
-        self.make_older(models.Amphora, 'applied_at', 100)
-        longest = addr.format_address(
-            '2001:db8:1111:2222:3333:4444:5555:6666', 65535)
-        self.note(longest)
-        self.assertEqual({longest}, set(self.heard()))

@@ -28,8 +28,8 @@ import sqlalchemy as sa
 from sqlalchemy import pool
 
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import port_retention
@@ -297,4 +297,4 @@ class TestManagementNetwork(base.BaseTestCase):
     def describe(self):
         return [dict(row._mapping) for row in
                 amphora_repo.get_rows(self.engine)] + [
-            doubt_repo.get_heartbeats(self.engine)]
+            heartbeat_repo.get_heartbeats(self.engine)]

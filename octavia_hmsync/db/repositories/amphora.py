@@ -22,6 +22,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import doubt as doubt_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.membership import adoption
 
 _TABLE = models.Amphora.__table__
@@ -137,7 +138,7 @@ def count_adoptions(engine, members, settings):
     """
     judged = doubt_repo.judge(
         doubt_repo.get_unproven(engine),
-        doubt_repo.get_heartbeats(engine), members, settings)
+        heartbeat_repo.get_heartbeats(engine), members, settings)
     acknowledged = _TABLE.join(
         _OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
     with engine.connect() as connection:
@@ -184,6 +185,6 @@ def delete_gone(engine):
     if not gone:
         return 0
     with engine.begin() as connection:
-        doubt_repo.delete_heartbeats(connection, gone)
+        heartbeat_repo.delete_heartbeats(connection, gone)
         return connection.execute(
             sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(gone))).rowcount

@@ -10,18 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which list each amphora is known to use, and where it was heard."""
+"""Which lists each amphora may be using."""
 
 import dataclasses
 import datetime
-import time
 
-from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
@@ -30,7 +29,6 @@ from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
-_HEARTBEAT = models.Heartbeat.__table__
 _HEALTH = compat.AMPHORA_HEALTH
 
 # Stands in previous_ip_port_lists for an adoption.Unknown, before its number.
@@ -169,28 +167,6 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
         row.not_adopted_at is not None) for row in rows]
 
 
-def get_heartbeats(engine, amphora_id=None):
-    """Return where unproven amphorae were heard since they acknowledged.
-
-    :param engine: an SQLAlchemy engine.
-    :param amphora_id: only this one.
-    :returns: {amphora id: {address: seconds since}}.
-    """
-    select = (sa.select(_HEARTBEAT, types.utcnow().label('now'))
-              .join(_TABLE, _TABLE.c.amphora_id == _HEARTBEAT.c.amphora_id)
-              .where(_TABLE.c.adopted_at.is_(None),
-                     _HEARTBEAT.c.heard_at > _TABLE.c.applied_at))
-    if amphora_id is not None:
-        select = select.where(_HEARTBEAT.c.amphora_id == amphora_id)
-    with engine.connect() as connection:
-        rows = connection.execute(select).all()
-    heard: dict[str, dict[str, float]] = {}
-    for row in rows:
-        heard.setdefault(row.amphora_id, {})[row.address] = (
-            row.now - row.heard_at).total_seconds()
-    return heard
-
-
 def judge_all(engine, members, settings):
     """Tell of each amphora that acknowledged a list whether it uses it.
 
@@ -204,7 +180,8 @@ def judge_all(engine, members, settings):
             sa.select(_TABLE.c.amphora_id)
             .where(_TABLE.c.adopted_at.is_not(None))).scalars().all()
     return {**dict.fromkeys(adopted, adoption.Adoption.ADOPTED),
-            **judge(get_unproven(engine), get_heartbeats(engine), members,
+            **judge(get_unproven(engine),
+                    heartbeat_repo.get_heartbeats(engine), members,
                     settings)}
 
 
@@ -212,7 +189,7 @@ def judge(unproven, heartbeats, members, settings):
     """Tell of amphorae that were not seen to use their list what is known.
 
     :param unproven: a list of Unproven.
-    :param heartbeats: what get_heartbeats() returned.
+    :param heartbeats: what heartbeat.get_heartbeats() returned.
     :param members: all registered health managers, a list of Member.
     :param settings: plan.Settings.
     :returns: {amphora id: adoption.Adoption}.
@@ -222,57 +199,6 @@ def judge(unproven, heartbeats, members, settings):
     return {row.amphora_id: adoption.judge(
         row.doubt, row.amphora_id in heartbeats, observed,
         settings.heartbeat_timeout) for row in unproven}
-
-
-def get_last_updates(engine):
-    """Return Octavia's word of when each amphora was heard last.
-
-    What the failover guard wrote is left out.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: {amphora id: a time}.
-    """
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_HEALTH.c.amphora_id, _HEALTH.c.last_update,
-                      _TABLE.c.held_at)
-            .outerjoin(_TABLE, _TABLE.c.amphora_id == _HEALTH.c.amphora_id)
-        ).all()
-    return {row.amphora_id: row.last_update for row in rows
-            if not hold_repo.is_last_update_ours(row)}
-
-
-def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
-    """Note where an amphora was heard.
-
-    :param engine: an SQLAlchemy engine.
-    :param amphora_id: the amphora's id.
-    :param address: of the health manager that heard it.
-    :param seconds_ago: when.
-    """
-    arrived = time.monotonic() - seconds_ago
-    _note_heartbeat(engine, amphora_id, address, arrived)
-
-
-@api.retry
-def _note_heartbeat(engine, amphora_id, address, arrived):
-    # Anew at each attempt: a note that is late makes the next heartbeat look
-    # early.
-    values = {'heard_at': types.utcnow_plus(arrived - time.monotonic())}
-    with engine.begin() as connection:
-        if connection.execute(
-                sa.update(_HEARTBEAT)
-                .where(_HEARTBEAT.c.amphora_id == amphora_id,
-                       _HEARTBEAT.c.address == address)
-                .values(**values)).rowcount:
-            return
-    try:
-        with engine.begin() as connection:
-            connection.execute(sa.insert(_HEARTBEAT).values(
-                amphora_id=amphora_id, address=address, **values))
-    except db_exc.DBDuplicateEntry:
-        # Another process of the same health manager was faster.
-        return
 
 
 @api.retry
@@ -372,21 +298,6 @@ def _set_adopted(engine, unproven, address):
                 sa.update(_TABLE).where(_are_still(rows))
                 .values(**values)).rowcount
         if recorded:
-            connection.execute(
-                sa.delete(_HEARTBEAT).where(
-                    _HEARTBEAT.c.amphora_id.in_(
-                        [row.amphora_id for row in unproven]),
-                    _HEARTBEAT.c.amphora_id.in_(
-                        sa.select(_TABLE.c.amphora_id)
-                        .where(_TABLE.c.adopted_at.is_not(None)))))
+            heartbeat_repo.delete_needless(
+                connection, [row.amphora_id for row in unproven])
     return recorded
-
-
-def delete_heartbeats(connection, amphora_ids):
-    """Delete what was noted of amphorae.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param amphora_ids: their ids.
-    """
-    connection.execute(sa.delete(_HEARTBEAT).where(
-        _HEARTBEAT.c.amphora_id.in_(amphora_ids)))

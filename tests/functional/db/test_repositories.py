@@ -19,6 +19,7 @@ from tests.db_cases import announced
 from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
+from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import network
 from tests.db_cases import pause
@@ -87,7 +88,7 @@ class TestAdopted(mariadb.MariaDBMixin, doubt.AdoptedCases):
     pass
 
 
-class TestHeartbeats(mariadb.MariaDBMixin, doubt.HeartbeatCases):
+class TestHeartbeats(mariadb.MariaDBMixin, heartbeat.HeartbeatCases):
     pass
 
 

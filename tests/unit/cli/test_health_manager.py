@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import drain as rules
 from tests.unit.cli import base
@@ -241,7 +242,7 @@ class TestDrainWatch(base.CommandTestCase):
         self.adopt()
         self.upload(NEW)
         self.age(600)
-        doubt_repo.note_heartbeat(self.engine, self.amphora_id, DRAINING)
+        heartbeat_repo.note_heartbeat(self.engine, self.amphora_id, DRAINING)
         self.assertEqual(rules.Standing.SENDS, self.sender())
         # Until its agent restarts, for example.
         self.make_older(models.Heartbeat, 'heard_at', 81)

@@ -16,6 +16,7 @@ from tests.db_cases import announced
 from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
+from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import network
 from tests.db_cases import pause
@@ -74,7 +75,7 @@ class TestAdopted(sqlite.SqliteMixin, doubt.AdoptedCases):
     pass
 
 
-class TestHeartbeats(sqlite.SqliteMixin, doubt.HeartbeatCases):
+class TestHeartbeats(sqlite.SqliteMixin, heartbeat.HeartbeatCases):
     pass
 
 

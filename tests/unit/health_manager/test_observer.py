@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.health_manager import observer
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -459,7 +460,7 @@ class TestSteadyState(ObserverTestCase):
         self.make_older(models.Heartbeat, 'heard_at', 20)
         self.now += 20
         subject.observe(*ids)
-        age, = doubt_repo.get_heartbeats(self.engine)[ids[0]].values()
+        age, = heartbeat_repo.get_heartbeats(self.engine)[ids[0]].values()
         self.assertLess(age, 10)
 
     def test_overdue_ones_may_show_after_a_restart_of_their_agents(self):

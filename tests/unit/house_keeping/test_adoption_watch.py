@@ -20,6 +20,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.membership import adoption as rules
@@ -261,8 +262,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         """One with listeners is left to those that hear it."""
         amphora_id = self.known((1, 2), (3, 4))
         self.listen(3, 4)
-        doubt_repo.note_heartbeat(self.engine, amphora_id,
-                                  cases.address(3))
+        heartbeat_repo.note_heartbeat(self.engine, amphora_id,
+                                      cases.address(3))
         self.assertNotAdopted(amphora_id)
 
     def test_long_ago(self):
@@ -327,8 +328,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_named_once(self):
         self.listen(1, 2, 3)
         amphora_id = self.known((1, 2), (1, 3), age=190)
-        doubt_repo.note_heartbeat(self.engine, amphora_id,
-                                  cases.address(2))
+        heartbeat_repo.note_heartbeat(self.engine, amphora_id,
+                                      cases.address(2))
         for _ in range(3):
             self.look()
         # Nor does another one, or the same after a restart, say it again.
@@ -341,8 +342,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_not_named_as_long_as_it_may_show(self):
         amphora_id = self.known((1, 2), (1, 3), age=170)
-        doubt_repo.note_heartbeat(self.engine, amphora_id,
-                                  cases.address(2))
+        heartbeat_repo.note_heartbeat(self.engine, amphora_id,
+                                      cases.address(2))
         self.look()
         self.assertNotIn(amphora_id, self.log.output)
 
@@ -360,8 +361,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_id = self.known((1, 2), (1, 2, 3), age=190)
         self.listen(1, 2)
         for number in (1, 2):
-            doubt_repo.note_heartbeat(self.engine, amphora_id,
-                                      cases.address(number))
+            heartbeat_repo.note_heartbeat(self.engine, amphora_id,
+                                          cases.address(number))
         self.look()
         self.assertNotIn(amphora_id, self.log.output)
 
@@ -369,7 +370,7 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_id = self.known((1, 2), (1, 2, 3), age=190)
         self.listen(1, 2, 3)
         for number in (1, 2):
-            doubt_repo.note_heartbeat(self.engine, amphora_id,
-                                      cases.address(number))
+            heartbeat_repo.note_heartbeat(self.engine, amphora_id,
+                                          cases.address(number))
         self.look()
         self.assertIn(amphora_id, self.log.output)

@@ -28,6 +28,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.house_keeping import examiner
 from octavia_hmsync.house_keeping import synchronizer
@@ -453,8 +454,8 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         return sorted(self.reached())
 
     def note(self, amphora_id, number):
-        doubt_repo.note_heartbeat(self.engine, amphora_id,
-                                  cases.address(number), 0.0)
+        heartbeat_repo.note_heartbeat(self.engine, amphora_id,
+                                      cases.address(number), 0.0)
 
     def test_moved_one_is_heard_at_its_old_address_only(self):
         """All others still send there; the canaries are not among them."""
