@@ -48,8 +48,11 @@ class Keepalive:
         self._instance = uuidutils.generate_uuid()
         self._registered = None
         self._has_been_registered = False
-        self._registered_digest = None
         self._clock_is_wrong = False
+        # The listener reads its key once, when it starts; what SIGHUP puts
+        # into the configuration later is not what it listens with.
+        self._key = conf.health_manager.heartbeat_key
+        self._is_key_told = False
         self.written_at = 0.0
         self.clock_offset = math.nan
 
@@ -66,7 +69,8 @@ class Keepalive:
             return
         try:
             ip_address, port = self._find_address()
-            if self._has_other_key() or not self._touch(ip_address, port):
+            self._tell_key()
+            if not self._touch(ip_address, port):
                 self._register(ip_address, port)
             self.written_at = time.time()
             self._check_clock()
@@ -121,22 +125,30 @@ class Keepalive:
             opts.allow_loopback)
         return ip_address, bind.bind_port
 
-    def _key_digest(self):
+    def _configured_digest(self):
         return heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
+
+    def _tell_key(self):
+        """Say when octavia.conf has another key than the listener."""
+        is_other = (heartbeat_key.digest(self._key) !=
+                    self._configured_digest())
+        if is_other and not self._is_key_told:
+            LOG.warning('octavia.conf has another [health_manager] '
+                        'heartbeat_key by now than the one with which this '
+                        'health manager listens: it reads its key when it '
+                        'starts. Restart octavia-health-manager when its turn '
+                        'comes: a new key goes to half of them first.')
+        self._is_key_told = is_other
 
     def _is_observing(self):
         return ('hmsync' in
                 self._conf.controller_worker.statistics_drivers)
 
-    def _has_other_key(self):
-        """Tell whether the key was changed, which SIGHUP can do."""
-        return (self._registered is not None and
-                self._registered_digest != self._key_digest())
-
     def _touch(self, ip_address, port):
         return hm_repo.touch(self._engine, self._conf.host, self._instance,
                              ip_address, port,
-                             self._conf.hmsync.offline_after)
+                             self._conf.hmsync.offline_after,
+                             self._configured_digest())
 
     def _register(self, ip_address, port):
         address = addr.format_address(ip_address, port)
@@ -152,12 +164,11 @@ class Keepalive:
                     f'host {self._conf.host} too: each needs a [DEFAULT] '
                     f'host of its own. This one, at {address}, is not '
                     f'advertised to amphorae.')
-        key_digest = self._key_digest()
         hm_repo.register(self._engine, self._conf.host, ip_address, port,
                          self._instance, self._conf.hmsync.offline_after,
-                         key_digest, self._is_observing(),
-                         version.version_string())
-        self._registered_digest = key_digest
+                         heartbeat_key.digest(self._key),
+                         self._is_observing(), version.version_string(),
+                         self._configured_digest())
         self._registered = address
         self._has_been_registered = True
         LOG.info('Health manager %s is ONLINE at %s.', self._conf.host,

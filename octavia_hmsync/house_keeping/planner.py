@@ -16,6 +16,7 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -128,9 +129,13 @@ class Planner:
         now = self._clock()
         if (self._touched_at is None or
                 now - self._touched_at >= opts.keepalive_interval):
-            keeper_repo.touch(self._engine, self._conf.host,
-                              self._get_pinned())
-            self._touched_at = now
+            self._touch(now)
+
+    def _touch(self, now):
+        keeper_repo.touch(
+            self._engine, self._conf.host, self._get_pinned(),
+            heartbeat_key.digest(self._conf.health_manager.heartbeat_key))
+        self._touched_at = now
 
     def _report_held(self, held):
         if held != self._held and held:

@@ -41,7 +41,8 @@ def _is_held(row, offline_after):
 
 @api.retry
 def register(engine, host, ip_address, port, instance, offline_after,
-             key_digest=None, is_observing=False, plugin_version=None):
+             key_digest=None, is_observing=False, plugin_version=None,
+             configured_key_digest=None):
     """Make a host ONLINE at an address, in place of what it had before.
 
     A process that is DRAINING stays so: only another one, or the operator,
@@ -53,10 +54,12 @@ def register(engine, host, ip_address, port, instance, offline_after,
     :param port: the UDP port.
     :param instance: id of this process.
     :param offline_after: seconds after which a silent row is nobody's.
-    :param key_digest: digest of its heartbeat key.
+    :param key_digest: digest of the heartbeat key that it listens with.
     :param is_observing: whether it calls set_heard() when it hears any
                          amphora.
     :param plugin_version: the release of the plugin that it runs.
+    :param configured_key_digest: digest of the key that its octavia.conf has
+                                  by now.
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
@@ -87,6 +90,7 @@ def register(engine, host, ip_address, port, instance, offline_after,
                   'instance': instance,
                   'status': mem.DRAINING if is_draining else mem.ONLINE,
                   'key_digest': key_digest,
+                  'configured_key_digest': configured_key_digest,
                   'plugin_version': plugin_version,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
@@ -110,8 +114,11 @@ def _conflict(address, holder):
 
 
 @api.retry
-def touch(engine, host, instance, ip_address, port, offline_after):
+def touch(engine, host, instance, ip_address, port, offline_after,
+          configured_key_digest=None):
     """Write a keepalive.
+
+    The parameters are those of register().
 
     :returns: True if it was written; False if this process is not (or no
               longer) ONLINE there at this address and has to register.
@@ -126,7 +133,8 @@ def touch(engine, host, instance, ip_address, port, offline_after):
                    # starts anew. Not asked before: this statement may hang.
                    _TABLE.c.keepalive_at >=
                    types.utcnow_plus(-offline_after))
-            .values(keepalive_at=types.utcnow()))
+            .values(keepalive_at=types.utcnow(),
+                    configured_key_digest=configured_key_digest))
         return result.rowcount == 1
 
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Rows of ``hmsync_house_keeper``: what each controller's file pins."""
+"""Rows of ``hmsync_house_keeper``: what each controller's file has."""
 
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
@@ -24,14 +24,16 @@ _TABLE = models.HouseKeeper.__table__
 
 
 @api.retry
-def touch(engine, host, pinned):
-    """Write a keepalive with the addresses that the host's file lists.
+def touch(engine, host, pinned, key_digest=None):
+    """Write a keepalive with what the host's file has.
 
     :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host``.
-    :param pinned: well-formed addresses.
+    :param pinned: well-formed addresses that it lists.
+    :param key_digest: digest of its heartbeat key.
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
+              'key_digest': key_digest,
               'keepalive_at': types.utcnow()}
     with engine.begin() as connection:
         result = connection.execute(
@@ -79,6 +81,21 @@ def get_up(engine, max_age):
             sa.select(_TABLE.c.host)
             .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
             .order_by(_TABLE.c.host)).scalars().all()
+
+
+def get_key_digests(engine, max_age):
+    """Return digests of heartbeat keys by host, of those that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one is not.
+    :returns: a dict; None for one of a release that does not tell.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.host, _TABLE.c.key_digest)
+            .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
+            .order_by(_TABLE.c.host)).all()
+    return {row.host: row.key_digest for row in rows}
 
 
 @api.retry

@@ -12,6 +12,8 @@
 
 import time
 
+import fixtures
+
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -208,16 +210,37 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(['hm2'], list(self.rows_by_host))
 
     def test_key_that_changes(self):
-        """SIGHUP can change it; housekeepers compare it with their own."""
-        digests = []
-        for key in (None, 'first', 'second', 'second'):
-            self.keepalive._conf.set_override('heartbeat_key', key,
-                                              group='health_manager')
-            self.keepalive.beat()
-            digests.append(hm_repo.get_key_digests(self.engine, 20)['hm1'])
-        self.assertEqual([heartbeat_key.digest(key) for key in
-                          (None, 'first', 'second', 'second')], digests)
-        self.assertEqual(3, len(set(digests)))
+        """SIGHUP changes what octavia.conf has, not what listens."""
+        conf = self.make_conf(DEFAULT={'host': 'hm1'},
+                              health_manager={'heartbeat_key': 'first'})
+        subject = keepalive.Keepalive(conf, self.engine, self.driver,
+                                      self.listener)
+        logged = self.useFixture(fixtures.FakeLogger())
+        for key, told in (('first', 0), ('second', 1), ('second', 1),
+                          ('third', 1), ('first', 1), ('second', 2)):
+            conf.set_override('heartbeat_key', key, group='health_manager')
+            subject.beat()
+            row = self.rows(models.HealthManager)[0]
+            self.assertEqual(heartbeat_key.digest('first'), row.key_digest)
+            self.assertEqual(heartbeat_key.digest(key),
+                             row.configured_key_digest)
+            self.assertEqual(told, logged.output.count(
+                'another [health_manager] heartbeat_key'))
+
+    def test_key_when_it_registers_again(self):
+        """Also then it is the listener's."""
+        conf = self.make_conf(DEFAULT={'host': 'hm1'},
+                              health_manager={'heartbeat_key': 'first'})
+        subject = keepalive.Keepalive(conf, self.engine, self.driver,
+                                      self.listener)
+        subject.beat()
+        conf.set_override('heartbeat_key', 'second', group='health_manager')
+        self.make_older(models.HealthManager, 'keepalive_at', 100)
+        subject.beat()
+        row = self.rows(models.HealthManager)[0]
+        self.assertEqual([heartbeat_key.digest('first'),
+                          heartbeat_key.digest('second')],
+                         [row.key_digest, row.configured_key_digest])
 
     def test_two_with_the_same_host_name(self):
         """They must not take the row from each other for ever."""
