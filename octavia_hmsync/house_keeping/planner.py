@@ -20,6 +20,7 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
@@ -157,5 +158,7 @@ class Planner:
                                            opts.offline_retention):
             LOG.info('Deleted health manager %s: it has been gone for more '
                      'than %d s.', host, opts.offline_retention)
+        # First these: a row that goes may be the last that pins one of them.
+        left_repo.delete_expired(self._engine, opts.offline_retention)
         keeper_repo.delete_expired(self._engine, opts.offline_retention)
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)

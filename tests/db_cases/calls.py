@@ -31,6 +31,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
@@ -467,6 +468,46 @@ class Calls(base.DatabaseTestCase):
         self._register(1, 2, 3)
         self._silence(2)
         return 'hm1', '192.0.2.2', 5555, 'instance4', OFFLINE_AFTER
+
+    def _leave(self, *numbers):
+        """Health managers go from these addresses to others."""
+        self._register(*numbers)
+        for number in numbers:
+            hm_repo.register(
+                self.engine, f'hm{number}', f'192.0.2.{100 + number}', 5555,
+                f'instance{number}', OFFLINE_AFTER)
+
+    @_call(hm_repo.register)
+    def register_where_another_was(self):
+        self._leave(1, 2)
+        return 'hm3', '192.0.2.1', 5555, 'instance3', OFFLINE_AFTER
+
+    @_call(hm_repo.register)
+    def leave_again(self):
+        """An address that is in the table already."""
+        self._leave(1, 2)
+        with self.engine.begin() as connection:
+            left_repo.add(connection, '192.0.2.101:5555')
+        return 'hm1', '192.0.2.3', 5555, 'instance1', OFFLINE_AFTER
+
+    @_call(hm_repo.get_left_addresses)
+    def get_left_addresses(self):
+        self._leave(1, 2)
+        return ()
+
+    @_call(left_repo.get_all)
+    def get_all_left_addresses(self):
+        self._leave(1, 2)
+        return ()
+
+    @_call(left_repo.delete_expired)
+    def delete_expired_left_addresses(self):
+        """One that is pinned, one that is not, and one that is new."""
+        self._leave(1, 2)
+        self.make_older(models.LeftAddress, 'left_at', LONG)
+        self._leave(3)
+        keeper_repo.touch(self.engine, 'hk1', ['192.0.2.1:5555'])
+        return LONG - 100,
 
     @_call(hm_repo.touch)
     def touch_health_manager(self):

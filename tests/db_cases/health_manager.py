@@ -14,6 +14,8 @@
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import member
 from tests.db_cases import base
@@ -21,7 +23,7 @@ from tests.db_cases import base
 OFFLINE_AFTER = 20
 
 
-class HealthManagerCases(base.DatabaseTestCase):
+class _Cases(base.DatabaseTestCase):
 
     def register(self, host='hm1', ip='192.0.2.1', instance='a', port=5555):
         hm_repo.register(self.engine, host, ip, port, instance,
@@ -37,6 +39,9 @@ class HealthManagerCases(base.DatabaseTestCase):
     def silence(self, host='hm1', seconds=OFFLINE_AFTER + 1):
         self.make_older(models.HealthManager, 'keepalive_at', seconds,
                         host=host)
+
+
+class HealthManagerCases(_Cases):
 
     def test_register(self):
         self.register()
@@ -228,3 +233,178 @@ class HealthManagerCases(base.DatabaseTestCase):
         self.silence('hm1', 4000)
         self.assertEqual(['hm1'], hm_repo.delete_expired(self.engine, 3600))
         self.assertEqual(['hm2'], list(self.members()))
+
+
+class LeftAddressCases(_Cases):
+    """An address at which a health manager was, and is no more."""
+
+    def left(self):
+        return hm_repo.get_left_addresses(self.engine)
+
+    def delete(self, host='hm1'):
+        row = next(r for r in hm_repo.get_rows(self.engine)
+                   if r.host == host)
+        return hm_repo.delete(self.engine, host, row.keepalive_at)
+
+    def check(self, everywhere):
+        """Each address is in one table, and in one only."""
+        held = {m.address for m in self.members().values()}
+        left = self.left()
+        self.assertEqual(set(everywhere), held | left)
+        self.assertEqual(set(), held & left)
+
+    def test_left_by_nobody(self):
+        self.register()
+        self.touch()
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.register(instance='b')
+        self.assertEqual(set(), self.left())
+
+    def test_left_for_another_address(self):
+        self.register()
+        self.register(ip='192.0.2.9', instance='b')
+        self.assertEqual({'192.0.2.1:5555'}, self.left())
+
+    def test_left_for_another_port(self):
+        self.register()
+        self.register(port=5556)
+        self.assertEqual({'192.0.2.1:5555'}, self.left())
+
+    def test_left_ipv6(self):
+        self.register(ip='2001:db8::1')
+        self.register(ip='2001:db8::2')
+        self.assertEqual({'[2001:db8::1]:5555'}, self.left())
+
+    def test_left_and_back(self):
+        self.register()
+        self.register(ip='192.0.2.9')
+        self.register()
+        self.assertEqual({'192.0.2.9:5555'}, self.left())
+
+    def test_left_twice(self):
+        for _ in range(2):
+            self.register()
+            self.register(ip='192.0.2.9')
+        self.make_older(models.LeftAddress, 'left_at', 3000)
+        self.register()
+        self.register(ip='192.0.2.8')
+        self.assertEqual({'192.0.2.1:5555', '192.0.2.9:5555'}, self.left())
+
+    def test_left_by_deletion(self):
+        self.register()
+        self.register('hm2', '192.0.2.2')
+        self.assertTrue(self.delete())
+        self.assertEqual({'192.0.2.1:5555'}, self.left())
+
+    def test_not_left_where_nothing_is_deleted(self):
+        self.register()
+        row, = hm_repo.get_rows(self.engine)
+        self.silence(seconds=1)
+        self.assertFalse(hm_repo.delete(self.engine, 'hm1',
+                                        row.keepalive_at))
+        self.assertEqual(set(), self.left())
+
+    def test_left_for_long(self):
+        self.register()
+        self.silence(seconds=4000)
+        self.assertEqual(['hm1'], hm_repo.delete_expired(self.engine, 3600))
+        self.assertEqual({'192.0.2.1:5555'}, self.left())
+
+    def test_taken_by_another(self):
+        self.register('hm1')
+        self.register('hm2', '192.0.2.2')
+        self.silence('hm1')
+        self.register('hm2', '192.0.2.1')
+        self.assertEqual({'192.0.2.2:5555'}, self.left())
+
+    def test_not_left_where_it_is_held(self):
+        """What was not done is not recorded either."""
+        self.register('hm1')
+        self.register('hm2', '192.0.2.2')
+        self.assertRaises(exceptions.AddressConflict, self.register, 'hm2',
+                          ip='192.0.2.1')
+        self.assertEqual(set(), self.left())
+
+    def test_two_go_to_each_others_address(self):
+        for host, ip, instance in (('hm1', '192.0.2.1', 'a'),
+                                   ('hm2', '192.0.2.2', 'b')):
+            self.register(host, ip, instance)
+            hm_repo.set_offline(self.engine, host, instance)
+        self.register('hm1', '192.0.2.2', 'c')
+        self.register('hm2', '192.0.2.1', 'd')
+        self.assertEqual(set(), self.left())
+        self.assertEqual(2, len(self.members()))
+
+    def test_many_move_at_once(self):
+        ips = [f'192.0.2.{n}' for n in range(1, 7)]
+        for n, ip in enumerate(ips):
+            self.register(f'hm{n}', ip)
+        everywhere = {f'{ip}:5555' for ip in ips}
+        for _ in range(3):
+            ips = [*ips[1:], f'192.0.2.{len(everywhere) + 1}']
+            everywhere.add(f'{ips[-1]}:5555')
+            self.run_at_once([
+                lambda n=n, ip=ip: self._move(f'hm{n}', ip)
+                for n, ip in enumerate(ips)])
+            self.check(everywhere)
+
+    def _move(self, host, ip):
+        try:
+            self.register(host, ip, host)
+        except exceptions.AddressConflict:
+            return False
+        return True
+
+    def test_one_moves_while_it_is_deleted(self):
+        for _ in range(5):
+            self.empty()
+            self.register()
+            self.run_at_once([self.delete,
+                              lambda: self.register(ip='192.0.2.9')])
+            self.check({'192.0.2.1:5555', '192.0.2.9:5555'})
+
+    def test_deleted_by_two(self):
+        for _ in range(5):
+            self.empty()
+            self.register()
+            row, = hm_repo.get_rows(self.engine)
+            results = self.run_at_once([
+                lambda: hm_repo.delete(self.engine, 'hm1', row.keepalive_at)
+            ] * 3)
+            self.assertEqual([False, False, True], sorted(results))
+            self.check({'192.0.2.1:5555'})
+
+    def test_one_comes_as_another_goes(self):
+        """A pod with a new name at the address of one that is deleted."""
+        for _ in range(5):
+            self.empty()
+            self.register('hm1')
+            hm_repo.set_offline(self.engine, 'hm1', 'a')
+            row, = hm_repo.get_rows(self.engine)
+            self.run_at_once([
+                lambda: hm_repo.delete(self.engine, 'hm1',
+                                       row.keepalive_at),
+                lambda: self.register('hm2')])
+            self.assertEqual(['hm2'], list(self.members()))
+            self.check({'192.0.2.1:5555'})
+
+    def test_kept_while_it_is_pinned(self):
+        self.register()
+        self.register('hm2', '192.0.2.2')
+        for host in ('hm1', 'hm2'):
+            self.delete(host)
+        keeper_repo.touch(self.engine, 'hk1', ['192.0.2.1:5555'])
+        # Its word has lapsed, and it may come back all the same.
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100000)
+        left_repo.delete_expired(self.engine, 3600)
+        self.assertEqual({'192.0.2.1:5555', '192.0.2.2:5555'}, self.left())
+        self.make_older(models.LeftAddress, 'left_at', 3700)
+        left_repo.delete_expired(self.engine, 3600)
+        self.assertEqual({'192.0.2.1:5555'}, self.left())
+
+    def test_not_kept_when_nobody_pins(self):
+        self.register()
+        self.delete()
+        self.make_older(models.LeftAddress, 'left_at', 3700)
+        left_repo.delete_expired(self.engine, 3600)
+        self.assertEqual(set(), self.left())

@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
@@ -79,7 +80,9 @@ def register(engine, host, ip_address, port, instance, offline_after,
             if _is_held(other, offline_after):
                 raise _conflict(address, other.host)
             connection.execute(
-                sa.delete(_TABLE).where(_TABLE.c.host == other.host))
+                sa.delete(_TABLE).where(_TABLE.c.host == other.host,
+                                        _TABLE.c.ip_address == ip_address,
+                                        _TABLE.c.port == port))
         is_draining = (own is not None and own.instance == instance and
                        own.status == mem.DRAINING)
         is_same = (own is not None and own.instance == instance and
@@ -104,6 +107,13 @@ def register(engine, host, ip_address, port, instance, offline_after,
                     .values(**values))
         except db_exc.DBDuplicateEntry:
             raise _conflict(address, 'another health manager') from None
+        left_repo.remove(connection, address)
+        if own is not None and _address(own) != address:
+            left_repo.add(connection, _address(own))
+
+
+def _address(row):
+    return addr.format_address(row.ip_address, row.port)
 
 
 def _conflict(address, holder):
@@ -191,11 +201,16 @@ def delete(engine, host, keepalive_at):
     :param keepalive_at: what the caller has seen.
     :returns: True if it was deleted.
     """
+    is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
     with engine.begin() as connection:
-        return connection.execute(
-            sa.delete(_TABLE).where(
-                _TABLE.c.host == host,
-                _TABLE.c.keepalive_at == keepalive_at)).rowcount == 1
+        # From here on the row is this call's alone.
+        if not connection.execute(sa.update(_TABLE).where(*is_it)
+                                  .values(host=host)).rowcount:
+            return False
+        row = connection.execute(sa.select(_TABLE).where(*is_it)).one()
+        connection.execute(sa.delete(_TABLE).where(_TABLE.c.host == host))
+        left_repo.add(connection, _address(row))
+        return True
 
 
 @api.retry
@@ -240,7 +255,7 @@ def find_usurper(engine, host, instance, offline_after):
                             _TABLE.c.instance != instance)).first()
     if row is None or not _is_held(row, offline_after):
         return None
-    return addr.format_address(row.ip_address, row.port)
+    return _address(row)
 
 
 def get_all(engine):
@@ -251,9 +266,17 @@ def get_all(engine):
     return [_to_member(row) for row in get_rows(engine)]
 
 
+def get_left_addresses(engine):
+    """Return the addresses at which a health manager was, and is no more.
+
+    :returns: a frozenset; see left_address.get_all().
+    """
+    return left_repo.get_all(engine)
+
+
 def _to_member(row):
     return mem.Member(
-        host=row.host, address=addr.format_address(row.ip_address, row.port),
+        host=row.host, address=_address(row),
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,

@@ -44,6 +44,11 @@ class TestHealthManager(mariadb.MariaDBMixin,
         self.assertIn('Access denied', api.describe(error))
 
 
+class TestLeftAddresses(mariadb.MariaDBMixin,
+                        health_manager.LeftAddressCases):
+    pass
+
+
 class TestMissingAmphorae(mariadb.MariaDBMixin, amphora.MissingCases):
     pass
 

@@ -31,6 +31,11 @@ class TestHealthManager(sqlite.SqliteMixin,
     pass
 
 
+class TestLeftAddresses(sqlite.SqliteMixin,
+                        health_manager.LeftAddressCases):
+    pass
+
+
 class TestMissingAmphorae(sqlite.SqliteMixin, amphora.MissingCases):
     pass
 

@@ -17,6 +17,7 @@ import fixtures
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
@@ -97,6 +98,21 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertTrue(self.run_once())
         self.assertEqual({'192.0.2.2:5555', '192.0.2.39:5555'},
                          set(self.newest.addresses))
+
+    def test_left_addresses_are_purged(self):
+        for number in (1, 2):
+            self.add(number)
+            row, = hm_repo.get_rows(self.engine)
+            hm_repo.delete(self.engine, row.host, row.keepalive_at)
+        self.make_older(models.LeftAddress, 'left_at', 100000)
+        # Another file than the one of this controller.
+        keeper_repo.touch(self.engine, 'controller2', ['192.0.2.2:5555'])
+        self.make_older(models.HouseKeeper, 'keepalive_at', 100000,
+                        host='controller2')
+        self.now += 700
+        self.run_once()
+        self.assertEqual({'192.0.2.2:5555'},
+                         hm_repo.get_left_addresses(self.engine))
 
     def test_nothing_new(self):
         self.add(1, 2)
