@@ -52,7 +52,10 @@ def check_key(conf, engine):
 
 
 class Batch:
-    """Uploads to the amphorae that one owner has claimed.
+    """Claims amphorae, uploads to them, and records what came of it.
+
+    A context manager: whatever happens between the claim and the last record,
+    at its end nothing of it is claimed any more.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
@@ -73,22 +76,59 @@ class Batch:
         self._counts: collections.Counter[str] = collections.Counter()
         self._is_wanted = True
         self._asked_at = time.monotonic()
+        self._claimed: dict = {}
         self._claimed_until = 0.0
+        # How many claims of this batch the database may have, and whether
+        # an agent may have a list of which nothing is recorded.
+        self._left = 0
+        self._is_uploading = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type, exc, traceback):
+        if not self._left:
+            return
+        give_back = (claim_repo.release if self._is_uploading
+                     else claim_repo.give_back)
+        try:
+            give_back(self._engine, self._owner)
+        except Exception as e:
+            if exc is None:
+                raise
+            # What went wrong first is what the operator has to know.
+            LOG.info('The claims of batch %s are not given back (%s); they '
+                     'lapse by themselves.', self._owner, type(e).__name__)
+
+    def claim(self, limit, admitted_to=None, not_admitted_to=None):
+        """Claim amphorae that are due.
+
+        :param limit: how many at most.
+        :param admitted_to: see claim.claim_due().
+        :param not_admitted_to: likewise.
+        :returns: whether there is anything for run() to do.
+        """
+        asked_at = time.monotonic()
+        # Also where the answer is lost.
+        self._left = limit
+        self._left = claim_repo.claim_due(
+            self._engine, self._generation, self._owner, limit,
+            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)
+        if self._left:
+            self._claimed = {a.id: a for a in claim_repo.get_claimed(
+                self._engine, self._generation, self._owner)}
+        self._claimed_until = asked_at + min(
+            (a.claimed_for for a in self._claimed.values()), default=0)
+        return bool(self._claimed)
 
     def run(self, uploader, on_all_begun):
-        """Upload, and record each one's result as it comes.
+        """Upload to what is claimed, and record each result as it comes.
 
         :param uploader: an amphora.uploader.Uploader.
         :param on_all_begun: see Uploader.upload_all().
         :returns: how many amphorae had each result, a dict.
         """
-        asked_at = time.monotonic()
-        claimed = {a.id: a for a in claim_repo.get_claimed(
-            self._engine, self._generation, self._owner)}
-        if not claimed:
-            return {}
-        self._claimed_until = asked_at + min(
-            a.claimed_for for a in claimed.values())
+        claimed = self._claimed
         lists = self._choose_lists(claimed)
         unconcerned = [amphora for amphora in claimed.values() if
                        amphora.addresses == lists[amphora.id] and
@@ -101,20 +141,14 @@ class Batch:
         # Those that failed come last: they are the ones that take long.
         others.sort(key=lambda a: a.result not in (None,
                                                    upload_result.APPLIED))
-        try:
-            uploads = self._render(others, lists)
-            client = agent_client.create_client(self._conf)
-        except Exception:
-            # Nothing was uploaded: what is known of them stays true.
-            claim_repo.give_back(self._engine, self._owner)
-            raise
+        uploads = self._render(others, lists)
+        client = agent_client.create_client(self._conf)
+        self._is_uploading = True
         chunks = uploader.upload_all(client, uploads, self._may_begin,
                                      on_all_begun)
-        ended = 0
         with contextlib.closing(chunks):
             try:
                 for answers in chunks:
-                    ended += len(answers)
                     outcomes = [self._outcome(claimed[upload.amphora_id],
                                               lists[upload.amphora_id],
                                               answer)
@@ -125,8 +159,7 @@ class Batch:
                     self._ask_whether_wanted()
             finally:
                 self._is_wanted = False
-        if ended < len(uploads):
-            claim_repo.give_back(self._engine, self._owner)
+        self._is_uploading = False
         return dict(self._counts)
 
     def _choose_lists(self, amphora_ids):
@@ -177,8 +210,10 @@ class Batch:
         self._counts.update(outcome.result for outcome in outcomes)
         if not outcomes:
             return set()
-        return claim_repo.record(self._engine, self._generation, self._owner,
-                                 outcomes)
+        recorded = claim_repo.record(self._engine, self._generation,
+                                     self._owner, outcomes)
+        self._left -= len(recorded)
+        return recorded
 
     def _notify(self, claimed, outcomes):
         for outcome in outcomes:

@@ -34,8 +34,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import outbox
-from octavia_hmsync.worker import batch
-from octavia_hmsync.worker import targets
+from octavia_hmsync.worker import runner
 
 LOG = logging.getLogger(__name__)
 
@@ -82,8 +81,8 @@ class RunBatches(task.Task):
         return _get_runner().run(job_id)
 
 
-class BatchRunner:
-    """Runs the batches of jobs.
+class JobRunner:
+    """Runs batches for as long as a job lasts.
 
     :param conf: a parsed oslo.config object.
     :param clock: a monotonic clock, seconds.
@@ -94,9 +93,10 @@ class BatchRunner:
         self._conf = conf
         self._clock = clock
         self._engine = api.create_engine(conf)
-        self._uploader = uploader.Uploader(agent_client.concurrency(conf),
-                                           conf.hmsync.upload_rate)
-        self._notifier = outbox.Outbox(conf)
+        self._runner = runner.BatchRunner(
+            conf, self._engine,
+            uploader.Uploader(agent_client.concurrency(conf),
+                              conf.hmsync.upload_rate), outbox.Outbox(conf))
         self._problem = None
 
     def run(self, job_id):
@@ -139,40 +139,15 @@ class BatchRunner:
         if claim_repo.release_all(self._engine, prefix):
             LOG.info('Going on with job %s, whose worker has ended.', job_id)
         deadline = self._clock() + _SHIFT
+        # No more than can be in flight at once: a batch of amphorae that do
+        # not answer is over after one upload_timeout.
+        opts = self._conf.hmsync
+        limit = min(hmsync_conf.batch_limit(opts), opts.upload_concurrency)
         while True:
-            batch.check_key(self._conf, self._engine)
-            ended = self._run_batch(owner)
+            ended = self._runner.run(owner, limit)
             results.update(ended)
             if not ended or self._clock() >= deadline:
                 return
-
-    def _run_batch(self, owner):
-        """Run one batch.
-
-        :returns: how many amphorae had each result, empty if none was due.
-        """
-        opts = self._conf.hmsync
-        # No more than can be in flight at once: a batch of amphorae that do
-        # not answer is over after one upload_timeout.
-        limit = min(hmsync_conf.batch_limit(opts), opts.upload_concurrency)
-        for target in targets.get_targets(self._engine):
-            claimed = claim_repo.claim_due(
-                self._engine, target.generation.number, owner, limit,
-                opts.claim_expiry, target.admitted_to,
-                target.not_admitted_to)
-            if claimed:
-                return self._configure(target.generation, owner)
-        return {}
-
-    def _configure(self, generation, owner):
-        try:
-            return batch.Batch(
-                self._conf, self._engine, generation.number,
-                generation.slots, owner, self._notifier).run(
-                    self._uploader, lambda: None)
-        except Exception:
-            claim_repo.release(self._engine, owner)
-            raise
 
 
 class _Off:
@@ -197,6 +172,6 @@ def _get_runner():
     pid = os.getpid()
     if pid not in _runners:
         _runners.clear()
-        _runners[pid] = (BatchRunner(compat.CONF) if 'hmsync' in compat.CONF
+        _runners[pid] = (JobRunner(compat.CONF) if 'hmsync' in compat.CONF
                          else _Off())
     return _runners[pid]

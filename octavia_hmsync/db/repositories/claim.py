@@ -138,6 +138,22 @@ def _find_due(engine, number, limit, admitted_to, not_admitted_to):
             .limit(limit)).scalars().all()
 
 
+def is_due(engine, number, admitted_to=None, not_admitted_to=None):
+    """Tell whether claim_due() would find any.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: see claim_due().
+    :param admitted_to: likewise.
+    :param not_admitted_to: likewise.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(_is_due(number, admitted_to, not_admitted_to))
+            .limit(1)).first() is not None
+
+
 def count_due(engine, number, admitted_to=None, not_admitted_to=None):
     """Count what claim_due() would find.
 

@@ -13,7 +13,6 @@
 """Canaries, waves and roll back, on the tables."""
 
 import collections
-import concurrent.futures
 import datetime
 import threading
 
@@ -744,16 +743,11 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         for _ in range(50):
             self.woken.clear()
             self.subject.run_once()
-            self.wait_for_batches()
+            self.subject._batches.wait()
             # It wakes whoever waits a moment after a batch has ended.
             if not self.woken.wait(0.2):
                 return
         self.fail('it never comes to an end')
-
-    def wait_for_batches(self):
-        # One may begin the next.
-        while running := [f for f in self.subject._running if not f.done()]:
-            concurrent.futures.wait(running)
 
     def lists(self):
         """How many amphorae have each list, by its length."""

@@ -10,9 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import concurrent.futures
 import threading
 import time
+
+import fixtures
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
@@ -31,6 +32,7 @@ from tests.unit.db import sqlite
 from tests.unit import fakes
 
 KEY = 'the key of all controllers'
+CREATE_CLIENT = 'octavia_hmsync.amphora.agent_client.create_client'
 
 
 class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
@@ -44,13 +46,12 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.subject = self.make()
 
     def make(self, measure=None, **hmsync):
-        conf = self.make_conf(
+        self.conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
             health_manager={'heartbeat_key': KEY}, hmsync=hmsync)
-        subject = synchronizer.Synchronizer(conf, self.engine, self.engine,
-                                            self.woken.set,
-                                            notifier=self.notifier,
-                                            measure=measure)
+        subject = synchronizer.Synchronizer(
+            self.conf, self.engine, self.engine, self.woken.set,
+            notifier=self.notifier, measure=measure)
         self.addCleanup(subject.stop)
         return subject
 
@@ -68,12 +69,11 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.woken.clear()
             for result, number in subject.run_once().items():
                 results[result] = results.get(result, 0) + number
-            # One batch may begin the next.
-            while running := [f for f in subject._running if not f.done()]:
-                concurrent.futures.wait(running)
+            subject._batches.wait()
             # A batch ends a moment before it wakes anybody.
             if not self.woken.wait(0.2) and not any(
-                    f.exception() or f.result() for f in subject._running):
+                    f.exception() or f.result()
+                    for f in subject._batches._running):
                 return results
         self.fail('it never comes to an end')
 
@@ -145,7 +145,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_no_key(self):
         self.add_amphorae(1)
         self.publish(1)
-        self.subject._conf.clear_override('heartbeat_key', 'health_manager')
+        self.conf.clear_override('heartbeat_key', 'health_manager')
         error = self.assertRaises(exceptions.InvalidConfiguration,
                                   self.run_until_idle)
         self.assertIn('heartbeat_key is not set', str(error))
@@ -357,6 +357,20 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         # Give or take a pass, of seven or so, that comes late.
         self.assertAlmostEqual(*counts, delta=10)
 
+    def test_nothing_is_begun_where_nothing_is_due(self):
+        """No flow, no engine and no thread."""
+        ids = self.add_amphorae(3)
+        self.driver.broken.add(ids[0])
+        self.publish(1)
+        self.run_until_idle()
+        # One of them has failed, and waits for its next attempt.
+        begun = []
+        with (fixtures.MonkeyPatch('threading.Thread.start', begun.append),
+              fixtures.MonkeyPatch('taskflow.engines.load', begun.append)):
+            for _ in range(5):
+                self.assertEqual({}, self.subject.run_once())
+        self.assertEqual([], begun)
+
     def test_stop_begins_no_more(self):
         self.add_amphorae(60)
         self.publish(1)
@@ -369,32 +383,39 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({None}, {
             row.claim_owner for row in self.rows(models.Amphora)})
 
+    def _fail(self, *args):
+        raise ZeroDivisionError()
+
     def test_error_stays_until_a_batch_ends_well(self):
         """Or each other pass would say that all works again."""
         self.add_amphorae(1)
         self.publish(1)
-        self.subject._conf.clear_override('heartbeat_key', 'health_manager')
-        self.assertRaises(exceptions.InvalidConfiguration,
-                          self.run_until_idle)
-        for _ in range(3):
-            try:
-                self.subject.run_once()
-            except exceptions.InvalidConfiguration:
-                pass
-            self.assertRaises(exceptions.InvalidConfiguration,
-                              self.subject.check)
-        self.subject._conf.set_override('heartbeat_key', KEY,
-                                        'health_manager')
-        # A batch from before the change may end only now.
-        while running := [f for f in self.subject._running if not f.done()]:
-            concurrent.futures.wait(running)
+        with fixtures.MonkeyPatch(CREATE_CLIENT, self._fail):
+            self.assertRaises(ZeroDivisionError, self.run_until_idle)
+            for _ in range(3):
+                try:
+                    self.subject.run_once()
+                except ZeroDivisionError:
+                    pass
+                self.assertRaises(ZeroDivisionError, self.subject.check)
+            # A batch from before the change may end only now.
+            self.subject._batches.wait()
         try:
             self.subject.run_once()
-        except exceptions.InvalidConfiguration:
+        except ZeroDivisionError:
             pass
         self.run_until_idle()
-        # The next pass collects the last batch, which found nothing to do;
-        # all others may have been collected with one that failed.
+        # The last batch may have been collected with one that failed.
+        self.subject.run_once()
+        self.subject.check()
+
+    def test_error_is_over_when_others_have_done_it(self):
+        self.add_amphorae(1)
+        self.publish(1)
+        with fixtures.MonkeyPatch(CREATE_CLIENT, self._fail):
+            self.assertRaises(ZeroDivisionError, self.run_until_idle)
+        self.assertRaises(ZeroDivisionError, self.subject.check)
+        claim_repo.claim_due(self.engine, 1, 'another', 10, 60)
         self.subject.run_once()
         self.subject.check()
 

@@ -51,27 +51,28 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         generation_repo.publish(self.engine, number, SLOTS, '', 'here',
                                 status)
 
-    def claim(self, amphorae, number=1, expiry=120):
+    def add(self, amphorae):
         ids = self.add_amphorae(amphorae)
         amphora_repo.add_missing(self.engine)
-        claim_repo.claim_due(self.engine, number, 'batch', 100, expiry)
         return ids
 
-    def run_batch(self, number=1, on_all_begun=lambda: None):
-        return batch.Batch(self.conf, self.engine, number, SLOTS, 'batch',
-                           self.notifier).run(self.uploader, on_all_begun)
+    def run_batch(self, number=1, on_all_begun=lambda: None, slots=SLOTS):
+        with batch.Batch(self.conf, self.engine, number, slots, 'batch',
+                         self.notifier) as work:
+            if work.claim(100):
+                return work.run(self.uploader, on_all_begun)
+        return {}
 
     def claimed(self):
         return [row.amphora_id for row in self.rows(models.Amphora)
                 if row.claim_owner]
 
-    def test_nothing_claimed(self):
-        """Somebody else took over, or it was released."""
+    def test_nothing_due(self):
         self.assertEqual({}, self.run_batch())
 
     def run_and_supersede(self, number, status=trial.OPEN):
         """Publish another list in the middle of a batch."""
-        ids = self.claim(20)
+        ids = self.add(20)
         self.driver.close_gate()
         results = []
         thread = threading.Thread(
@@ -105,7 +106,9 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_claims_that_end_soon(self):
         """An upload could last for longer."""
-        self.claim(3, expiry=self.conf.hmsync.upload_timeout)
+        self.add(3)
+        self.conf.set_override('claim_expiry',
+                               self.conf.hmsync.upload_timeout, 'hmsync')
         begun = threading.Event()
         self.assertEqual({}, self.run_batch(on_all_begun=begun.set))
         self.assertTrue(begun.is_set())
@@ -114,25 +117,23 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_certificates_that_cannot_be_used(self):
         """Nothing was uploaded, so what is known of them stays true."""
-        self.claim(3)
+        self.add(3)
         self.run_batch()
         self.publish(2)
-        claim_repo.claim_due(self.engine, 2, 'batch', 100, 120)
 
         def fail(conf):
             raise ZeroDivisionError()
 
         self.patch(agent_client, 'create_client', fail)
-        self.assertRaises(ZeroDivisionError, batch.Batch(
-            self.conf, self.engine, 2, {'192.0.2.2:5555': 0}, 'batch').run,
-            self.uploader, lambda: None)
+        self.assertRaises(ZeroDivisionError, self.run_batch, 2,
+                          slots={'192.0.2.2:5555': 0})
         self.assertEqual({(None, 'APPLIED')}, {
             (row.claim_owner, row.result)
             for row in self.rows(models.Amphora)})
 
     def test_result_that_cannot_be_recorded(self):
         """No upload goes on behind the back of who gets the claims next."""
-        self.claim(10)
+        self.add(10)
 
         def fail(*args):
             raise ZeroDivisionError()
@@ -148,9 +149,9 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     # What others are told
 
-    def claim_again(self):
+    def run_again(self):
         claim_repo.retry_now(self.engine)
-        claim_repo.claim_due(self.engine, 1, 'batch', 100, 120)
+        self.run_batch()
 
     def told(self):
         """Class, amphora and generation of what was told since."""
@@ -158,19 +159,17 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
                 for p in self.notifier.take()}
 
     def test_failures_are_told_once(self):
-        broken, old, _fine = self.claim(3)
+        broken, old, _fine = self.add(3)
         self.driver.broken.add(broken)
         self.driver.old.add(old)
         self.run_batch()
         self.assertEqual({(payloads.AmphoraUnreachable, broken, 1),
                           (payloads.AmphoraUnsupported, old, 1)},
                          self.told())
-        self.claim_again()
-        self.run_batch()
+        self.run_again()
         self.assertEqual(set(), self.told())
         self.driver.broken.clear()
-        self.claim_again()
-        self.run_batch()
+        self.run_again()
         self.assertEqual({(payloads.AmphoraRecovered, broken, 1)},
                          self.told())
 
@@ -178,7 +177,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         lb = self.records.add_load_balancer()
         amphora_id = self.records.add_amphora('192.0.2.1', lb)
         self.driver.broken.add(amphora_id)
-        self.claim(0)
+        self.add(0)
         self.run_batch()
         told, = self.notifier.sent
         self.assertEqual(lb, told.load_balancer_id)
@@ -186,21 +185,21 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_recovered_after_a_claim_that_lapsed(self):
         """It ends what was told, though the result was lost."""
-        broken, = self.claim(1)
+        broken, = self.add(1)
         self.driver.broken.add(broken)
         self.run_batch()
-        self.claim_again()
+        claim_repo.retry_now(self.engine)
+        claim_repo.claim_due(self.engine, 1, 'batch', 100, 120)
         claim_repo.release(self.engine, 'batch')
         self.told()
         self.driver.broken.clear()
-        self.claim_again()
-        self.run_batch()
+        self.run_again()
         self.assertEqual({(payloads.AmphoraRecovered, broken, 1)},
                          self.told())
 
     def test_another_batch_took_over(self):
         """That one tells."""
-        broken, = self.claim(1)
+        broken, = self.add(1)
         self.driver.broken.add(broken)
         self.run_batch(on_all_begun=lambda: claim_repo.release(
             self.engine, 'batch'))
@@ -208,7 +207,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_another_batch_took_over_some(self):
         """Of the others it is for this one to tell."""
-        first, second = self.claim(2)
+        first, second = self.add(2)
         self.driver.broken |= {first, second}
 
         def take_over():
@@ -225,7 +224,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_no_secret_is_told(self):
         secrets = ('S3cret-key', 'S3cret-database', 'S3cret-rabbit')
-        broken, = self.claim(1)
+        broken, = self.add(1)
         broker.has_driver(self.conf)
         for group, name, value in (
                 ('health_manager', 'heartbeat_key', secrets[0]),

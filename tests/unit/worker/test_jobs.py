@@ -38,7 +38,7 @@ JOB = str(uuid.uuid4())
 ADDRESS = '192.0.2.101:5555'
 
 
-class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
+class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -54,8 +54,8 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
             health_manager={'heartbeat_key': KEY}, hmsync=hmsync)
 
     def make(self, **hmsync):
-        return jobs.BatchRunner(self.make_worker_conf(**hmsync),
-                                lambda: self.now)
+        return jobs.JobRunner(self.make_worker_conf(**hmsync),
+                              lambda: self.now)
 
     def publish(self, number=1, status=trial.OPEN):
         generation_repo.publish(self.engine, number, {ADDRESS: 0}, 'because',
@@ -92,7 +92,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
                                                    'fake://')):
             conf.set_override(name, value, 'oslo_messaging_notifications')
         self.patch(_impl_test, 'NOTIFICATIONS', [])
-        jobs.BatchRunner(conf, lambda: self.now).run(JOB)
+        jobs.JobRunner(conf, lambda: self.now).run(JOB)
         waiting.wait_for(lambda: _impl_test.NOTIFICATIONS, 'notification',
                          10)
         self.assertEqual([broken], [
@@ -142,15 +142,18 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def _die(self, *args):
         raise SystemExit()
 
+    def _pass(self, *args):
+        pass
+
     def test_it_goes_on_with_what_a_killed_worker_left(self):
         ids = self.add(4)
         self.publish()
-        configure = jobs.BatchRunner._configure
-        jobs.BatchRunner._configure = self._die
-        self.addCleanup(setattr, jobs.BatchRunner, '_configure', configure)
-        self.assertRaises(SystemExit, self.subject.run, JOB)
+        # Who is killed gives nothing back.
+        name = 'octavia_hmsync.worker.batch.Batch.'
+        with (fixtures.MonkeyPatch(name + 'run', self._die),
+              fixtures.MonkeyPatch(name + '__exit__', self._pass)):
+            self.assertRaises(SystemExit, self.subject.run, JOB)
         left, = self.owners()
-        jobs.BatchRunner._configure = configure
         self.assertEqual({}, self.subject.run(str(uuid.uuid4())))
         self.assertEqual({left}, self.owners())
         self.assertEqual({'APPLIED': 4}, self.subject.run(JOB))
