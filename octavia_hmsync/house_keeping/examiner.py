@@ -12,6 +12,7 @@
 
 """Takes a new list to few amphorae first, and back if they fall silent."""
 
+import dataclasses
 import time
 
 from oslo_log import log as logging
@@ -22,12 +23,15 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.house_keeping import admissions
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import witnesses
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 
@@ -72,76 +76,129 @@ class Examiner:
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return
-        admitted = admission_repo.get_admitted(self._engine, newest.number)
+        admitted = self._get_admitted(newest, settings)
         watch = trial.time_to_watch(
             self._conf.hmsync.canary_wait, len(newest.addresses), settings)
-        verdict = self._judge(admitted, watch, settings)
         fresh = set(newest.addresses) - set(good.addresses if good else ())
+        admission = admissions.Admissions(
+            self._engine, newest, good, settings.max_list_length)
+        verdict = self._judge(admitted, admission, newest, watch, settings)
         if not admitted or verdict is trial.Verdict.NO_ANSWER:
-            self._admit(newest, good, fresh, settings, newest.status)
+            self._admit(newest, admission, fresh, newest.status)
         elif verdict is trial.Verdict.BAD:
-            self._roll_back(
-                newest, good,
-                trial.find_unheard(fresh, members, settings) or fresh,
-                'amphorae that got it fell silent')
+            self._roll_back_silent(newest, good, fresh, admitted, members,
+                                   settings)
         elif verdict is trial.Verdict.GOOD:
-            applied = [a.amphora_id for a in admitted if a.is_applied]
-            unheard = self._find_unheard(applied, newest, fresh, members,
-                                         watch, settings)
-            if unheard is not None:
-                self._on_good(newest, good, fresh, unheard, watch, settings)
+            self._on_heard(newest, good, fresh, admitted, members, admission,
+                           watch, settings)
 
-    def _find_unheard(self, applied, newest, fresh, members, watch,
-                      settings):
-        """Find new addresses at which those that have the list are not heard.
+    def _get_admitted(self, newest, settings):
+        """Return the amphorae on trial; new silence is recorded at once."""
+        admitted = admission_repo.get_admitted(self._engine, newest.number)
+        self._watch.sample(self._looked_at, {
+            _key(a): heartbeats.NO_NEWS if a.is_held or a.last_update is None
+            else a.last_update for a in admitted if a.is_applied})
+        silent = {a.amphora_id for a in admitted
+                  if a.is_applied and not a.fell_silent and
+                  trial.has_fallen_silent(self._watch.silence(_key(a)),
+                                          settings)}
+        if silent:
+            # One that resumes, and a housekeeper that starts anew, change
+            # nothing of it.
+            admission_repo.note_silence(self._engine, newest.number, silent)
+        return [dataclasses.replace(a, fell_silent=True)
+                if a.amphora_id in silent else a for a in admitted]
 
-        :returns: as trial.find_unheard(); None if that may show soon.
-        """
-        tried = fresh & {address for amphora_id in applied for address in
-                         _subset(amphora_id, newest, settings)}
-        unheard = trial.find_unheard(tried, members, settings)
-        heard = {m.address: m.online_for for m in members
-                 if m.address in tried and m.is_heard}
-        if unheard or not heard:
-            return unheard
-        witnesses = self._get_witnesses(applied, newest, settings)
-        if trial.may_yet_be_noted(heard, witnesses, watch, settings):
-            return None
-        return {address: heard[address]
-                for address in trial.find_missed(heard, witnesses)}
+    def _judge(self, admitted, admission, newest, watch, settings):
+        shown = [trial.Admitted(
+            a.load_balancer, a.is_tried, a.is_applied, a.fell_silent,
+            self._watch.silence(_key(a)) if a.is_applied else 0.0,
+            self._watch.watched_for(_key(a)) if a.is_applied else 0.0)
+            for a in admitted]
+        verdict = trial.judge(shown, watch, settings, can_ask=True)
+        if verdict is not trial.Verdict.ASK_OTHERS:
+            return verdict
+        asked = {a.load_balancer for a in admitted}
+        answered = {a.load_balancer for a in admitted
+                    if a.is_applied or not a.is_tried}
+        silent = [a.amphora_id for a in admitted if a.fell_silent]
+        if admission.ask(asked, canaries.how_many_more(len(answered)),
+                         f'{admissions.shorten(silent)} fell silent with '
+                         f'generation {newest.number}'):
+            return trial.Verdict.WAIT
+        return trial.judge(shown, watch, settings, can_ask=False)
 
-    def _on_good(self, newest, good, fresh, unheard, watch, settings):
-        """Go on, unless no heartbeat came to a new address."""
-        if any(online_for < watch for online_for in unheard.values()):
+    def _on_heard(self, newest, good, fresh, admitted, members, admission,
+                  watch, settings):
+        """Go on, unless amphorae on trial are not heard at a new address."""
+        listening = self._get_witnesses(admitted, newest, settings)
+        asked = {a.load_balancer for a in admitted}
+        unheard = witnesses.find_unheard(fresh, members, settings)
+        missed = {}
+        for member in members:
+            if member.address not in fresh or member.is_heard is None:
+                continue
+            is_heard = member.address not in unheard
+            if is_heard and witnesses.may_yet_be_noted(
+                    member.address, listening, watch, settings):
+                return
+            word = witnesses.judge(member.address, is_heard, listening, True)
+            if word is witnesses.Word.ASK:
+                if admission.ask(
+                        asked, 1, f'One load balancer alone is not heard at '
+                        f'{member.address}', member.address):
+                    return
+                word = witnesses.judge(member.address, is_heard, listening,
+                                       False)
+            if word is witnesses.Word.MISSED:
+                missed[member.address] = member.online_for
+        if any(online_for < watch for online_for in missed.values()):
             # Its health manager started anew: it gets its time.
             return
-        if unheard:
-            self._roll_back(newest, good, unheard,
+        if missed:
+            self._roll_back(newest, good, missed,
                             'no heartbeat came to new addresses of it')
             return
         LOG.info('Amphorae are heard with generation %d.', newest.number)
+        silent = [a.amphora_id for a in admitted if a.fell_silent]
+        if silent:
+            LOG.warning(
+                'Generation %d goes on: of %d amphorae that got it these fell '
+                'silent, and the others did not: %s. Look at them, and at '
+                'their hosts; none of them gets a list first again as long '
+                'as there are others.', newest.number,
+                sum(a.is_applied for a in admitted),
+                admissions.shorten(silent))
         if self._conf.hmsync.wave_size:
-            self._admit(newest, good, fresh, settings, trial.WAVES)
+            self._admit(newest, admission, fresh, trial.WAVES)
         else:
             self._open(newest, 'all others get it now')
 
-    def _get_witnesses(self, applied, newest, settings):
+    def _get_witnesses(self, admitted, newest, settings):
+        """Return those that were heard all the time, a list of Witness."""
         unproven = {row.amphora_id: row for row in
                     doubt_repo.get_unproven(self._engine)}
         heard = heartbeat_repo.get_heartbeats(self._engine)
-        witnesses = []
-        for amphora_id in applied:
-            row = unproven.get(amphora_id)
-            if row is None:
-                witnesses.append(trial.Witness(
-                    frozenset(_subset(amphora_id, newest, settings)),
-                    has_adopted=True))
-            elif row.is_certain and not row.doubt.unknown:
-                witnesses.append(trial.Witness(
-                    frozenset(row.doubt.addresses),
-                    tuple(map(frozenset, row.doubt.others)), row.doubt.age,
-                    noted=frozenset(heard.get(amphora_id, ()))))
-        return witnesses
+        silent = {a.load_balancer for a in admitted if a.fell_silent}
+        found = []
+        for amphora in admitted:
+            if not amphora.is_applied or amphora.load_balancer in silent:
+                continue
+            addresses = frozenset(
+                _subset(amphora.amphora_id, newest, settings))
+            row = unproven.get(amphora.amphora_id)
+            if amphora.has_adopted or row is None:
+                found.append(witnesses.Witness(
+                    amphora.load_balancer, addresses, has_adopted=True,
+                    noted=addresses & {amphora.adopted_via}))
+                continue
+            found.append(witnesses.Witness(
+                amphora.load_balancer, addresses,
+                tuple(map(frozenset, row.doubt.others)), row.doubt.age,
+                noted=frozenset(heard.get(amphora.amphora_id, ())),
+                can_tell=bool(row.is_certain and not row.doubt.unknown and
+                              set(row.doubt.addresses) == addresses)))
+        return found
 
     def _is_lost(self, good, members, settings):
         pinned = keeper_repo.get_pinned(
@@ -160,50 +217,33 @@ class Examiner:
             self._watch = heartbeats.HeartbeatWatch()
         return steady_for
 
-    def _judge(self, admitted, watch, settings):
-        self._watch.sample(self._looked_at, {
-            _key(a): heartbeats.NO_NEWS if a.is_held or a.last_update is None
-            else a.last_update for a in admitted if a.is_applied})
-        return trial.judge([
-            trial.Admitted(
-                a.is_tried, a.is_applied,
-                self._watch.silence(_key(a)) if a.is_applied else 0.0,
-                self._watch.watched_for(_key(a)) if a.is_applied else 0.0)
-            for a in admitted], watch, settings)
-
-    def _admit(self, newest, good, fresh, settings, status):
-        concerned, astray = {}, []
-        good_number = good.number if good else 0
-        for candidate in admission_repo.get_candidates(
-                self._engine, newest.number, good_number):
-            addresses = _subset(candidate.amphora_id, newest, settings)
-            if candidate.addresses != addresses:
-                concerned[candidate.amphora_id] = addresses
-            if (candidate.generation or 0) > good_number:
-                # A canary of a list before, with addresses that nobody found
-                # good.
-                astray.append(candidate.amphora_id)
-        if not concerned:
-            self._open(newest, 'no other amphora is concerned')
-            return
-        # The winner may die before it has admitted any: then another round
-        # begins, since nobody is admitted.
-        if not generation_repo.begin_wave(self._engine, newest.number,
-                                          newest.wave, status):
-            return
+    def _admit(self, newest, admission, fresh, status):
         size = (self._conf.hmsync.wave_size if status == trial.WAVES
                 else self._conf.hmsync.canary_size)
-        chosen = trial.choose(concerned, fresh, max(1, size))
-        chosen += [a for a in astray if a in concerned and a not in chosen]
-        admission_repo.admit(self._engine, newest.number, chosen)
-        LOG.info('%d of %d amphorae get generation %d first: %s.',
-                 len(chosen), len(concerned), newest.number,
-                 _shorten(chosen))
+        if not admission.admit(size, fresh, status):
+            self._open(newest, 'no other amphora is concerned')
 
     def _open(self, newest, reason):
         if generation_repo.set_open(self._engine, newest.number):
             LOG.info('Generation %d goes to every amphora: %s.',
                      newest.number, reason)
+
+    def _roll_back_silent(self, newest, good, fresh, admitted, members,
+                          settings):
+        silent: dict[str, set[str]] = {}
+        names = []
+        for amphora in admitted:
+            if amphora.fell_silent:
+                names.append(amphora.amphora_id)
+                silent.setdefault(amphora.load_balancer, set()).update(
+                    fresh & set(_subset(amphora.amphora_id, newest,
+                                        settings)))
+        suspects = witnesses.find_suspects(
+            fresh, silent, witnesses.find_unheard(fresh, members, settings),
+            self._get_witnesses(admitted, newest, settings))
+        self._roll_back(newest, good, suspects,
+                        f'amphorae that got it fell silent '
+                        f'({admissions.shorten(names)})')
 
     def _roll_back(self, newest, good, suspects, what):
         suspects = addr.canonical(suspects)
@@ -235,9 +275,3 @@ def _subset(amphora_id, generation, settings):
 
 def _key(amphora):
     return amphora.amphora_id, amphora.applied_at
-
-
-def _shorten(amphora_ids, limit=10):
-    shown = ', '.join(amphora_ids[:limit])
-    more = len(amphora_ids) - limit
-    return f'{shown} and {more} more' if more > 0 else shown

@@ -28,10 +28,8 @@ ROLLED_BACK = 'ROLLED_BACK'
 # Only amphorae that were admitted get it.
 TRIAL_STATUSES = (CANARY, WAVES)
 
-# Of those that got a list so many may fall silent for reasons of their own.
-_TOLERATED = 10
-# Heartbeats of which one will have been noted.
-_INTERVALS_TO_NOTE = 3
+# Of as many that got a list one may fall silent for reasons of its own.
+TOLERATED = 10
 
 
 class Verdict(enum.Enum):
@@ -40,6 +38,8 @@ class Verdict(enum.Enum):
     WAIT = 'WAIT'
     GOOD = 'GOOD'
     BAD = 'BAD'
+    # One load balancer's amphorae fell silent: more are to be asked.
+    ASK_OTHERS = 'ASK_OTHERS'
     # None of them took the list: they tell nothing.
     NO_ANSWER = 'NO_ANSWER'
 
@@ -48,14 +48,18 @@ class Verdict(enum.Enum):
 class Admitted:
     """An amphora that may have a list before the others.
 
+    :param load_balancer: whose amphora it is; its own id if it has none.
     :param is_tried: whether the upload has ended, one way or another.
     :param is_applied: whether its agent acknowledged the list.
+    :param fell_silent: whether it has_fallen_silent() since, for a time.
     :param silence: seconds for which it was not heard.
     :param watched_for: seconds for which it was watched since.
     """
 
+    load_balancer: str
     is_tried: bool
     is_applied: bool
+    fell_silent: bool
     silence: float
     watched_for: float
 
@@ -139,133 +143,51 @@ def time_to_watch(canary_wait: float, length: int,
                    min(length, settings.max_list_length), interval))
 
 
+def has_fallen_silent(silence: float, settings: plan.Settings) -> bool:
+    """Tell whether an amphora was silent for too long to be doing well.
+
+    :param silence: seconds for which it was not heard.
+    :param settings: plan.Settings.
+    """
+    return silence > silence_limit(settings)
+
+
 def judge(admitted: abc.Collection[Admitted], watch: float,
-          settings: plan.Settings) -> Verdict:
+          settings: plan.Settings, can_ask: bool) -> Verdict:
     """Judge a list by those that were admitted.
+
+    By load balancers: what the amphorae of one do, whatever that is, makes
+    no list a bad one as long as there are others to ask.
 
     :param admitted: a list of Admitted.
     :param watch: for how long each has to be watched, see time_to_watch().
     :param settings: plan.Settings.
+    :param can_ask: whether amphorae of further load balancers could be
+                    admitted.
     :returns: a Verdict.
     """
     applied = [a for a in admitted if a.is_applied]
-    silent = [a for a in applied if a.silence > silence_limit(settings)]
-    if len(silent) > len(applied) // _TOLERATED:
+    untried = {a.load_balancer for a in admitted if not a.is_tried}
+    load_balancers = {a.load_balancer for a in applied}
+    silent = {a.load_balancer for a in applied if a.fell_silent}
+    others = [a for a in applied if a.load_balancer not in silent]
+    if len(silent) > max(1, len(load_balancers) // TOLERATED):
         return Verdict.BAD
+    if silent and TOLERATED * len(silent) > len(load_balancers | untried):
+        if any(a.silence > silence_limit(settings) / 2 for a in others):
+            # Soon it will show whether they fall silent too.
+            return Verdict.WAIT
+        if can_ask:
+            return Verdict.ASK_OTHERS
+        if not others and not untried:
+            return Verdict.BAD
     if not all(a.is_tried for a in admitted):
         return Verdict.WAIT
     if not applied:
         return Verdict.NO_ANSWER
-    if all(a.watched_for >= watch for a in applied):
+    if all(a.watched_for >= watch for a in others):
         return Verdict.GOOD
     return Verdict.WAIT
-
-
-def find_unheard(addresses: abc.Container[str],
-                 members: abc.Iterable[mem.Member],
-                 settings: plan.Settings) -> dict[str, float]:
-    """Find addresses at which no heartbeat has come yet.
-
-    :param addresses: among these.
-    :param members: all registered health managers, a list of Member; one
-                    that does not tell counts as heard.
-    :param settings: plan.Settings.
-    :returns: {address: seconds for which somebody has listened there}.
-    """
-    return {m.address: m.online_for for m in members
-            if m.address in addresses and m.is_heard is False and
-            mem.is_listening(m, settings.offline_after)}
-
-
-@dataclasses.dataclass(frozen=True)
-class Witness:
-    """An amphora that acknowledged a list on trial, and what was seen of it.
-
-    :param addresses: its part of the list.
-    :param others: other lists that it may still be using.
-    :param age: seconds since it acknowledged.
-    :param has_adopted: whether it was seen to use its list.
-    :param noted: addresses at which it was heard since; health managers note
-                  that of an amphora that has not adopted in time.
-    """
-
-    addresses: frozenset[str]
-    others: tuple[frozenset[str], ...] = ()
-    age: float = 0.0
-    has_adopted: bool = False
-    noted: frozenset[str] = frozenset()
-
-
-def find_missed(addresses: abc.Iterable[str],
-                witnesses: abc.Collection[Witness]) -> set[str]:
-    """Find addresses at which amphorae that should send there are not heard.
-
-    A health manager that changed its address may still be heard at the old
-    one, where all other amphorae send. So it has to be those on trial.
-
-    :param addresses: among these.
-    :param witnesses: those that acknowledged the list, each watched for
-                      time_to_watch().
-    :returns: a set; an address of which no witness can tell is not in it.
-    """
-    missed = set()
-    for address in addresses:
-        concerned = _concerned(address, witnesses)
-        if any(w.noted for w in concerned) and not any(
-                w.has_adopted or address in w.noted for w in concerned):
-            missed.add(address)
-    return missed
-
-
-def may_yet_be_noted(addresses: abc.Iterable[str],
-                     witnesses: abc.Collection[Witness], watch: float,
-                     settings: plan.Settings) -> bool:
-    """Tell whether witnesses may soon be able to tell of an address.
-
-    What they show begins to be noted when they have been watched.
-
-    :param addresses: as for find_missed().
-    :param witnesses: likewise.
-    :param watch: see time_to_watch().
-    :param settings: plan.Settings.
-    """
-    latest = watch + _INTERVALS_TO_NOTE * settings.heartbeat_interval
-    return any(
-        not w.noted and w.age < latest
-        for address in addresses
-        for concerned in [_concerned(address, witnesses)]
-        if not any(w.has_adopted for w in concerned)
-        for w in concerned)
-
-
-def _concerned(address: str, witnesses: abc.Iterable[Witness]
-               ) -> list[Witness]:
-    # One that may have sent there before proves nothing; nor does one that
-    # is heard where only another list would have it.
-    return [w for w in witnesses if address in w.addresses and
-            w.noted <= w.addresses and
-            not any(address in other for other in w.others)]
-
-
-def choose(concerned: abc.Mapping[str, abc.Iterable[str]],
-           fresh: abc.Iterable[str], size: int) -> list[str]:
-    """Choose which amphorae to admit next.
-
-    As many more as it takes for each new address to be tried.
-
-    :param concerned: {amphora id: the list that it would get}, those to be
-                      chosen first come first.
-    :param fresh: the new addresses.
-    :param size: how many.
-    :returns: a list of amphora ids.
-    """
-    chosen = list(concerned)[:size]
-    missing = set(fresh).difference(*(concerned[c] for c in chosen))
-    for amphora_id in list(concerned)[size:]:
-        if missing & set(concerned[amphora_id]):
-            chosen.append(amphora_id)
-            missing -= set(concerned[amphora_id])
-    return chosen
 
 
 def get_suspects(found: abc.Mapping[str, float],

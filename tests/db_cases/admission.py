@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from tests.db_cases import amphora
 
 NUMBER = 2
@@ -51,16 +52,63 @@ class AdmissionCases(amphora.AmphoraCases):
 
     # Candidates
 
-    def test_those_whose_failover_hurts_least(self):
-        expected = [self.add_heard(role) for role in (
-            'BACKUP', 'MASTER', 'STANDALONE', None)]
-        self.assertEqual(expected, self.candidates())
+    def candidate(self, amphora_id):
+        return next(c for c in admission_repo.get_candidates(
+            self.engine, NUMBER) if c.amphora_id == amphora_id)
 
-    def test_those_heard_last(self):
-        long_ago = self.add_heard(age=40)
-        lately = self.add_heard(age=1)
-        backup = self.add_heard('BACKUP', age=20)
-        self.assertEqual([backup, lately, long_ago], self.candidates())
+    def test_harm(self):
+        ids = [self.add_heard(role) for role in (
+            'BACKUP', 'MASTER', 'STANDALONE', None)]
+        self.assertEqual([0, 1, 2, 3], [self.candidate(i).harm for i in ids])
+
+    def test_load_balancer(self):
+        lb = self.records.add_load_balancer()
+        owned = self.add_heard(load_balancer_id=lb)
+        spare = self.add_heard()
+        self.assertEqual((lb, spare), (self.candidate(owned).load_balancer,
+                                       self.candidate(spare).load_balancer))
+        self.admit(owned, spare)
+        self.assertEqual({owned: lb, spare: spare}, {
+            a.amphora_id: a.load_balancer for a in self.admitted().values()})
+
+    def test_image_that_goes_on_with_a_list_before(self):
+        mute, other = self.add_heard(), self.add_heard()
+        self.make_older(models.Amphora, 'not_adopted_at', 30,
+                        amphora_id=mute)
+        self.assertTrue(self.candidate(mute).is_mute)
+        self.assertFalse(self.candidate(other).is_mute)
+
+    def test_fell_silent(self):
+        one, other = self.add_heard(), self.add_heard()
+        self.apply(one, other)
+        # Of an earlier list.
+        admission_repo.note_silence(self.engine, 1, [one])
+        admission_repo.note_silence(self.engine, NUMBER, [other])
+        self.assertTrue(self.candidate(one).fell_silent)
+        self.assertFalse(self.candidate(other).fell_silent)
+        self.admit(one, other)
+        self.claim(number=NUMBER)
+        for amphora_id in (one, other):
+            self.record(amphora_id, number=NUMBER)
+        self.make_older(models.Amphora, 'fell_silent_at', 30, amphora_id=one)
+        self.assertFalse(self.admitted()[one].fell_silent)
+        admission_repo.note_silence(self.engine, NUMBER, [one])
+        self.assertTrue(self.admitted()[one].fell_silent)
+        self.assertFalse(self.admitted()[other].fell_silent)
+
+    def test_adopted(self):
+        amphora_id = self.add_heard()
+        self.admit(amphora_id)
+        self.claim(number=NUMBER)
+        self.record(amphora_id, number=NUMBER)
+        admitted = self.admitted()[amphora_id]
+        self.assertEqual((False, None), (admitted.has_adopted,
+                                         admitted.adopted_via))
+        doubt_repo.set_adopted(self.engine, doubt_repo.get_unproven(
+            self.engine), amphora.LIST[0])
+        admitted = self.admitted()[amphora_id]
+        self.assertEqual((True, amphora.LIST[0]), (admitted.has_adopted,
+                                                   admitted.adopted_via))
 
     def test_not_those_that_cannot_tell_anything(self):
         self.add_heard(busy=True)
@@ -74,7 +122,7 @@ class AdmissionCases(amphora.AmphoraCases):
     def test_clocks_apart(self):
         """Another controller wrote when it was heard."""
         ahead, behind = self.add_heard(age=-180), self.add_heard(age=180)
-        self.assertEqual([ahead, behind], self.candidates())
+        self.assertCountEqual([ahead, behind], self.candidates())
 
     def test_not_those_that_have_it(self):
         there, behind = self.add_heard(), self.add_heard()

@@ -188,18 +188,56 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(admitted, self.reached())
         self.assertEqual(trial.CANARY, self.newest.status)
 
-    def test_those_whose_failover_hurts_least(self):
-        backups = self.add(2, role='BACKUP')
-        masters = self.add(2, role='MASTER')
-        self.begin(5)
-        self.look()
-        admitted = self.admitted()
-        self.assertLess(set(backups), admitted)
-        self.assertEqual(1, len(set(masters) & admitted))
+    def add_pair(self):
+        """Add a load balancer; returns its MASTER and its BACKUP."""
+        lb = self.records.add_load_balancer('ACTIVE_STANDBY')
+        pair = [self.records.add_amphora('192.0.2.1', lb, role)
+                for role in ('MASTER', 'BACKUP')]
+        self.records.set_health(*pair, age=500)
+        return pair
 
-    def test_those_heard_last(self):
+    def test_one_of_each_load_balancer(self):
+        """That one whose failover hurts least."""
+        pairs = [self.add_pair() for _ in range(3)]
+        self.begin(0)
+        self.look()
+        self.assertEqual({backup for _master, backup in pairs},
+                         self.admitted())
+
+    def test_by_chance(self):
+        """Not by what an amphora brings about.
+
+        When it was heard, or whether it was seen to change its list.
+        """
+        ids = self.begin(60)
+        favorite, *_others = ids
+        with self.engine.begin() as connection:
+            connection.execute(
+                models.Amphora.__table__.update()
+                .where(models.Amphora.amphora_id == favorite)
+                .values(has_changed_list=True))
+        self.beat(favorite)
+        seen = set()
+        for _ in range(4):
+            subject = self.make(canary_size=15)
+            with self.engine.begin() as connection:
+                connection.execute(models.Amphora.__table__.update().values(
+                    admitted_generation=None))
+            self.look(subject)
+            seen.add(frozenset(self.admitted()))
+        self.assertEqual(4, len(seen))
+        # By chance it is in all of them once in 256 times.
+        self.assertGreater(len(set().union(*seen)), 20)
+
+    def test_those_that_fell_silent_before_come_last(self):
         ids = self.begin(10)
-        self.beat(*ids[4:7])
+        self.make_older(models.Amphora, 'fell_silent_at', 86400)
+        for amphora_id in ids[4:7]:
+            with self.engine.begin() as connection:
+                connection.execute(
+                    models.Amphora.__table__.update()
+                    .where(models.Amphora.amphora_id == amphora_id)
+                    .values(fell_silent_at=None))
         self.look()
         self.assertEqual(set(ids[4:7]), self.admitted())
 
@@ -285,7 +323,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         ids = self.begin()
         self.run_for(10)
         canaries = self.reached()
-        self.silent = {min(canaries)}
+        self.silent = set(sorted(canaries)[:2])
         self.run_for(LONG)
         self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
                          self.statuses())
@@ -296,6 +334,135 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertIn('Generation 2 is ROLLED_BACK', self.log.output)
         self.assertIn(cases.address(2), self.log.output)
         self.assertIn('octavia-hmsync sync retry', self.log.output)
+        for amphora_id in self.silent:
+            self.assertIn(amphora_id, self.rolled_back_because())
+
+    def rolled_back_because(self):
+        line, = (line for line in self.log.output.splitlines()
+                 if 'is ROLLED_BACK' in line)
+        return line
+
+    # One that is hostile
+
+    def fall_silent_for_a_while(self, amphora_ids, seconds=55):
+        self.silent = set(amphora_ids)
+        self.run_for(seconds)
+        self.silent = set()
+
+    def test_one_vetoes_nothing(self):
+        """It answers 202, is silent for a while, and resumes."""
+        ids = self.begin(30)
+        self.run_for(10)
+        hostile = min(self.reached())
+        self.fall_silent_for_a_while([hostile])
+        # Meanwhile others were asked.
+        self.assertEqual(10, len(self.admitted()))
+        self.run_for(LONG)
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
+        self.assertEqual(set(ids), self.reached())
+        self.assertEqual(set(), self.suspects())
+        warning, = (line for line in self.log.output.splitlines()
+                    if 'goes on' in line)
+        self.assertIn(hostile, warning)
+
+    def test_one_vetoes_nothing_where_others_are_few(self):
+        for seconds in (45, LONG):
+            ids = self.begin(2)
+            number = self.newest.number
+            self.run_for(10)
+            hostile = min(self.reached(number))
+            self.fall_silent_for_a_while([hostile], seconds)
+            self.run_for(LONG)
+            self.assertEqual((number, trial.OPEN),
+                             (self.newest.number, self.newest.status))
+            for amphora_id in ids:
+                self.records.set_status(amphora_id, 'DELETED')
+            self.beats += 10
+
+    def test_twice_is_not_possible(self):
+        self.begin(10)
+        self.run_for(10)
+        hostile = min(self.reached())
+        self.fall_silent_for_a_while([hostile])
+        self.run_for(LONG)
+        for number in (3, 4, 5, 6):
+            self.listen(number)
+            self.publish(*range(1, number + 1), status=trial.CANARY)
+            self.run_for(10)
+            self.assertNotIn(hostile, self.admitted(self.newest.number))
+            self.run_for(LONG)
+            self.assertEqual(trial.OPEN, self.newest.status)
+
+    def test_load_balancer_vetoes_nothing(self):
+        """Both of its amphorae are canaries, where there are few."""
+        hostile = self.add_pair()
+        self.begin(1)
+        self.run_for(10)
+        self.fall_silent_for_a_while(hostile)
+        self.run_for(LONG)
+        self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
+
+    def test_only_amphora_rolls_back_its_own_list(self):
+        self.begin(1)
+        self.run_for(10)
+        self.silent = self.reached()
+        self.run_for(60)
+        self.assertEqual([trial.OPEN, trial.ROLLED_BACK, trial.OPEN],
+                         self.statuses())
+
+    def test_others_cannot_be_reached(self):
+        """Nobody says anything else than the one that fell silent."""
+        ids = self.begin(4)
+        self.look()
+        speaker = min(self.admitted())
+        self.unreachable = set(ids) - {speaker}
+        self.run_for(10)
+        self.silent = {speaker}
+        self.run_for(70)
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
+
+    def test_truly_bad_list_goes_to_no_others(self):
+        """They do not all fall silent in the same second."""
+        self.begin(30)
+        self.run_for(10)
+        canaries = sorted(self.reached())
+        self.silent = set(canaries[:1])
+        self.run_for(12)
+        self.silent = set(canaries)
+        self.run_for(60)
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
+        self.assertEqual(set(canaries), self.admitted())
+
+    def test_another_one_falls_silent_too(self):
+        """A part of the amphorae cannot reach the new address."""
+        self.begin(30)
+        self.run_for(10)
+        self.silent = {min(self.reached())}
+        while len(self.admitted()) == CANARIES:
+            self.run_for(POLL_INTERVAL)
+        self.run_for(4)
+        first = set(self.silent)
+        self.silent |= {max(self.reached() - first)}
+        self.run_for(80)
+        self.assertEqual(trial.ROLLED_BACK, self.statuses()[1])
+
+    def test_one_is_not_heard_at_a_new_address(self):
+        """It alone tries it, and sends its heartbeats elsewhere."""
+        self.listen(*range(3, 11), 30, is_observing=True)
+        self.make_older(models.HealthManager, 'online_since', 500)
+        self.begin(40, good=range(1, 11), new=(*range(1, 10), 30))
+        self.subject = self.make(canary_size=1)
+        self.look()
+        hostile, = self.admitted()
+        self.run_for(POLL_INTERVAL)
+        while len(self.admitted()) == 1:
+            self.run_for(POLL_INTERVAL)
+        self.assertEqual(2, len(self.admitted()))
+        hm_repo.set_heard(self.engine, 'hm30')
+        self.make_older(models.Amphora, 'applied_at', 500)
+        self.run_for(LONG)
+        self.assertEqual(trial.OPEN, self.newest.status)
+        self.assertEqual(set(), self.suspects())
 
     def test_nobody_else_gets_it(self):
         self.begin()
@@ -514,10 +681,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(trial.OPEN, self.newest.status)
 
     def test_some_can_be_reached(self):
-        ids = self.begin(6)
-        self.unreachable = set(ids[:1] + ids[2:])
-        self.beat(*ids[:3])
+        self.begin(6)
         self.look()
+        self.unreachable = set(sorted(self.admitted())[1:])
         self.upload()
         self.run_for(10)
         self.assertEqual(CANARIES, len(self.admitted()))

@@ -13,11 +13,13 @@
 """How a new list goes to the fleet, and when it is to blame."""
 
 import dataclasses
+import itertools
 import math
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import trial
 from tests.unit import base
@@ -130,196 +132,195 @@ class TestSilence(base.TestCase):
 
 WATCH = trial.time_to_watch(CANARY_WAIT, 3, cases.SETTINGS)
 LIMIT = trial.silence_limit(cases.SETTINGS)
-GOOD = trial.Admitted(True, True, 1.0, WATCH)
-SILENT = trial.Admitted(True, True, LIMIT + 1, WATCH)
-NEW = trial.Admitted(True, True, 1.0, 1.0)
-UNREACHABLE = trial.Admitted(True, False, 0.0, 0.0)
-UNTRIED = trial.Admitted(False, False, 0.0, 0.0)
 VERDICT = trial.Verdict
+_names = itertools.count()
+
+
+def admitted(lb=None, **values):
+    """One that got the list and was heard all the time; others by values."""
+    return trial.Admitted(**{
+        'load_balancer': lb or f'lb{next(_names)}', 'is_tried': True,
+        'is_applied': True, 'fell_silent': False, 'silence': 1.0,
+        'watched_for': WATCH, **values})
+
+
+def good(number=1):
+    return [admitted() for _ in range(number)]
+
+
+def silent(number=1, lb=None):
+    return [admitted(lb, fell_silent=True, silence=LIMIT + 1)
+            for _ in range(number)]
+
+
+def resumed(lb=None):
+    return [admitted(lb, fell_silent=True)]
+
+
+def new(**values):
+    return [admitted(watched_for=1.0, **values)]
+
+
+def unreachable():
+    return [admitted(is_applied=False, silence=0.0, watched_for=0.0)]
+
+
+def untried():
+    return [admitted(is_tried=False, is_applied=False, silence=0.0,
+                     watched_for=0.0)]
 
 
 class TestJudge(base.TestCase):
 
-    def judge(self, *admitted):
-        return trial.judge(list(admitted), WATCH, cases.SETTINGS)
+    def judge(self, *groups, can_ask=True):
+        return trial.judge([a for group in groups for a in group], WATCH,
+                           cases.SETTINGS, can_ask)
 
     def test_good(self):
-        self.assertIs(VERDICT.GOOD, self.judge(GOOD, GOOD, GOOD))
+        self.assertIs(VERDICT.GOOD, self.judge(good(3)))
 
-    def test_silent(self):
-        self.assertIs(VERDICT.BAD, self.judge(GOOD, SILENT, GOOD))
+    def test_two_fell_silent(self):
+        """At once, also while others have it only now."""
+        for can_ask in (False, True):
+            self.assertIs(VERDICT.BAD, self.judge(
+                good(), silent(2), untried(), new(), can_ask=can_ask))
 
-    def test_silent_before_all_were_tried(self):
-        """The one that has it must not wait."""
-        self.assertIs(VERDICT.BAD, self.judge(SILENT, UNTRIED, UNREACHABLE))
+    def test_one_fell_silent(self):
+        """It is not believed before others were asked."""
+        for one in (silent(), resumed(), silent(2, 'lb')):
+            self.assertIs(VERDICT.ASK_OTHERS, self.judge(good(2), one))
+            self.assertIs(VERDICT.ASK_OTHERS, self.judge(one))
+            self.assertIs(VERDICT.WAIT, self.judge(
+                good(2), one, *[untried() for _ in range(7)]))
+            self.assertIs(VERDICT.WAIT, self.judge(
+                good(2), one, *[new() for _ in range(7)]))
+            self.assertIs(VERDICT.GOOD, self.judge(good(9), one))
 
-    def test_not_silent_for_long(self):
-        self.assertIs(VERDICT.GOOD, self.judge(
-            dataclasses.replace(GOOD, silence=LIMIT)))
+    def test_others_that_are_asked_cannot_be_reached(self):
+        self.assertIs(VERDICT.ASK_OTHERS, self.judge(
+            good(2), silent(), *[unreachable() for _ in range(7)]))
+
+    def test_others_are_about_to_fall_silent_too(self):
+        """Nobody else gets what nobody hears; so it is put back in time."""
+        self.assertIs(VERDICT.WAIT, self.judge(
+            silent(), new(silence=LIMIT - 10), new(silence=LIMIT - 5)))
+
+    def test_few(self):
+        """One heard all the time speaks for the list, none against it."""
+        self.assertIs(VERDICT.GOOD, self.judge(good(), silent(),
+                                               can_ask=False))
+        self.assertIs(VERDICT.WAIT, self.judge(new(), silent(),
+                                               can_ask=False))
+        self.assertIs(VERDICT.WAIT, self.judge(untried(), silent(),
+                                               can_ask=False))
+
+    def test_one_is_all_that_there_is(self):
+        for one in (silent(), silent(2, 'lb'), resumed(),
+                    silent(1, 'lb') + [admitted('lb')]):
+            self.assertIs(VERDICT.BAD, self.judge(one, can_ask=False))
+            self.assertIs(VERDICT.BAD, self.judge(one, unreachable(),
+                                                  can_ask=False))
 
     def test_wait(self):
-        self.assertIs(VERDICT.WAIT, self.judge(UNTRIED))
-        self.assertIs(VERDICT.WAIT, self.judge(GOOD, UNTRIED))
-        self.assertIs(VERDICT.WAIT, self.judge(GOOD, NEW))
+        self.assertIs(VERDICT.WAIT, self.judge(untried()))
+        self.assertIs(VERDICT.WAIT, self.judge(good(), untried()))
+        self.assertIs(VERDICT.WAIT, self.judge(good(), new()))
 
     def test_unreachable_tells_nothing(self):
-        self.assertIs(VERDICT.NO_ANSWER, self.judge(UNREACHABLE, UNREACHABLE))
-        self.assertIs(VERDICT.WAIT, self.judge(UNREACHABLE, UNTRIED))
-        self.assertIs(VERDICT.GOOD, self.judge(UNREACHABLE, GOOD))
+        self.assertIs(VERDICT.NO_ANSWER, self.judge(unreachable(),
+                                                    unreachable()))
+        self.assertIs(VERDICT.WAIT, self.judge(unreachable(), untried()))
+        self.assertIs(VERDICT.GOOD, self.judge(unreachable(), good()))
 
     def test_of_many_some_fall_silent_for_reasons_of_their_own(self):
-        self.assertIs(VERDICT.GOOD, self.judge(*[GOOD] * 9, SILENT))
-        self.assertIs(VERDICT.BAD, self.judge(*[GOOD] * 8, SILENT))
-        self.assertIs(VERDICT.BAD, self.judge(*[GOOD] * 17, SILENT, SILENT))
+        self.assertIs(VERDICT.GOOD, self.judge(good(9), silent()))
+        self.assertIs(VERDICT.BAD, self.judge(good(17), silent(2)))
+        self.assertIs(VERDICT.GOOD, self.judge(good(18), silent(2)))
 
-    _admitted = st.lists(st.builds(
-        trial.Admitted, st.booleans(), st.booleans(), st.floats(0, 100),
-        st.floats(0, 200)), max_size=25)
+    @staticmethod
+    def _admitted(load_balancers):
+        return st.lists(st.builds(
+            trial.Admitted, load_balancers, st.booleans(), st.booleans(),
+            st.booleans(), st.floats(0, 100), st.floats(0, 200)),
+            max_size=25)
 
-    @given(_admitted, st.integers(0, 120))
-    def test_verdicts(self, admitted, watch):
-        verdict = trial.judge(admitted, watch, cases.SETTINGS)
-        applied = [a for a in admitted if a.is_applied]
-        silent = [a for a in applied if a.silence > LIMIT]
+    _any = _admitted(st.integers(1, 30).map(str))
+
+    @given(_any, st.integers(0, 120), st.booleans())
+    def test_verdicts(self, found, watch, can_ask):
+        verdict = trial.judge(found, watch, cases.SETTINGS, can_ask)
+        applied = [a for a in found if a.is_applied]
+        fell_silent = {a.load_balancer for a in applied if a.fell_silent}
+        others = [a for a in applied if a.load_balancer not in fell_silent]
         if verdict is VERDICT.GOOD:
-            self.assertTrue(applied)
-            self.assertTrue(all(a.is_tried for a in admitted))
-            self.assertTrue(all(a.watched_for >= watch for a in applied))
+            self.assertTrue(others)
+            self.assertTrue(all(a.is_tried for a in found))
+            self.assertTrue(all(a.watched_for >= watch for a in others))
         if verdict is VERDICT.NO_ANSWER:
             self.assertEqual([], applied)
-        if applied and len(silent) == len(applied):
-            self.assertIs(VERDICT.BAD, verdict)
-        if not silent:
+        if verdict is VERDICT.ASK_OTHERS:
+            self.assertTrue(can_ask and fell_silent)
+        if applied and not others and (
+                len(fell_silent) > 1 or all(a.is_tried for a in found)):
+            self.assertIs(VERDICT.ASK_OTHERS if can_ask and
+                          len(fell_silent) == 1 else VERDICT.BAD, verdict)
+        if not fell_silent:
             self.assertIsNot(VERDICT.BAD, verdict)
 
-    @given(_admitted)
-    def test_one_more_silence_is_never_better(self, admitted):
-        if self.judge(*admitted) is VERDICT.BAD:
-            self.assertIs(VERDICT.BAD, self.judge(*admitted, SILENT))
+    @given(_any)
+    def test_one_more_silence_is_never_better(self, found):
+        if len(found) < 2:
+            return
+        verdicts = [self.judge(found, can_ask=False),
+                    self.judge(found, silent(), can_ask=False)]
+        if VERDICT.BAD in verdicts[:1] and len(
+                {a.load_balancer for a in found
+                 if a.is_applied and a.fell_silent}) > 1:
+            self.assertIs(VERDICT.BAD, verdicts[1])
 
-    @given(_admitted)
-    def test_comes_to_an_end(self, admitted):
+    @given(_any, st.booleans())
+    def test_comes_to_an_end(self, found, can_ask):
         """When all were tried and time has passed there is a verdict."""
-        later = [dataclasses.replace(a, is_tried=True, watched_for=math.inf)
-                 for a in admitted]
-        self.assertIsNot(VERDICT.WAIT, self.judge(*later))
+        later = [dataclasses.replace(
+            a, is_tried=True, watched_for=math.inf, silence=math.inf
+            if a.fell_silent else 1.0) for a in found]
+        self.assertIsNot(VERDICT.WAIT, self.judge(later, can_ask=can_ask))
 
+    @given(_admitted(st.integers(1, 9).map(str)),
+           _admitted(st.just('hostile')), st.booleans())
+    def test_one_load_balancer_vetoes_nothing(self, others, hostile,
+                                              can_ask):
+        """Whatever its amphorae do; the others decide, if there are any."""
+        others = [dataclasses.replace(a, fell_silent=False) for a in others]
+        others += good()
+        verdict = self.judge(others, hostile, can_ask=can_ask)
+        self.assertIsNot(VERDICT.BAD, verdict)
 
-class TestUnheard(base.TestCase):
+    @given(st.integers(2, 20), _admitted(st.just('hostile')), st.booleans())
+    def test_one_load_balancer_saves_nothing(self, number, hostile, can_ask):
+        """A list that nobody else is heard with is a bad one."""
+        self.assertIs(VERDICT.BAD, self.judge(
+            silent(number), hostile, can_ask=can_ask))
 
-    def unheard(self, numbers, *members):
-        return trial.find_unheard(cases.addresses(*numbers), members,
-                                  cases.SETTINGS)
+    def test_part_of_the_fleet_is_cut_off(self):
+        """A third cannot reach what is new: it is found as often as before.
 
-    def member(self, number, is_heard, **values):
-        return dataclasses.replace(cases.make_member(number, **values),
-                                   is_heard=is_heard)
+        Of one canary that falls silent more is made by those asked next.
+        """
+        share = 1 / 3
 
-    def test_those_that_tell(self):
-        members = [self.member(1, False, online_for=70.0),
-                   self.member(2, True), self.member(3, None)]
-        self.assertEqual({cases.address(1): 70.0},
-                         self.unheard((1, 2, 3), *members))
+        def chance(number, of):
+            return (math.comb(of, number) * share ** number *
+                    (1 - share) ** (of - number))
 
-    def test_only_among_the_given_ones(self):
-        self.assertEqual({}, self.unheard((2,), self.member(1, False)))
+        def found(size):
+            more = canaries.how_many_more(size)
+            return (1 - chance(0, size) - chance(1, size) +
+                    chance(1, size) * (1 - chance(0, more)))
 
-    def test_nobody_listens_there(self):
-        self.assertEqual({}, self.unheard(
-            (1, 2), self.member(1, False, age=30.0)))
-
-
-class TestMissed(base.TestCase):
-    """Amphorae on trial had 1, 2 and 3, and get 4 in the place of 3."""
-
-    OLD = frozenset(cases.addresses(1, 2, 3))
-    NEW = frozenset(cases.addresses(1, 2, 4))
-    WATCH = 80.0
-
-    def witness(self, *noted, **values):
-        return trial.Witness(**{
-            'addresses': self.NEW, 'others': (self.OLD,),
-            'age': self.WATCH + 10,
-            'noted': frozenset(cases.addresses(*noted)), **values})
-
-    def missed(self, *witnesses, numbers=(4,)):
-        return trial.find_missed(cases.addresses(*numbers), witnesses)
-
-    def test_heard_elsewhere_only(self):
-        self.assertEqual({cases.address(4)}, self.missed(self.witness(1)))
-        self.assertEqual({cases.address(4)}, self.missed(
-            self.witness(1), self.witness(2), self.witness()))
-
-    def test_one_is_heard_there(self):
-        self.assertEqual(set(), self.missed(self.witness(1),
-                                            self.witness(2, 4)))
-        self.assertEqual(set(), self.missed(
-            self.witness(1), self.witness(has_adopted=True)))
-
-    def test_those_that_cannot_tell(self):
-        # Without listeners; with an image that goes on with the old list;
-        # after a list that had it; without it.
-        self.assertEqual(set(), self.missed(
-            self.witness(), self.witness(1, 3),
-            self.witness(1, others=(self.OLD | {cases.address(4)},)),
-            self.witness(1, addresses=self.OLD)))
-        self.assertEqual(set(), self.missed())
-
-    def test_time_to_be_noted(self):
-        def may(*witnesses):
-            return trial.may_yet_be_noted(
-                cases.addresses(4), witnesses, self.WATCH, cases.SETTINGS)
-
-        self.assertTrue(may(self.witness()))
-        self.assertFalse(may(self.witness(age=self.WATCH + 31)))
-        self.assertFalse(may(self.witness(1)))
-        self.assertFalse(may(self.witness(), self.witness(has_adopted=True)))
-        self.assertFalse(may(self.witness(addresses=self.OLD)))
-
-    @given(st.lists(st.builds(
-        trial.Witness, st.just(NEW), st.just((OLD,)),
-        st.floats(0, 1000), st.booleans(),
-        st.frozensets(st.sampled_from(sorted(OLD | NEW))))))
-    def test_what_works_is_never_missed(self, witnesses):
-        """Wherever it is noted, or has proven itself, it is not to blame."""
-        works = any(w.has_adopted or cases.address(4) in w.noted
-                    for w in witnesses if w.noted <= w.addresses)
-        if works:
-            self.assertEqual(set(), self.missed(*witnesses))
-        self.assertLessEqual(self.missed(*witnesses, numbers=(1, 2, 3, 4)),
-                             {cases.address(4)})
-
-
-class TestChoose(base.TestCase):
-
-    def choose(self, concerned, fresh, size):
-        return trial.choose(
-            {key: cases.addresses(*numbers) for key, numbers in concerned},
-            set(cases.addresses(*fresh)), size)
-
-    def test_first_ones(self):
-        self.assertEqual(['a', 'b'], self.choose(
-            [('a', (1, 2)), ('b', (1, 2)), ('c', (1, 2))], (2,), 2))
-
-    def test_fewer_than_wanted(self):
-        self.assertEqual(['a'], self.choose([('a', (1,))], (1, 2), 3))
-
-    def test_as_many_more_as_new_addresses_take(self):
-        self.assertEqual(['a', 'c', 'd'], self.choose(
-            [('a', (1, 2)), ('b', (1, 2)), ('c', (1, 3)), ('d', (4, 5)),
-             ('e', (3, 5))], (2, 3, 4, 5), 1))
-
-    @given(st.dictionaries(st.integers(), cases.address_sets, max_size=12),
-           cases.address_sets.map(set), st.integers(1, 5))
-    def test_each_new_address_is_tried_if_it_can_be(self, concerned, fresh,
-                                                    size):
-        chosen = trial.choose(concerned, fresh, size)
-        self.assertEqual(len(set(chosen)), len(chosen))
-        self.assertEqual(list(concerned)[:size], chosen[:size])
-        self.assertEqual(
-            fresh & set().union(*concerned.values()),
-            fresh & set().union(*(concerned[c] for c in chosen)))
-        self.assertLessEqual(len(chosen), size + len(fresh))
+        noticed = 1 - (1 - share) ** 3
+        self.assertGreater(found(3) / noticed, 0.95)
+        self.assertGreater(found(10), 0.89)
 
 
 class TestSuspects(base.TestCase):

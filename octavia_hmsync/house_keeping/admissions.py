@@ -1,0 +1,122 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Admits amphorae to a list that is on trial."""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db.repositories import admission as admission_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import canaries
+from octavia_hmsync.membership import subset
+
+LOG = logging.getLogger(__name__)
+
+
+class Admissions:
+    """Admits amphorae to one generation, as one look at it has it.
+
+    :param engine: an SQLAlchemy engine.
+    :param newest: the Generation on trial.
+    :param good: the last good one, or None.
+    :param length: how many addresses one amphora gets at most.
+    """
+
+    def __init__(self, engine, newest, good, length):
+        self._engine = engine
+        self._newest = newest
+        self._good_number = good.number if good else 0
+        self._length = length
+
+    def admit(self, size, fresh, status):
+        """Admit the next ones.
+
+        :param size: how many.
+        :param fresh: the new addresses of the list; each is to be tried.
+        :param status: of the generation from now on.
+        :returns: False if no amphora is left that the list concerns.
+        """
+        eligible, astray = self._find()
+        if not eligible:
+            return False
+        chosen = canaries.choose(eligible, fresh, max(1, size))
+        chosen += [a for a in astray if a not in chosen]
+        if self._begin(chosen, status):
+            LOG.info('%d of %d amphorae get generation %d first: %s.',
+                     len(chosen), len(eligible), self._newest.number,
+                     shorten(chosen))
+        return True
+
+    def ask(self, asked, size, why, address=None):
+        """Admit amphorae of other load balancers, to hear what they say.
+
+        :param asked: those of which one was admitted.
+        :param size: how many.
+        :param why: for the log.
+        :param address: of those that would get this one, None for all.
+        :returns: False if there are no others.
+        """
+        others = self._find_others(asked, address)
+        if not others:
+            return False
+        chosen = canaries.choose(others, (), size, asked)
+        if self._begin(chosen, self._newest.status):
+            LOG.info('%s: %d others get generation %d too, to tell whether '
+                     'it is to blame: %s.', why, len(chosen),
+                     self._newest.number, shorten(chosen))
+        return True
+
+    def _begin(self, chosen, status):
+        # The winner may die before it has admitted any: then another round
+        # begins, since nobody is admitted.
+        if not generation_repo.begin_wave(
+                self._engine, self._newest.number, self._newest.wave, status):
+            return False
+        admission_repo.admit(self._engine, self._newest.number, chosen)
+        return True
+
+    def _find_others(self, asked, address):
+        return [e for e in self._find()[0] if e.load_balancer not in asked and
+                (address is None or address in e.addresses)]
+
+    def _find(self):
+        """Find whom the list concerns.
+
+        :returns: (a list of Eligible, the ids of those of them that got one
+                  before it which nobody found good).
+        """
+        eligible, astray = [], []
+        for candidate in admission_repo.get_candidates(
+                self._engine, self._newest.number, self._good_number):
+            addresses = subset.subset(candidate.amphora_id,
+                                      self._newest.slots, self._length)
+            if candidate.addresses == addresses:
+                continue
+            eligible.append(canaries.Eligible(
+                candidate.amphora_id, candidate.load_balancer, addresses,
+                candidate.harm, candidate.is_mute, candidate.fell_silent))
+            if (candidate.generation or 0) > self._good_number:
+                # A canary of a list before, with addresses that nobody found
+                # good.
+                astray.append(candidate.amphora_id)
+        return eligible, astray
+
+
+def shorten(amphora_ids, limit=10):
+    """Name amphorae in one line of a log.
+
+    :param amphora_ids: a sequence of ids.
+    :param limit: how many to name.
+    """
+    shown = ', '.join(amphora_ids[:limit])
+    more = len(amphora_ids) - limit
+    return f'{shown} and {more} more' if more > 0 else shown

@@ -1,0 +1,103 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which amphorae try a list before the others. Pure rules.
+
+Nothing that an amphora can bring about by itself makes it one of the first:
+not when it was heard, nor whether it was seen to change its list.
+"""
+
+from collections import abc
+import dataclasses
+import random
+import typing
+
+from octavia_hmsync.membership import trial
+
+
+@dataclasses.dataclass(frozen=True)
+class Eligible:
+    """An amphora that may be chosen.
+
+    :param amphora_id: its id.
+    :param load_balancer: whose amphora it is; its own id if it has none.
+    :param addresses: the list that it would get.
+    :param harm: what its failover would do; of two of one load balancer the
+                 one with less is chosen first.
+    :param is_mute: whether it is known to go on with an old list: an image
+                    that never follows a list cannot tell a bad one.
+    :param fell_silent: whether it once did while a list was on trial.
+    """
+
+    amphora_id: str
+    load_balancer: str
+    addresses: tuple[str, ...]
+    harm: int = 0
+    is_mute: bool = False
+    fell_silent: bool = False
+
+
+def choose(eligible: abc.Iterable[Eligible], fresh: abc.Iterable[str],
+           size: int, asked: abc.Container[str] = (),
+           shuffle: abc.Callable[[list[typing.Any]], None] =
+           random.SystemRandom().shuffle) -> list[str]:
+    """Choose which amphorae to admit next, by chance.
+
+    One of each load balancer as long as there are others; those of a load
+    balancer of which one fell silent on trial come last of all. As many more
+    as it takes for each new address to be tried.
+
+    :param eligible: a list of Eligible.
+    :param fresh: the new addresses.
+    :param size: how many.
+    :param asked: load balancers of which one was admitted before.
+    :param shuffle: called with a list, which it brings into a random order.
+    :returns: a list of amphora ids.
+    """
+    ordered = _in_order(list(eligible), asked, shuffle)
+    chosen = ordered[:size]
+    missing = set(fresh).difference(*(e.addresses for e in chosen))
+    for one in ordered[size:]:
+        if missing & set(one.addresses):
+            chosen.append(one)
+            missing -= set(one.addresses)
+    return [one.amphora_id for one in chosen]
+
+
+def _in_order(eligible: list[Eligible], asked: abc.Container[str],
+              shuffle: abc.Callable[[list[typing.Any]], None]
+              ) -> list[Eligible]:
+    shuffle(eligible)
+    silent = {e.load_balancer for e in eligible if e.fell_silent}
+    eligible.sort(key=lambda e: (e.fell_silent, e.is_mute, e.harm))
+    turns: dict[str, int] = {}
+    keyed = []
+    for one in eligible:
+        turn = turns.setdefault(one.load_balancer,
+                                one.load_balancer in asked)
+        turns[one.load_balancer] = turn + 1
+        keyed.append(((one.load_balancer in silent, one.is_mute, turn), one))
+    # By chance again among those that are alike but for the harm.
+    shuffle(keyed)
+    keyed.sort(key=lambda pair: pair[0])
+    return [one for _key, one in keyed]
+
+
+def how_many_more(load_balancers: int) -> int:
+    """Return how many load balancers to ask when one of them fell silent.
+
+    So many that one which stays alone is within what is tolerated.
+
+    :param load_balancers: those that were asked so far.
+    :returns: at least 1.
+    """
+    return max(1, trial.TOLERATED - load_balancers)
