@@ -38,6 +38,8 @@ from stevedore import driver as stevedore_driver
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import controller_list
 from octavia_hmsync import exceptions
+# For its id alone, which has to be there before the first fork.
+from octavia_hmsync.health_manager import instance  # noqa: F401
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync import live_options
 from octavia_hmsync.mgmt_network import boot_options

@@ -20,6 +20,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
 from octavia_hmsync.health_manager import guard
+from octavia_hmsync.health_manager import instance
 from octavia_hmsync.health_manager import keepalive
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync.metrics import export
@@ -52,7 +53,8 @@ class HealthManagerExtension:
         self._notifier = outbox.Outbox(conf)
         measure = instruments.HealthManagerInstruments()
         self._keepalive = keepalive.Keepalive(
-            conf, self._engine, address.load_driver(conf), self._listener)
+            conf, self._engine, address.load_driver(conf), self._listener,
+            instance.ID)
         self._beats = periodic.PeriodicThread(
             'keepalive', self._keepalive.beat,
             conf.hmsync.keepalive_interval, self._engine)

@@ -16,7 +16,6 @@ import math
 import time
 
 from oslo_log import log as logging
-from oslo_utils import uuidutils
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -38,14 +37,15 @@ class Keepalive:
     :param engine: an SQLAlchemy engine.
     :param address_driver: tells the advertised address, see address.py.
     :param listener: tells whether anybody listens, see listener.py.
+    :param instance: id of this process, see instance.py.
     """
 
-    def __init__(self, conf, engine, address_driver, listener):
+    def __init__(self, conf, engine, address_driver, listener, instance):
         self._conf = conf
         self._engine = engine
         self._address_driver = address_driver
         self._listener = listener
-        self._instance = uuidutils.generate_uuid()
+        self._instance = instance
         self._registered = None
         self._has_been_registered = False
         self._clock_is_wrong = False

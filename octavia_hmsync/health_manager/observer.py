@@ -32,18 +32,24 @@ _FEW = 500
 class AdoptionObserver:
     """Judges each heartbeat that this health manager receives.
 
+    The row of its host says at which address they arrive. When it is the row
+    of another process under the same name, they arrive where they did before,
+    if that is known; they say nothing of the other one's address.
+
     It reads which amphorae are in doubt every half heartbeat_interval, or,
     when they are many, whether the one that it hears is; and it writes only
     what is not known yet.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
+    :param instance: id of the process that listens, see instance.py.
     :param clock: a monotonic clock, seconds.
     """
 
-    def __init__(self, conf, engine, clock=time.monotonic):
+    def __init__(self, conf, engine, instance, clock=time.monotonic):
         self._conf = conf
         self._engine = engine
+        self._instance = instance
         self._clock = clock
         self._read_at = None
         self._are_many = False
@@ -60,7 +66,7 @@ class AdoptionObserver:
         """
         self._refresh()
         if self._is_heard is False:
-            hm_repo.set_heard(self._engine, self._conf.host)
+            hm_repo.set_heard(self._engine, self._conf.host, self._instance)
             self._is_heard = True
 
     def observe(self, amphora_id, delay=0.0):
@@ -137,9 +143,9 @@ class AdoptionObserver:
         self._are_many = False
         self._unproven = {}
         self._heard = {}
-        members = hm_repo.get_all(self._engine)
-        own = next((m for m in members if m.host == self._conf.host), None)
-        self._address = own and own.address
+        own = hm_repo.find(self._engine, self._conf.host, self._instance)
+        if own is not None:
+            self._address = own.address
         self._is_heard = own and own.is_heard
         self._is_draining = own is not None and own.status == mem.DRAINING
         rows = doubt_repo.get_unproven(self._engine, limit=_FEW + 1)

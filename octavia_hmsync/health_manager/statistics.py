@@ -23,6 +23,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.health_manager import instance
 from octavia_hmsync.health_manager import observer
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +70,7 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
         # Nothing of the database may pass a fork.
         if self._pid != os.getpid():
             self._observer = observer.AdoptionObserver(
-                compat.CONF, api.create_engine(compat.CONF))
+                compat.CONF, api.create_engine(compat.CONF), instance.ID)
             self._pid = os.getpid()
         return self._observer
 

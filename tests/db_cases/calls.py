@@ -537,7 +537,12 @@ class Calls(base.DatabaseTestCase):
     @_call(hm_repo.set_heard)
     def set_heard(self):
         self._register(1, 2)
-        return 'hm1',
+        return 'hm1', 'instance1'
+
+    @_call(hm_repo.find)
+    def find_health_manager(self):
+        self._register(1, 2)
+        return 'hm1', 'instance1'
 
     @_call(hm_repo.delete)
     def delete(self):

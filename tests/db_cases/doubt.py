@@ -329,7 +329,7 @@ class AdoptedCases(AdoptionCases):
         self.assertIs(adoption.Adoption.UNPROVEN, self.judged())
         hm_repo.register(self.engine, 'hm1', '192.0.2.101', 5555, 'one', 20,
                          is_observing=True)
-        hm_repo.set_heard(self.engine, 'hm1')
+        hm_repo.set_heard(self.engine, 'hm1', 'one')
         self.assertIs(adoption.Adoption.NOT_ADOPTED, self.judged())
         self.adopt()
         self.assertIs(adoption.Adoption.ADOPTED, self.judged())

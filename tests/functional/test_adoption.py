@@ -107,6 +107,31 @@ class TestAdoption(AdoptionTestCase):
         self.assertEqual([], self.not_adopted())
 
 
+class TestTwoUnderOneHost(AdoptionTestCase):
+
+    def test_heartbeats_of_the_old_one(self):
+        """A pod that moves: the old one hears what the new one does not."""
+        cloud = self.make_cloud(options={
+            'health_manager': {'stats_update_threads': 2}})
+        old = self.start(1)[0]
+        # It goes on with what it has, whatever it is told.
+        agent = cloud.add_load_balancer([old.address], listener=True,
+                                        old_image=True)[0]
+        self.wait_until_published([old.address])
+        self.wait_until_adoption(agent, adoption.Adoption.ADOPTED)
+        new = cloud.add_health_manager(cloud.address(2), host=old.host)
+        self.wait_until_published([new.address])
+        self.wait_until_applied([agent.amphora_id])
+        self.assertEqual([new.address],
+                         [m.address for m in self.members().values()])
+        # More than it takes to see what is heard as adoption.
+        self.watch(HEARTBEAT_TIMEOUT)
+        self.assertTrue(old.running)
+        self.assertIs(False, self.members()[new.host].is_heard)
+        self.assertIsNone(self.row(agent).adopted_at)
+        self.assert_nothing_failed_over()
+
+
 class TestWithoutListeners(AdoptionTestCase):
 
     def test_the_silence_tells(self):

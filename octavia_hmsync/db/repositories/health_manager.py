@@ -214,15 +214,19 @@ def delete(engine, host, keepalive_at):
 
 
 @api.retry
-def set_heard(engine, host):
+def set_heard(engine, host, instance):
     """Record that heartbeats arrive at a health manager.
 
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of the process at which they do.
     :returns: True if it was not known.
     """
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.heard_at.is_(None))
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
+                   _TABLE.c.heard_at.is_(None))
             .values(heard_at=types.utcnow())).rowcount == 1
 
 
@@ -256,6 +260,21 @@ def find_usurper(engine, host, instance, offline_after):
     if row is None or not _is_held(row, offline_after):
         return None
     return _address(row)
+
+
+def find(engine, host, instance):
+    """Return a health manager as this process of it has registered.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of the process.
+    :returns: a Member, or None if the row is gone or another process's.
+    """
+    with engine.connect() as connection:
+        row = connection.execute(
+            _select().where(_TABLE.c.host == host,
+                            _TABLE.c.instance == instance)).first()
+    return None if row is None else _to_member(row)
 
 
 def get_all(engine):

@@ -179,5 +179,5 @@ class TestCheck(base.CommandTestCase):
                 amphora_id=amphora_id, address='192.0.2.1:5555',
                 heard_at=sa.func.now()))
         for host in ('hm1', 'hm2'):
-            hm_repo.set_heard(self.engine, host)
+            hm_repo.set_heard(self.engine, host, host)
         self.check(1, '1 amphorae acknowledge a list')

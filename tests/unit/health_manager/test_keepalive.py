@@ -13,6 +13,7 @@
 import time
 
 import fixtures
+from oslo_utils import uuidutils
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import models
@@ -66,7 +67,7 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         conf = self.make_conf(DEFAULT={'host': host}, hmsync=hmsync)
         listener, driver = Listener(), AddressDriver(address)
         return listener, driver, keepalive.Keepalive(
-            conf, self.engine, driver, listener)
+            conf, self.engine, driver, listener, uuidutils.generate_uuid())
 
     @property
     def rows_by_host(self):
@@ -214,7 +215,7 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         conf = self.make_conf(DEFAULT={'host': 'hm1'},
                               health_manager={'heartbeat_key': 'first'})
         subject = keepalive.Keepalive(conf, self.engine, self.driver,
-                                      self.listener)
+                                      self.listener, 'instance')
         logged = self.useFixture(fixtures.FakeLogger())
         for key, told in (('first', 0), ('second', 1), ('second', 1),
                           ('third', 1), ('first', 1), ('second', 2)):
@@ -232,7 +233,7 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         conf = self.make_conf(DEFAULT={'host': 'hm1'},
                               health_manager={'heartbeat_key': 'first'})
         subject = keepalive.Keepalive(conf, self.engine, self.driver,
-                                      self.listener)
+                                      self.listener, 'instance')
         subject.beat()
         conf.set_override('heartbeat_key', 'second', group='health_manager')
         self.make_older(models.HealthManager, 'keepalive_at', 100)

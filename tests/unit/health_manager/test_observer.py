@@ -53,11 +53,11 @@ class ObserverTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def reads(self):
         return self.statements.count('SELECT')
 
-    def make(self, number=1):
+    def make(self, number=1, instance=None):
         """Make the observer of one process of a health manager."""
         return observer.AdoptionObserver(
             self.make_conf(DEFAULT={'host': f'hm{number}'}), self.engine,
-            clock=lambda: self.now)
+            instance or f'instance-{number}', clock=lambda: self.now)
 
     def listen(self, *numbers, is_observing=False):
         """Have health managers listen."""
@@ -563,7 +563,76 @@ class TestIsHeard(ObserverTestCase):
         subject.observe_any()
         hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'another',
                          20, is_observing=True)
-        self.assertIs(False, self.is_heard())
+        for observed, expected in ((subject, False),
+                                   (self.make(1, 'another'), True)):
+            self.now += INTERVAL
+            observed.observe_any()
+            self.assertIs(expected, self.is_heard())
+
+
+class TestTwoUnderOneHost(ObserverTestCase):
+    """A pod that moves: the new one has registered, the old one listens."""
+
+    def setUp(self):
+        super().setUp()
+        self.listen(1, 2)
+        self.amphora_id, = self.add()
+        self.upload(cases.addresses(1, 2), self.amphora_id)
+        self.adopt()
+        self.old, self.new = self.make(1), self.make(1, 'another')
+        self.old.observe_any()
+        # It comes with 3, in place of 1.
+        hm_repo.register(self.engine, 'hm1', '192.0.2.3', 5555, 'another',
+                         20, is_observing=True)
+        self.upload(cases.addresses(2, 3), self.amphora_id, age=OVERDUE)
+
+    def hear(self, subject):
+        for _ in range(5):
+            self.now += 1
+            subject.observe_any()
+            subject.observe(self.amphora_id)
+
+    def has_heard(self):
+        return hm_repo.get_all(self.engine)[0].is_heard
+
+    def test_heartbeats_of_the_old_one(self):
+        for _ in range(5):
+            self.hear(self.old)
+        self.assertFalse(self.has_heard())
+        self.assertFalse(self.is_adopted(self.amphora_id))
+        self.assertEqual({(self.amphora_id, cases.address(1))}, self.noted())
+
+    def test_heartbeats_of_a_child_that_began_late(self):
+        """It never saw at which address its process had registered."""
+        late = self.make(1)
+        for _ in range(5):
+            self.hear(late)
+        self.assertFalse(self.has_heard())
+        self.assertFalse(self.is_adopted(self.amphora_id))
+        self.assertEqual(set(), self.noted())
+
+    def test_heartbeats_before_it_has_looked_again(self):
+        """They are at the address that it still takes for its own."""
+        self.now += 0.1
+        self.old.observe_any()
+        self.old.observe(self.amphora_id)
+        self.assertFalse(self.has_heard())
+        self.assertFalse(self.is_adopted(self.amphora_id))
+
+    def test_heartbeats_of_the_new_one(self):
+        self.hear(self.new)
+        self.assertTrue(self.has_heard())
+        self.assertTrue(self.is_adopted(self.amphora_id))
+        self.assertEqual(cases.address(3),
+                         self.row(self.amphora_id).adopted_via)
+
+    def test_the_new_one_ends_first(self):
+        """Then it is the old one that has the name, and its address."""
+        self.hear(self.old)
+        hm_repo.set_offline(self.engine, 'hm1', 'another')
+        self.listen(1, is_observing=True)
         self.now += INTERVAL
-        subject.observe_any()
-        self.assertIs(True, self.is_heard())
+        self.hear(self.old)
+        self.assertTrue(self.has_heard())
+        self.assertFalse(self.is_adopted(self.amphora_id))
+        self.assertIn((self.amphora_id, cases.address(1)), self.noted())

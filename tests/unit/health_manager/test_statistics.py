@@ -25,6 +25,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.health_manager import instance
 from octavia_hmsync.health_manager import observer
 from octavia_hmsync.health_manager import statistics
 from tests.db_cases import base
@@ -44,8 +45,11 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.service = 'health_manager'
         self.patch(compat, 'service_name', lambda: self.service)
         self.driver = statistics.AdoptionStatisticsDriver()
-        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'one', 20,
-                         is_observing=True)
+        self.register()
+
+    def register(self, instance_id=instance.ID):
+        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, instance_id,
+                         20, is_observing=True)
 
     def add_in_doubt(self):
         """Add an amphora that a heartbeat here shows to have adopted."""
@@ -120,6 +124,11 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.driver.update_stats(self.stats(amphora_id))
         self.assertFalse(self.is_adopted())
         self.assertFalse(self.is_heard())
+
+    def test_row_of_another_process(self):
+        amphora_id = self.add_in_doubt()
+        self.register('another')
+        self.assertNothingDone(amphora_id)
 
     def test_not_a_health_manager(self):
         """The driver-agent and the API load statistics drivers as well."""

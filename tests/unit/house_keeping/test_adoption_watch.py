@@ -67,7 +67,7 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         for n in numbers:
             hm_repo.register(self.engine, f'hm{n}', f'192.0.2.{n}', 5555,
                              f'instance-{n}', 20, is_observing=True)
-            hm_repo.set_heard(self.engine, f'hm{n}')
+            hm_repo.set_heard(self.engine, f'hm{n}', f'instance-{n}')
 
     def stop_listening(self, *numbers):
         for n in numbers:

@@ -592,14 +592,14 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.make_older(models.HealthManager, 'online_since', 500)
         self.begin()
         self.run_for(10)
-        hm_repo.set_heard(self.engine, 'hm2')
+        hm_repo.set_heard(self.engine, 'hm2', 'instance-2')
         self.run_for(LONG)
         self.assertEqual([trial.OPEN, trial.OPEN], self.statuses())
 
     def test_only_the_one_that_is_not_heard_is_to_blame(self):
         self.listen(2, 3, is_observing=True)
         self.make_older(models.HealthManager, 'online_since', 500)
-        hm_repo.set_heard(self.engine, 'hm2')
+        hm_repo.set_heard(self.engine, 'hm2', 'instance-2')
         self.begin(new=(1, 2, 3))
         self.run_for(LONG)
         self.assertEqual({cases.address(3)}, self.suspects())
@@ -608,7 +608,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         """2 is new, and its health manager heard already; returns canaries."""
         self.listen(2, is_observing=True)
         self.make_older(models.HealthManager, 'online_since', 500)
-        hm_repo.set_heard(self.engine, 'hm2')
+        hm_repo.set_heard(self.engine, 'hm2', 'instance-2')
         self.add()
         self.publish(1)
         self.upload()
