@@ -111,12 +111,10 @@ class Batch:
         asked_at = time.monotonic()
         # Also where the answer is lost.
         self._left = limit
-        self._left = claim_repo.claim_due(
+        self._claimed = {a.id: a for a in claim_repo.claim_due(
             self._engine, self._generation, self._owner, limit,
-            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)
-        if self._left:
-            self._claimed = {a.id: a for a in claim_repo.get_claimed(
-                self._engine, self._generation, self._owner)}
+            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)}
+        self._left = len(self._claimed)
         self._claimed_until = asked_at + min(
             (a.claimed_for for a in self._claimed.values()), default=0)
         return bool(self._claimed)

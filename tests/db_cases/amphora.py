@@ -29,18 +29,26 @@ LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 
 class AmphoraCases(base.DatabaseTestCase):
 
+    def setUp(self):
+        super().setUp()
+        self.seen = {}
+
     def add(self, number=1, **values):
         ids = self.add_amphorae(number, **values)
         amphora_repo.add_missing(self.engine)
         return ids
 
     def claim(self, owner='batch1', number=1, limit=100, expiry=EXPIRY):
-        return claim_repo.claim_due(self.engine, number, owner, limit,
-                                    expiry)
+        claimed = claim_repo.claim_due(self.engine, number, owner, limit,
+                                       expiry)
+        self.seen.update((a.id, a) for a in claimed)
+        return len(claimed)
 
-    def claimed(self, owner='batch1', number=1):
-        return {a.id: a for a in claim_repo.get_claimed(
-            self.engine, number, owner)}
+    def claimed(self, owner='batch1'):
+        """What a batch has, as it was when it was claimed."""
+        return {row.amphora_id: self.seen.get(row.amphora_id)
+                for row in self.rows(models.Amphora)
+                if row.claim_owner == owner}
 
     def record(self, amphora_id, result='APPLIED', owner='batch1', number=1,
                **values):
@@ -160,12 +168,12 @@ class ClaimCases(AmphoraCases):
         admission_repo.admit(self.engine, 1, ids[2:])
 
         def claim(number, owner, admitted_to):
-            return claim_repo.claim_due(self.engine, number, owner, 100,
-                                        EXPIRY, admitted_to)
+            return len(claim_repo.claim_due(self.engine, number, owner, 100,
+                                            EXPIRY, admitted_to))
 
         self.assertEqual(0, claim(3, 'batch1', 3))
         self.assertEqual(2, claim(2, 'batch2', 2))
-        self.assertEqual(set(ids[:2]), set(self.claimed('batch2', 2)))
+        self.assertEqual(set(ids[:2]), set(self.claimed('batch2')))
         self.assertEqual(0, claim(2, 'batch3', 2))
         self.assertEqual(3, claim(2, 'batch4', None))
 
@@ -174,9 +182,9 @@ class ClaimCases(AmphoraCases):
         ids = self.add(5)
         admission_repo.admit(self.engine, 2, ids[:2])
         admission_repo.admit(self.engine, 1, ids[2:3])
-        self.assertEqual(3, claim_repo.claim_due(
-            self.engine, 1, 'batch1', 100, EXPIRY, not_admitted_to=2))
-        self.assertEqual(set(ids[2:]), set(self.claimed('batch1', 1)))
+        self.assertEqual(3, len(claim_repo.claim_due(
+            self.engine, 1, 'batch1', 100, EXPIRY, not_admitted_to=2)))
+        self.assertEqual(set(ids[2:]), set(self.claimed('batch1')))
 
     def test_admitted_ones_that_failed_wait_as_well(self):
         amphora_id, = self.add(1)
@@ -184,14 +192,67 @@ class ClaimCases(AmphoraCases):
         self.claim('batch1')
         self.record(amphora_id, 'UNREACHABLE', retry_after=60)
         for expected in (0, 1):
-            self.assertEqual(expected, claim_repo.claim_due(
-                self.engine, 1, 'batch2', 100, EXPIRY, 1))
+            self.assertEqual(expected, len(claim_repo.claim_due(
+                self.engine, 1, 'batch2', 100, EXPIRY, 1)))
             self.retry_now()
 
     def test_not_those_that_are_gone_meanwhile(self):
         amphora_id, = self.add(1)
         self.records.set_status(amphora_id, 'DELETED')
         self.assertEqual(0, self.claim())
+
+    def test_one_whose_agent_goes_while_it_is_claimed(self):
+        """Nobody would give it back, nor upload to it, until it lapses."""
+        ids = self.add(3)
+        find_due = claim_repo._find_due
+
+        def find(*args):
+            due = find_due(*args)
+            self.records.set_status(ids[0], 'DELETED')
+            return due
+
+        self.patch(claim_repo, '_find_due', find)
+        self.assertEqual(2, self.claim('batch1'))
+        self.assertEqual((None, None), (
+            self.row(ids[0]).claim_owner, self.row(ids[0]).claim_expires_at))
+        self.assertEqual({'batch1'}, {
+            self.row(amphora_id).claim_owner for amphora_id in ids[1:]})
+
+    def test_what_is_claimed_is_read_in_the_same_transaction(self):
+        """Another connection may lead to a node that lags."""
+        ids = self.add(3)
+        self.patch(claim_repo, '_find_due', lambda *args: ids)
+        transactions = []
+
+        def note(connection, cursor, statement, *args):
+            if models.Amphora.__tablename__ in statement:
+                transactions.append(connection.get_transaction())
+
+        sa.event.listen(self.engine, 'before_cursor_execute', note)
+        self.assertEqual(3, self.claim('batch1'))
+        self.assertEqual(2, len(transactions))
+        self.assertEqual(1, len(set(transactions)))
+        self.assertIsNotNone(transactions[0])
+
+    def test_whether_any_is_due(self):
+        ids = self.add(2)
+        admission_repo.admit(self.engine, 2, ids[:1])
+
+        def are_due(number, *args):
+            return claim_repo.is_due(self.engine, number, *args)
+
+        self.assertTrue(are_due(1))
+        self.assertTrue(are_due(2, 2))
+        self.assertTrue(are_due(1, None, 2))
+        self.assertFalse(are_due(3, 3))
+        self.claim('batch1')
+        self.assertFalse(are_due(1))
+        self.record(ids[0])
+        self.record(ids[1], 'UNREACHABLE', retry_after=60)
+        self.assertFalse(are_due(1))
+        self.assertTrue(are_due(2))
+        self.retry_now()
+        self.assertTrue(are_due(1))
 
     def test_expiry(self):
         self.add(1)
@@ -264,7 +325,7 @@ class ClaimCases(AmphoraCases):
         for amphora_id in ids[3:]:
             self.record(amphora_id)
         self.claim('batch2', number=2, limit=3)
-        self.assertEqual(set(ids[3:]), set(self.claimed('batch2', 2)))
+        self.assertEqual(set(ids[3:]), set(self.claimed('batch2')))
 
     def test_release(self):
         released, other = self.add(2)
@@ -339,7 +400,7 @@ class RecordCases(AmphoraCases):
             self.assertEqual(attempts, self.row(amphora_id).attempts)
             self.retry_now()
         self.claim(number=2)
-        self.assertEqual(0, self.claimed(number=2)[amphora_id].attempts)
+        self.assertEqual(0, self.claimed()[amphora_id].attempts)
         self.record(amphora_id, number=2)
         self.assertEqual(1, self.row(amphora_id).attempts)
 

@@ -104,11 +104,10 @@ class Calls(base.DatabaseTestCase):
         self._claim('batch2', limit=1)
         return 1, 'batch1', 100, LONG
 
-    @_call(claim_repo.get_claimed)
-    def get_claimed(self):
+    @_call(claim_repo.is_due)
+    def is_due(self):
         self._add()
-        self._claim()
-        return 1, 'batch1'
+        return 1,
 
     @_call(claim_repo.record)
     def record(self):

@@ -101,14 +101,15 @@ def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
     :param expiry: seconds after which the claim lapses.
     :param admitted_to: only those that were admitted to this generation.
     :param not_admitted_to: only those that were not.
-    :returns: how many were claimed, 0 if none was due.
+    :returns: what was claimed, a list of ClaimedAmphora, empty if none was
+              due.
     """
     for _ in range(_CLAIM_TRIES):
         due = _find_due(engine, number, limit, admitted_to, not_admitted_to)
-        claimed = _claim(engine, number, owner, due, expiry) if due else 0
+        claimed = _claim(engine, number, owner, due, expiry) if due else []
         if claimed or not due:
             return claimed
-    return 0
+    return []
 
 
 def _unclaimed():
@@ -172,8 +173,13 @@ def count_due(engine, number, admitted_to=None, not_admitted_to=None):
 
 @api.retry
 def _claim(engine, number, owner, amphora_ids, expiry):
+    """Claim, and read what was claimed in the same transaction.
+
+    Another connection may lead to another node of Galera, which does not know
+    of the claims yet.
+    """
     with engine.begin() as connection:
-        return connection.execute(
+        count = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed(),
                    amphora_repo.behind(number))
@@ -186,30 +192,31 @@ def _claim(engine, number, owner, amphora_ids, expiry):
                 (_TABLE.c.claim_owner, owner),
                 (_TABLE.c.claim_expires_at, types.utcnow_plus(expiry)))
         ).rowcount
+        claimed = _get_claimed(connection, number, owner) if count else []
+        if len(claimed) < count:
+            # Their agents are gone since they were found.
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.claim_owner == owner,
+                       _TABLE.c.amphora_id.not_in([a.id for a in claimed]))
+                .values(claim_owner=None, claim_expires_at=None))
+    return claimed
 
 
-def get_claimed(engine, number, owner):
-    """Return what a batch has claimed.
-
-    :param engine: an SQLAlchemy engine.
-    :param number: the newest generation.
-    :param owner: the batch.
-    :returns: a list of ClaimedAmphora.
-    """
-    with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
-                      _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
-                      _TABLE.c.controller_ip_port_list, _TABLE.c.result,
-                      _TABLE.c.attempts, _TABLE.c.attempted_generation,
-                      _TABLE.c.claim_expires_at, _TABLE.c.error,
-                      _OCTAVIA.c.load_balancer_id,
-                      types.utcnow().label('now'))
-            .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .outerjoin(_LOAD_BALANCER,
-                       _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
-            .where(_TABLE.c.claim_owner == owner,
-                   amphora_repo.with_agent())).all()
+def _get_claimed(connection, number, owner):
+    rows = connection.execute(
+        sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+                  _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
+                  _TABLE.c.controller_ip_port_list, _TABLE.c.result,
+                  _TABLE.c.attempts, _TABLE.c.attempted_generation,
+                  _TABLE.c.claim_expires_at, _TABLE.c.error,
+                  _OCTAVIA.c.load_balancer_id,
+                  types.utcnow().label('now'))
+        .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .outerjoin(_LOAD_BALANCER,
+                   _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
+        .where(_TABLE.c.claim_owner == owner,
+               amphora_repo.with_agent())).all()
     return [ClaimedAmphora(
         row.id, row.lb_network_ip, row.topology, row.role,
         None if row.controller_ip_port_list is None

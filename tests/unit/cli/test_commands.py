@@ -220,9 +220,8 @@ class TestCommands(base.CommandTestCase):
                       self.run_ok('sync', 'run', '--all', '--dry-run'))
         self.run_ok('sync', 'run', '--all')
         self.assertEqual(5, claim_repo.count_due(self.engine, 1))
-        claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
-        claimed = {a.id: a.result for a in claim_repo.get_claimed(
-            self.engine, 1, 'batch')}
+        claimed = {a.id: a.result for a in claim_repo.claim_due(
+            self.engine, 1, 'batch', 10, 60)}
         self.assertEqual(dict.fromkeys([*self.ids, new]), claimed)
         # A batch works on them.
         self.assertIn('0 amphorae are', self.run_ok('sync', 'run', '--all'))

@@ -118,10 +118,9 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         if newest.status == trial.ROLLED_BACK:
             return set()
         owner = f'batch{self.now}'
-        claim_repo.claim_due(self.engine, newest.number, owner, 1000, 120,
-                             newest.number if newest.is_on_trial else None)
-        claimed = {a.id for a in claim_repo.get_claimed(
-            self.engine, newest.number, owner)}
+        claimed = {a.id for a in claim_repo.claim_due(
+            self.engine, newest.number, owner, 1000, 120,
+            newest.number if newest.is_on_trial else None)}
         claim_repo.record(self.engine, newest.number, owner, [
             claim_repo.Outcome(
                 amphora_id, *(('UNREACHABLE', (), 'it hangs', 600.0)
@@ -711,8 +710,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         ids = self.begin()
         self.look()
         late = min(self.admitted())
-        claim_repo.claim_due(self.engine, 2, 'late', 1, 120, 2)
-        claimed, = claim_repo.get_claimed(self.engine, 2, 'late')
+        claimed, = claim_repo.claim_due(self.engine, 2, 'late', 1, 120, 2)
         claim_repo.record(self.engine, 2, 'late', [claim_repo.Outcome(
             claimed.id, 'APPLIED', cases.addresses(1, 2), uploaded=False)])
         self.assertIn(late, ids)

@@ -93,11 +93,10 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         uploaded = len(self.driver.uploads)
         self.assertLess(uploaded, len(ids))
         self.assertEqual({'APPLIED': uploaded}, results)
-        self.assertEqual(len(ids), claim_repo.claim_due(
-            self.engine, 2, 'later', 100, 120))
+        later = claim_repo.claim_due(self.engine, 2, 'later', 100, 120)
+        self.assertEqual(len(ids), len(later))
         self.assertEqual(uploaded, len([
-            a for a in claim_repo.get_claimed(self.engine, 2, 'later')
-            if a.result == 'APPLIED']))
+            a for a in later if a.result == 'APPLIED']))
 
     def test_a_later_one_that_is_on_trial(self):
         """Others than its canaries still get this one."""
