@@ -37,6 +37,10 @@ class HostConflict(HMSyncException):
     """Another health manager registered under this host name."""
 
 
+class StrangeAnswer(HMSyncException):
+    """What an amphora agent sends is no answer of one."""
+
+
 class SchemaMissing(HMSyncException):
     """The plugin's tables are not there yet, or are too old."""
 

@@ -22,21 +22,20 @@ Any other amphora driver is called as Octavia calls it.
 import asyncio
 import dataclasses
 import errno
-import http.client
-import io
 import ipaddress
 import os
-import re
 import resource
 import ssl
 import threading
 
+from octavia_hmsync.amphora import answer
 from octavia_hmsync.amphora import tls
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import upload_result
 
-_ANSWER_LIMIT = 16384
+# Of what an agent says, for the operator.
+_DETAIL = 200
 # For the clients that cannot do without threads: they cost memory, and
 # Octavia's drivers gain nothing by more.
 THREADS = 32
@@ -148,7 +147,7 @@ class RestAgentClient:
                           f'not an IP address')
         try:
             async with asyncio.timeout(self._timeout):
-                answer = await self._put(upload)
+                status, body = await self._put(upload)
         except TimeoutError:
             return Answer(upload_result.UNREACHABLE,
                           f'{where} did not answer within {self._timeout} s: '
@@ -159,13 +158,17 @@ class RestAgentClient:
         except OSError as e:
             return Answer(upload_result.UNREACHABLE,
                           f'{where} cannot be reached: {_reason(e)}')
+        except exceptions.StrangeAnswer as e:
+            return Answer(upload_result.UNREACHABLE,
+                          f'{where} gave a strange answer: {e}. See who '
+                          f'answers there')
         except Exception as e:
             # An agent may answer anything; what it says must not end the
             # uploads to the others of its batch.
             return Answer(upload_result.UNREACHABLE,
                           f'{where} closed the connection without a valid '
                           f'answer ({type(e).__name__})')
-        return _interpret(answer, where, self._heartbeat_key)
+        return _interpret(status, body, where, self._heartbeat_key)
 
     async def _put(self, upload):
         host = upload.lb_network_ip
@@ -182,54 +185,13 @@ class RestAgentClient:
             f'Content-Type: application/octet-stream\r\n'
             f'Content-Length: {len(body)}\r\n'
             f'Connection: close\r\n\r\n'.encode() + body)
-        return _parse(await tls.exchange(
-            host, self._port, self._tls, upload.amphora_id, request,
-            _is_enough))
+        reader = answer.AnswerReader()
+        await tls.exchange(host, self._port, self._tls, upload.amphora_id,
+                           request, reader)
+        return reader.status, reader.body
 
 
-class _FakeSocket:
-    """Lets http.client parse what has been read already."""
-
-    def __init__(self, data):
-        self._file = io.BytesIO(data)
-
-    def makefile(self, *args, **kwargs):
-        return self._file
-
-
-def _is_enough(data):
-    """Tell whether an answer has all that its Content-Length promises."""
-    if len(data) >= _ANSWER_LIMIT:
-        return True
-    head, separator, body = data.partition(b'\r\n\r\n')
-    length = re.search(rb'\r\ncontent-length: *(\d{1,9})(?:\r|$)', head,
-                       re.IGNORECASE)
-    return (bool(separator) and length is not None and
-            len(body) >= int(length[1]))
-
-
-def _parse(data):
-    """Take an answer apart.
-
-    :returns: (status, start of the body as text).
-    :raises http.client.HTTPException: if there is not even a status.
-    """
-    # It calls nothing of a socket but makefile().
-    response = http.client.HTTPResponse(
-        _FakeSocket(data), method='PUT')  # type: ignore[arg-type]
-    response.begin()
-    try:
-        body = response.read()
-    except http.client.IncompleteRead as e:
-        body = e.partial
-    except OverflowError:
-        # A length beyond all measure; the status is an answer all the same.
-        body = b''
-    return response.status, body.decode('ascii', errors='replace')
-
-
-def _interpret(answer, where, secret):
-    status, body = answer
+def _interpret(status, body, where, secret):
     if 200 <= status < 300:
         return Answer(upload_result.APPLIED)
     if status == 404:
@@ -237,7 +199,8 @@ def _interpret(answer, where, secret):
                       f'{where} answered 404: its image is too old to be '
                       f'reconfigured. Fail the amphora over to a newer image')
     # An agent's own words: nothing in them may reach a terminal as it is.
-    detail = ascii(' '.join(body.split())[:200])[1:-1]
+    # Of the first bytes only, as what is cut off might be a secret's end.
+    detail = ascii(' '.join(body[:_DETAIL].split()))[1:-1]
     if 'heartbeat_key' in body or (secret and secret in body):
         # And no log: from there they go anywhere.
         detail = 'it repeats what it was sent'

@@ -18,16 +18,28 @@ one request each, that is most of the memory and a part of the time.
 """
 
 import asyncio
-from collections import abc
 import ssl
 import typing
 
+from octavia_hmsync import exceptions
+
 _READ_SIZE = 16384
+# An agent takes one to four records to answer, and some KiB in all with its
+# certificates. Whatever needs more costs time that is everybody's.
+_READS = 64
+_ARRIVALS = 256
+_BYTES = 65536
+
+
+class Reader(typing.Protocol):
+    """What takes an answer."""
+
+    def feed(self, data: bytes) -> bool:
+        """Take a piece; True if nothing more is worth waiting for."""
 
 
 async def exchange(host: str, port: int, context: ssl.SSLContext,
-                   server_name: str, request: bytes,
-                   is_whole: abc.Callable[[bytes], bool]) -> bytes:
+                   server_name: str, request: bytes, reader: Reader) -> None:
     """Send a request, and read the answer.
 
     :param host: an IP address.
@@ -35,19 +47,18 @@ async def exchange(host: str, port: int, context: ssl.SSLContext,
     :param context: an ssl.SSLContext.
     :param server_name: the name that the certificate has to have.
     :param request: bytes; sent in one write.
-    :param is_whole: called with the answer so far; reading ends once it
-                     returns True.
-    :returns: the answer, bytes; as far as it came, if the connection ended
-              before is_whole() was satisfied.
+    :param reader: gets the answer as it comes, as far as it comes if the
+                   connection ends before all of it is there.
     :raises OSError: (ssl.SSLError is one) if no connection could be made, or
                      it broke before anything was answered.
+    :raises StrangeAnswer: if the other side sends what no agent does.
     """
     loop = asyncio.get_running_loop()
     transport, connection = await loop.create_connection(
-        lambda: _Connection(context, server_name, request, is_whole),
+        lambda: _Connection(context, server_name, request, reader),
         host, port)
     try:
-        return await connection.answer
+        await connection.answer
     finally:
         transport.abort()
 
@@ -56,23 +67,32 @@ class _Connection(asyncio.Protocol):
     """A TLS client that sends first and then only reads."""
 
     def __init__(self, context: ssl.SSLContext, server_name: str,
-                 request: bytes,
-                 is_whole: abc.Callable[[bytes], bool]) -> None:
-        self.answer: asyncio.Future[bytes] = (
+                 request: bytes, reader: Reader) -> None:
+        self.answer: asyncio.Future[None] = (
             asyncio.get_running_loop().create_future())
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing,
                                      server_hostname=server_name)
         self._request: bytes | None = request
-        self._is_whole = is_whole
-        self._data = b''
+        self._reader = reader
+        self._has_data = False
+        self._arrivals = 0
+        self._bytes = 0
+        self._reads = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = typing.cast(asyncio.Transport, transport)
         self._advance()
 
     def data_received(self, data: bytes) -> None:
+        self._arrivals += 1
+        self._bytes += len(data)
+        if self._arrivals > _ARRIVALS or self._bytes > _BYTES:
+            self._end(exceptions.StrangeAnswer(
+                f'{self._bytes} bytes in {self._arrivals} pieces and no end'))
+        if self.answer.done():
+            return
         self._incoming.write(data)
         self._advance()
 
@@ -93,26 +113,29 @@ class _Connection(asyncio.Protocol):
             self._read()
         except ssl.SSLWantReadError:
             pass
-        except OSError as e:
+        except (OSError, exceptions.StrangeAnswer) as e:
             self._end(e)
         # Also after an error: an alert tells the other side why.
         if self._outgoing.pending:
             self._transport.write(self._outgoing.read())
 
     def _read(self) -> None:
-        while not self._is_whole(self._data):
-            chunk = self._tls.read(_READ_SIZE)
-            if not chunk:
+        while chunk := self._tls.read(_READ_SIZE):
+            self._has_data = True
+            self._reads += 1
+            if self._reader.feed(chunk):
                 break
-            self._data += chunk
+            if self._reads >= _READS:
+                raise exceptions.StrangeAnswer(
+                    f'{self._reads} records and no end')
         self._end()
 
     def _end(self, error: Exception | None = None) -> None:
         if self.answer.done():
             return
-        # Broken off after the status came is an answer all the same.
-        if error is None or self._data:
-            self.answer.set_result(self._data)
+        # Broken off after something came is an answer all the same.
+        if error is None or (self._has_data and isinstance(error, OSError)):
+            self.answer.set_result(None)
         else:
             self.answer.set_exception(error)
             # Whoever waited may have given up meanwhile; asyncio would log

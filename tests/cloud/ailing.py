@@ -38,11 +38,23 @@ RESETS = 'resets'
 RESETS_IN_ANSWER = 'resets in answer'
 # Has the certificate of another amphora.
 IMPOSTOR = 'impostor'
+# Answers with one byte in each TLS record, at once.
+ONE_BYTE_RECORDS = 'one byte records'
+# Says again and again that it may take a request.
+ENDLESS_CONTINUE = 'endless continue'
+# Answers with headers and no end.
+ENDLESS_HEADERS = 'endless headers'
+# Says one byte of a TLS record after the other, before the handshake.
+ENDLESS_HANDSHAKE = 'endless handshake'
 # Answers as it should, but late.
 SLOW = 'slow'
 # Answers as it should.
 HEALTHY = 'healthy'
 
+# What these say, as long as somebody listens.
+ENDLESS = {ENDLESS_CONTINUE: (b'', b'HTTP/1.1 100 Continue\r\n\r\n'),
+           ENDLESS_HEADERS: (b'HTTP/1.1 202 ACCEPTED\r\n', b'X: y\r\n'),
+           ENDLESS_HANDSHAKE: (b'\x16\x03\x03\x40\x00', b'\x02')}
 STATUS_LINES = {NOT_FOUND: '404 NOT FOUND',
                 SERVER_ERROR: '500 INTERNAL SERVER ERROR'}
 
@@ -130,6 +142,10 @@ class AilingAmphora(fixtures.Fixture):
             self._ended.wait()
             return
         connection.settimeout(60)
+        if self.ailment == ENDLESS_HANDSHAKE:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._go_on(connection, 0.01)
+            return
         context = self._contexts[self.ailment == IMPOSTOR]
         with context.wrap_socket(connection, server_side=True) as tls:
             if self.ailment == HANGS:
@@ -166,7 +182,16 @@ class AilingAmphora(fixtures.Fixture):
             left -= len(chunk)
         return head.split(b'\r\n')[0].decode()
 
+    def _go_on(self, connection, pause=0.0):
+        first, rest = ENDLESS[self.ailment]
+        connection.sendall(first)
+        while not self._ended.wait(pause):
+            connection.sendall(rest)
+
     def _reply(self, tls, request_line):
+        if self.ailment in ENDLESS:
+            self._go_on(tls)
+            return
         if self.ailment == HANGS_IN_ANSWER:
             self._ended.wait()
             return
@@ -184,6 +209,9 @@ class AilingAmphora(fixtures.Fixture):
             # The half answer has to arrive before the reset overtakes it.
             time.sleep(0.1)
             self._reset(tls)
+        elif self.ailment == ONE_BYTE_RECORDS:
+            for number in range(len(answer)):
+                tls.sendall(answer[number:number + 1])
         else:
             tls.sendall(answer)
 

@@ -221,6 +221,14 @@ class TestAilments(AgentClientTestCase):
                 # Two after each other would take as long.
                 self.assertLess(seconds, 12)
 
+    def test_endless_ones_end_at_once(self):
+        for ailment in (ailing.ONE_BYTE_RECORDS, ailing.ENDLESS_CONTINUE,
+                        ailing.ENDLESS_HEADERS, ailing.ENDLESS_HANDSHAKE):
+            self.add(ailment)
+        for answer in self.upload(self.make_client(timeout=60)):
+            self.assertEqual('UNREACHABLE', answer.result)
+            self.assertIn('gave a strange answer', answer.error)
+
     def test_few_places(self):
         """The time limit of an upload begins when it gets its place."""
         for _ in range(6):
@@ -246,22 +254,49 @@ class TestAnswers(AgentClientTestCase):
         self.add_answering(b'HTTP/1.1 500 BAD\r\nContent-Length: 99999999\r\n'
                            b'\r\n', *[b'x' * 65536] * 100)
         answer, = self.upload()
-        self.assertEqual('REJECTED', answer.result)
+        # As it came with its head or after it.
+        self.assertIn(answer.result, ('REJECTED', 'UNREACHABLE'))
         self.assertLess(len(answer.error), 1000)
 
+    def assertStrange(self, words=''):
+        self.assertAnswer('UNREACHABLE', f'gave a strange answer: {words}')
+
     def test_huge_header(self):
-        """Its status was read, and no more than there was room for."""
         self.add_answering(b'HTTP/1.1 500 BAD\r\n', b'X: ' + b'y' * 10 ** 6)
-        self.assertAnswer('REJECTED', 'answered 500')
+        self.assertStrange()
+
+    def test_thousands_of_headers(self):
+        self.add_answering(b'HTTP/1.1 202 OK\r\n', b'X: y\r\n' * 5000)
+        self.assertStrange()
 
     def test_endless_answer(self):
+        """An agent is not asked to tell that it may take a request."""
         self.add_answering(*[b'HTTP/1.1 100 Continue\r\n\r\n'] * 5000)
+        self.assertStrange('no status')
+
+    def test_http_0_9(self):
+        self.add_answering(b'{"message":"OK"}')
+        self.assertStrange('no status')
+
+    def test_says_nothing(self):
+        self.add_answering()
         self.assertAnswer('UNREACHABLE', 'the agent at')
 
     def test_byte_by_byte(self):
+        """Each record costs time; an agent takes one to four of them."""
         self.add_answering(*[ANSWERS_202[n:n + 1]
-                             for n in range(len(ANSWERS_202))], pause=0.01)
+                             for n in range(len(ANSWERS_202))])
+        self.assertStrange('64 records')
+
+    def test_in_some_pieces(self):
+        self.add_answering(*[ANSWERS_202[n:n + 4] for n in range(
+            0, len(ANSWERS_202), 4)], pause=0.01)
         self.assertAnswer('APPLIED')
+
+    def test_chunked_body(self):
+        self.add_answering(b'HTTP/1.1 500 BAD\r\nTransfer-Encoding: chunked'
+                           b'\r\n\r\n4\r\nfull\r\n5\r\n disk\r\n0\r\n\r\n')
+        self.assertAnswer('REJECTED', 'answered 500: full disk.')
 
     def test_connection_that_stays_open(self):
         """The answer is whole; nobody need wait for its end."""
@@ -346,7 +381,7 @@ class TestAddresses(AgentClientTestCase):
 
         async def exchange(host, *args):
             hosts.append(host)
-            return ANSWERS_202
+            args[-1].feed(ANSWERS_202)
 
         self.patch(tls, 'exchange', exchange)
         amphora = self.add(ailing.HEALTHY)
