@@ -12,6 +12,8 @@
 
 """The options of the plugin, all in the group ``[hmsync]``."""
 
+import math
+
 from oslo_config import cfg
 from oslo_config import types
 
@@ -198,8 +200,9 @@ _guard_opts = [
                     'over. A larger value gives a large fleet, or a '
                     'housekeeper that is down, more time; an amphora that '
                     'dies while all its health managers are replaced is '
-                    'failed over later by as much. 0 switches the guard '
-                    'off.'),
+                    'failed over later by as much. At least [health_manager] '
+                    'heartbeat_timeout, because whoever is kept at all is '
+                    'kept for as long, or 0, which switches the guard off.'),
 ]
 
 _notification_opts = [
@@ -299,6 +302,13 @@ def _longest_batch(opts):
     return seconds
 
 
+def _shortest_hold(conf):
+    """Return the least time by which the guard can put off a failover."""
+    timeout = conf.health_manager.heartbeat_timeout
+    # The guard looks from half of it on, each poll_interval.
+    return max(timeout, math.ceil(timeout / 2 + conf[GROUP].poll_interval))
+
+
 def check(conf):
     """Check what one option alone cannot tell.
 
@@ -328,3 +338,10 @@ def check(conf):
             f"{conf.health_manager.heartbeat_timeout} must be longer than "
             f"heartbeat_interval = {interval}, and that at least 1: with "
             f"these values every amphora counts as dead.")
+    shortest = _shortest_hold(conf)
+    if 0 < opts['failover_hold_max'] < shortest:
+        raise exceptions.InvalidConfiguration(
+            f"[{GROUP}] failover_hold_max = {opts['failover_hold_max']} is "
+            f"less than {shortest}: an amphora that is kept from being failed "
+            f"over at all is kept for one [health_manager] heartbeat_timeout. "
+            f"Raise it, or set it to 0 to switch the guard off.")

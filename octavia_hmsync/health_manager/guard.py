@@ -69,7 +69,8 @@ class FailoverGuard:
         if held:
             amphora_repo.add_missing(self._engine)
             self._notify(payloads.FailoverGuardHolding,
-                         hold_repo.hold(self._engine, held, now),
+                         hold_repo.hold(self._engine, held, now,
+                                        self._begun_before(silent, now)),
                          self._conf.hmsync.failover_hold_max)
         self._report(held, {row.id for row in silent})
         return set(held)
@@ -77,6 +78,12 @@ class FailoverGuard:
     def _notify(self, payload_class, amphora_ids, *values):
         for payload in payloads.split(payload_class, amphora_ids, *values):
             self._notifier.send(payload)
+
+    def _begun_before(self, silent, now):
+        settings = plan.Settings.from_conf(self._conf)
+        return {row.id: silence.begun_before(
+            (now - row.last_update).total_seconds(), settings)
+            for row in silent}
 
     def _choose(self, silent):
         opts = self._conf.hmsync

@@ -57,6 +57,21 @@ def has_listened(member: mem.Member, settings: plan.Settings) -> bool:
             member.online_for >= settings.heartbeat_timeout)
 
 
+def begun_before(silent_for: float, settings: plan.Settings) -> float:
+    """Tell how long ago a hold that begins now counts as begun.
+
+    As if the guard had looked at half a heartbeat_timeout of silence. It may
+    come later, as far as to the moment at which Octavia would do it; of what
+    was before that, because Octavia could not look either, nothing counts.
+
+    :param silent_for: seconds since the last heartbeat.
+    :param settings: plan.Settings.
+    :returns: seconds.
+    """
+    timeout = settings.heartbeat_timeout
+    return max(0.0, min(silent_for, timeout) - timeout / 2)
+
+
 def must_hold(amphora: SilentAmphora, members: abc.Iterable[mem.Member],
               pinned: abc.Iterable[str], settings: plan.Settings,
               hold_max: float) -> bool:
@@ -67,11 +82,12 @@ def must_hold(amphora: SilentAmphora, members: abc.Iterable[mem.Member],
     :param pinned: addresses that configuration files list; whether they
                    listen is not known, so they count as if they did.
     :param settings: plan.Settings.
-    :param hold_max: ``[hmsync] failover_hold_max``, seconds.
+    :param hold_max: ``[hmsync] failover_hold_max``, seconds; no less than
+                     heartbeat_timeout, which is as long as one hold lasts.
     :returns: True to hold it back.
     """
-    # It is held from half a timeout of silence on, and a hold lasts a whole
-    # one: with this it is failed over hold_max later than without.
+    # It counts as held from half a timeout of silence on, and a hold lasts a
+    # whole one: with this it is failed over hold_max later than without.
     longest = hold_max - settings.heartbeat_timeout / 2
     if amphora.held_for is not None and amphora.held_for > longest:
         return False

@@ -282,6 +282,12 @@ class Calls(base.DatabaseTestCase):
         ids = self._add_silent()
         return ids[1:], timeutils.utcnow().replace(microsecond=0)
 
+    @_call(hold_repo.hold)
+    def hold_that_counts_as_begun_before(self):
+        ids = self._add_silent()
+        return (ids, timeutils.utcnow().replace(microsecond=0),
+                {ids[0]: 2, ids[1]: 30})
+
     @_call(hold_repo.count_held)
     def count_held(self):
         hold_repo.hold(self.engine, *self.hold())

@@ -15,10 +15,12 @@
 import datetime
 
 from oslo_utils import timeutils
+import sqlalchemy as sa
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db import types
 from octavia_hmsync.health_manager import guard
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import payloads
@@ -139,6 +141,23 @@ class HoldCases(amphora.AmphoraCases):
         self.records.set_health(silent, age=TIMEOUT + 1)
         self.assertEqual(set(), self.guard.run_once())
         self.assertGreater(self.age(silent), TIMEOUT)
+
+    def held_for(self, amphora_id):
+        with self.engine.connect() as connection:
+            now = connection.execute(sa.select(types.utcnow())).scalar()
+        return (now - self.row(amphora_id).held_since).total_seconds()
+
+    def test_since_when_a_hold_counts(self):
+        """From half a heartbeat_timeout on, whenever the guard looks."""
+        ids = self.add_amphorae(3)
+        for amphora_id, age in zip(ids, (TIMEOUT / 2 + 1, TIMEOUT - 10,
+                                         100 * TIMEOUT)):
+            self.records.set_health(amphora_id, age=age)
+        self.assertEqual(set(ids), self.guard.run_once())
+        for amphora_id, counted in zip(ids, (1, TIMEOUT / 2 - 10,
+                                             TIMEOUT / 2)):
+            self.assertAlmostEqual(counted, self.held_for(amphora_id),
+                                   delta=4)
 
     def test_a_heartbeat_that_comes_first_stays(self):
         """last_update never goes back."""

@@ -65,6 +65,16 @@ class TestCheck(base.TestCase):
         hmsync_conf.check(self.make_conf(hmsync={
             'offline_after': 10, 'keepalive_interval': 5}))
 
+    def test_failover_hold_max(self):
+        for value in (1, 30, 59):
+            self.assertRefused(f'failover_hold_max = {value} is less than 60',
+                               hmsync={'failover_hold_max': value})
+        for value in (0, 60):
+            hmsync_conf.check(self.make_conf(
+                hmsync={'failover_hold_max': value}))
+        self.assertRefused('is less than 71', hmsync={
+            'failover_hold_max': 70, 'poll_interval': 41})
+
     def test_claim_expiry(self):
         values = {'batch_size': 200, 'upload_concurrency': 64,
                   'upload_timeout': 10}

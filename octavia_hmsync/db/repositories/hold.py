@@ -16,7 +16,9 @@ Refreshing ``amphora_health.last_update``, as a heartbeat does, is the one
 thing that keeps every health manager of Octavia from a failover.
 """
 
+import collections
 import datetime
+import math
 
 from oslo_utils import timeutils
 import sqlalchemy as sa
@@ -38,13 +40,14 @@ def find_silent(engine, before):
 
     :param engine: an SQLAlchemy engine.
     :param before: by the controller's clock, as Octavia's own times, UTC.
-    :returns: rows with the columns of hmsync_amphora, and the database's
-              time as ``now``.
+    :returns: rows with the columns of hmsync_amphora, ``last_update``, and the
+              database's time as ``now``.
     """
     columns = [c for c in _TABLE.c if c is not _TABLE.c.amphora_id]
     with engine.connect() as connection:
         return connection.execute(
-            sa.select(_OCTAVIA.c.id, types.utcnow().label('now'), *columns)
+            sa.select(_OCTAVIA.c.id, types.utcnow().label('now'),
+                      _HEALTH.c.last_update, *columns)
             .join(_HEALTH, _HEALTH.c.amphora_id == _OCTAVIA.c.id)
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
             .where(_HEALTH.c.busy.is_(sa.false()),
@@ -81,12 +84,15 @@ def count_held(engine, heartbeat_timeout):
 
 
 @api.retry
-def hold(engine, amphora_ids, at):
+def hold(engine, amphora_ids, at, begun_before=None):
     """Hold amphorae back for another heartbeat_timeout.
 
     :param engine: an SQLAlchemy engine.
     :param amphora_ids: ids of amphorae that have a row of ours.
     :param at: now, by the controller's clock, UTC, in whole seconds.
+    :param begun_before: by amphora id, how many seconds ago its hold counts
+                         as begun, if it begins now; 0 for one that is not
+                         there.
     :returns: the ids of those whose hold this call begins, a list; another
               guard may have begun the others'.
     """
@@ -107,11 +113,19 @@ def hold(engine, amphora_ids, at):
         # From here on these rows are this call's alone.
         begun = _select_ids(connection, amphora_ids,
                             _TABLE.c.held_since.is_(None))
-        if begun:
+        for seconds, ids in _by_seconds(begun, begun_before or {}).items():
             connection.execute(
-                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(begun))
-                .values(held_since=types.utcnow()))
+                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(ids))
+                .values(held_since=types.utcnow_plus(-seconds)))
     return begun
+
+
+def _by_seconds(amphora_ids, begun_before):
+    # In whole seconds they are few, however many amphorae there are.
+    groups = collections.defaultdict(list)
+    for amphora_id in amphora_ids:
+        groups[math.ceil(begun_before.get(amphora_id, 0))].append(amphora_id)
+    return groups
 
 
 def _select_ids(connection, amphora_ids, condition):

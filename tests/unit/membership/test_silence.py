@@ -13,6 +13,7 @@
 """Whose failover is held back."""
 
 from hypothesis import given
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from octavia_hmsync.membership import member
@@ -23,18 +24,20 @@ from tests.unit.membership import cases
 HOLD_MAX = 300
 LISTENED = cases.SETTINGS.heartbeat_timeout
 LONG_AGO = 10000.0
+POLL_INTERVAL = 2
 
 
 class TestMustHold(base.TestCase):
 
     def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
-                  attempts=0, held_for=None, pinned=(), others=()):
+                  attempts=0, held_for=None, pinned=(), others=(),
+                  hold_max=HOLD_MAX):
         return silence.must_hold(
             silence.SilentAmphora(
                 None if addresses is None else cases.addresses(*addresses),
                 tuple(cases.addresses(*other) for other in others),
                 applied_age, attempts, held_for),
-            members, cases.addresses(*pinned), cases.SETTINGS, HOLD_MAX)
+            members, cases.addresses(*pinned), cases.SETTINGS, hold_max)
 
     def alive(self, number, online_for=LISTENED):
         return cases.make_member(number, online_for=online_for)
@@ -108,3 +111,54 @@ class TestMustHold(base.TestCase):
             [self.alive(n) for n in alive], addresses,
             None if addresses is None else age, attempts,
             held_for=HOLD_MAX - LISTENED / 2 + 0.1))
+
+    def failover(self, looks, start, gap, hold_max):
+        """Tell when Octavia fails over an amphora that died at 0.
+
+        It looks all the time from one heartbeat_timeout after its start on,
+        except while neither it nor a guard can see the database.
+
+        :param looks: when guards look.
+        :param start: of the health manager, and so of its guard.
+        :param gap: (begin, end) of what the database does not answer.
+        """
+        last_update, held_since = 0.0, None
+        for look in [*(t for t in looks if t >= start and
+                       not gap[0] <= t < gap[1]), float('inf')]:
+            failover = max(last_update, start) + LISTENED
+            if gap[0] <= failover < gap[1]:
+                failover = gap[1]
+            if failover < look:
+                return failover
+            silent_for = look - last_update
+            if silent_for > LISTENED / 2 and self.must_hold(
+                    [], held_for=None if held_since is None
+                    else look - held_since, hold_max=hold_max):
+                if held_since is None:
+                    held_since = look - silence.begun_before(
+                        silent_for, cases.SETTINGS)
+                last_update = look
+
+    @settings(max_examples=500)
+    @given(st.integers(LISTENED, HOLD_MAX),
+           st.lists(st.floats(0.5, POLL_INTERVAL), min_size=20, max_size=20),
+           st.one_of(st.just(0.0), st.floats(0, 500)),
+           st.floats(0, 500), st.one_of(st.just(0.0), st.floats(0, 300)))
+    def test_no_failover_is_later_than_stated(self, hold_max, waits, start,
+                                              gap_begin, gap_length):
+        """However late the guard comes to look for the first time."""
+        looks, now = [], 0.0
+        while now < 2000:
+            for wait in waits:
+                looks.append(now)
+                now += wait
+        gap = gap_begin, gap_begin + gap_length
+        without = self.failover([], start, gap, hold_max)
+        late = self.failover(looks, start, gap, hold_max) - without
+        if without < gap_begin:
+            # What the database does to a hold is not the guard's.
+            late -= gap_length
+        self.assertLessEqual(late, hold_max)
+        if start == gap_length == 0:
+            self.assertGreaterEqual(
+                late, hold_max - LISTENED / 2 - POLL_INTERVAL)
