@@ -19,6 +19,7 @@ from octavia_hmsync.cli import drain
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
@@ -115,10 +116,10 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
                 f'"octavia-hmsync amphora list".')
         judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
                                       plan.Settings.from_conf(conf))
-        others = [] if row.adopted_at or row.applied_at is None else [
+        others = [
             '?' if isinstance(other, adoption.Unknown)
             else addr.join_list(other) for other in
-            doubt_repo.split_previous(row.previous_ip_port_lists)]
+            previous_repo.get_all(engine, [row]).get(row.id, ())]
         return (('id', 'load_balancer_id', 'lb_network_ip', 'generation',
                  'controller_ip_port_list', 'applied_at', 'adoption',
                  'adopted_at', 'adopted_via', 'not_adopted_at',

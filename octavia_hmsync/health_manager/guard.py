@@ -19,11 +19,11 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import silence
@@ -93,9 +93,10 @@ class FailoverGuard:
             self._engine, opts.offline_after + opts.removal_delay)
         newest = generation_repo.get_newest(self._engine)
         number = newest.number if newest else None
+        others = previous_repo.get_known(self._engine, silent)
         return [row.id for row in silent if silence.must_hold(
-            _to_silent(row, number), members, pinned, settings,
-            opts.failover_hold_max)]
+            _to_silent(row, others.get(row.id, ()), number), members, pinned,
+            settings, opts.failover_hold_max)]
 
     def _report(self, held, silent):
         """Log whose hold begins, and whose ends without a heartbeat."""
@@ -119,7 +120,7 @@ class FailoverGuard:
         self._held.update(dict.fromkeys(held, now))
 
 
-def _to_silent(row, number):
+def _to_silent(row, others, number):
     def age(value):
         return None if value is None else (row.now - value).total_seconds()
 
@@ -128,7 +129,7 @@ def _to_silent(row, number):
     return silence.SilentAmphora(
         addresses=None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
-        others=() if row.adopted_at else doubt_repo.get_others(row),
+        others=others,
         applied_age=age(row.applied_at),
         unreachable_attempts=row.attempts if unreachable else 0,
         held_for=age(row.held_since))

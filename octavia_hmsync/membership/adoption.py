@@ -32,6 +32,9 @@ _INTERVALS_TO_ADOPT = 2
 _TIMEOUTS_TO_WAIT = 3
 # Nearer than this, in intervals, two heartbeats are one that came twice.
 _SAME = 0.5
+# As many lists are told apart that one amphora may be using instead of its
+# newest; of one with more nothing is known.
+_MOST_PREVIOUS = 20
 
 
 class Adoption(enum.Enum):
@@ -82,6 +85,52 @@ class Doubt:
     def unknown(self) -> list[Unknown]:
         """The lists in previous that are not known."""
         return [c for c in self.previous if isinstance(c, Unknown)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Use:
+    """Which lists an amphora may be using while a batch has claimed it.
+
+    :param addresses: the list that its agent acknowledged last, None if it
+                      never did.
+    :param previous: as Doubt.previous; empty if it was seen to use that one.
+    :param is_certain: False if another upload was made since then of which it
+                       is not known that it did not arrive.
+    """
+
+    addresses: tuple[str, ...] | None
+    previous: tuple[tuple[str, ...] | Unknown, ...]
+    is_certain: bool
+
+    def is_of(self, addresses: tuple[str, ...]) -> bool:
+        """Tell whether acknowledging this list changes nothing."""
+        return self.is_certain and self.addresses == addresses
+
+
+def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int
+                       ) -> tuple[tuple[str, ...] | Unknown, ...]:
+    """Return what else an amphora may be using when it acknowledged a list.
+
+    :param use: what is known of it from before.
+    :param addresses: the list.
+    :param number: the generation that it is of.
+    :returns: a tuple as Doubt.previous. None is left out that it may be
+              using; an Unknown stands for all that are of older generations.
+    """
+    if use.is_of(addresses):
+        return use.previous
+    before = [number if p.before is None else p.before
+              for p in use.previous if isinstance(p, Unknown)]
+    known = dict.fromkeys(
+        p for p in (*use.previous, use.addresses)
+        if p is not None and not isinstance(p, Unknown))
+    if use.addresses is None or len(known) > _MOST_PREVIOUS:
+        return (Unknown(max([number, *before])),)
+    if not use.is_certain:
+        before.append(number)
+    # The one with the highest number stands for all that the others do.
+    unknown = (Unknown(max(before)),) if before else ()
+    return (*unknown, *known)
 
 
 def time_to_adopt(heartbeat_interval: float) -> float:

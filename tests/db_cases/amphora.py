@@ -481,7 +481,10 @@ class RecordCases(AmphoraCases):
         self.assertEqual(set(ids), set().union(*recorded))
 
     def test_a_list_for_each(self):
-        """One statement is enough, also for errors and times of their own."""
+        """Few statements are enough, also for errors and times of their own.
+
+        Two updates, what they may have been using, and what they may be.
+        """
         ids = self.add(30)
         applied, failed = ids[:20], ids[20:]
         lists = {amphora_id: (f'192.0.2.{n}:5555', '192.0.2.200:5555')
@@ -495,7 +498,7 @@ class RecordCases(AmphoraCases):
                 [claim_repo.Outcome(amphora_id, 'UNREACHABLE', LIST,
                                     f'error {n}', 100 * n)
                  for n, amphora_id in enumerate(failed)]))
-        self.assertEqual(2, len(statements), statements)
+        self.assertEqual(4, len(statements), statements)
         for amphora_id, addresses in lists.items():
             self.assertEqual(addr.join_list(addresses),
                              self.row(amphora_id).controller_ip_port_list)
@@ -516,8 +519,9 @@ class RecordCases(AmphoraCases):
             claim_repo.Outcome(changed, 'APPLIED', lists[kept])])
         self.assertIsNotNone(self.row(kept).adopted_at)
         self.assertIsNone(self.row(changed).adopted_at)
-        self.assertEqual(addr.join_list(lists[changed]),
-                         self.row(changed).previous_ip_port_lists)
+        unproven, = doubt_repo.get_unproven(self.engine)
+        self.assertEqual((changed, (lists[changed],)), (
+            unproven.amphora_id, unproven.doubt.previous))
 
     def test_long_error(self):
         amphora_id, = self.add(1)

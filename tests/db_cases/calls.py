@@ -35,6 +35,7 @@ from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
 from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import adoption
@@ -716,6 +717,22 @@ class Calls(base.DatabaseTestCase):
     def forget_port(self):
         self._make_ports('node1', 'node2')
         return 'node1', 'one'
+
+    @_call(previous_repo.get_all)
+    def get_all_previous(self):
+        self._acknowledge()
+        return amphora_repo.get_rows(self.engine),
+
+    @_call(previous_repo.get_known)
+    def get_known_previous(self):
+        self._acknowledge()
+        return amphora_repo.get_rows(self.engine),
+
+    @_call(previous_repo.get_claimed)
+    def get_claimed_previous(self):
+        ids = self._acknowledge()
+        claim_repo.claim_due(self.engine, 3, 'batch3', 2, LONG)
+        return 'batch3', ids
 
     @_call(used_repo.get_senders)
     def get_senders(self):

@@ -18,6 +18,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.membership import adoption
 from tests.db_cases import amphora
 from tests.unit.membership import cases
@@ -90,8 +91,8 @@ class PreviousCases(AdoptionCases):
         self.assertEqual(1, self.adopt(HERE))
         self.assertIsNone(self.unproven())
         row = self.row(self.amphora_id)
-        self.assertEqual((HERE, None), (row.adopted_via,
-                                        row.previous_ip_port_lists))
+        self.assertEqual(HERE, row.adopted_via)
+        self.assertEqual([], self.rows(models.PreviousList))
         self.assertIsNotNone(row.adopted_at)
         self.upload(B)
         self.assertPrevious(A)
@@ -191,24 +192,38 @@ class PreviousCases(AdoptionCases):
         """Then nothing is known any more."""
         self.upload(A)
         self.adopt()
-        longest = tuple(f'[2001:db8:1111:2222:3333:4444:5555:{n:x}]:55555'
-                        for n in range(0x1000, 0x1000 + 100))
-        self.upload(B, longest, A, longest, A)
-        self.assertIn(longest, self.unproven().doubt.previous)
-        self.upload(B)
-        self.assertPrevious(UNKNOWN(self.number))
-        self.upload(C)
-        self.assertPrevious(UNKNOWN(self.number - 1), B)
-
-    def test_from_before_the_upgrade(self):
-        """A release without adoption left no word of it."""
+        lists = [(f'192.0.2.{n}:5555',) for n in range(1, 20)]
+        self.upload(*lists)
+        self.assertPrevious(A, *lists[:-1])
+        # One that is among them is no other one.
+        self.upload(lists[0], B)
+        self.assertPrevious(A, *lists)
         self.upload(A)
-        with self.engine.begin() as connection:
-            connection.execute(models.Amphora.__table__.update().values(
-                previous_ip_port_lists=None))
+        self.assertPrevious(UNKNOWN(self.number))
+        self.assertEqual(1, len(self.rows(models.PreviousList)))
+        self.upload(C)
+        self.assertPrevious(UNKNOWN(self.number - 1), A)
+
+    def test_longest_lists(self):
+        """Their length does not matter."""
+        longest = tuple(f'[2001:db8:1111:2222:3333:4444:5555:{n:x}]:55555'
+                        for n in range(0x1000, 0x1000 + 1000))
+        self.upload(A)
+        self.adopt()
+        self.upload(longest, longest[1:], B)
+        self.assertPrevious(A, longest, longest[1:])
+
+    def test_from_before_adoption(self):
+        """A release without it left no word of it."""
+        self.upload(A)
+        self.forget_previous()
         self.assertPrevious(UNKNOWN())
         self.upload(B)
         self.assertPrevious(UNKNOWN(2), A)
+
+    def forget_previous(self):
+        with self.engine.begin() as connection:
+            connection.execute(models.PreviousList.__table__.delete())
 
     def test_some_are_ruled_out(self):
         self.upload(A)
@@ -227,10 +242,101 @@ class PreviousCases(AdoptionCases):
         doubt_repo.set_previous(self.engine, seen, (A,))
         self.assertPrevious(UNKNOWN(1), A, B)
 
+    def previous(self):
+        """Return what it may be using, from its row."""
+        return previous_repo.get_all(
+            self.engine, amphora_repo.get_rows(self.engine)).get(
+                self.amphora_id)
+
+    def test_from_a_row(self):
+        self.assertIsNone(self.previous())
+        self.upload(A, B)
+        self.assertEqual((UNKNOWN(1), A), self.previous())
+        self.adopt()
+        self.assertIsNone(self.previous())
+
     def test_known_ones_for_the_failover_guard(self):
         self.upload(A, B)
-        self.assertEqual((A,), doubt_repo.get_others(
-            self.row(self.amphora_id)))
+        rows = amphora_repo.get_rows(self.engine)
+        self.assertEqual({self.amphora_id: (A,)}, previous_repo.get_known(
+            self.engine, rows))
+        self.adopt()
+        self.assertEqual({}, previous_repo.get_known(
+            self.engine, amphora_repo.get_rows(self.engine)))
+
+    def test_many_in_few_statements(self):
+        """Each has its own lists, and not a statement of its own."""
+        lists = {amphora_id: [(f'192.0.2.{n}:{port}',) for port in (1, 2, 3)]
+                 for n, amphora_id in enumerate(
+                     [self.amphora_id, *self.add(30)], 1)}
+        for number in (1, 2, 3):
+            owner = f'many{number}'
+            self.assertEqual(31, self.claim(owner, number))
+            with self.count_statements() as statements:
+                self.assertEqual(31, len(claim_repo.record(
+                    self.engine, number, owner, [
+                        claim_repo.Outcome(a, 'APPLIED', of_it[number - 1])
+                        for a, of_it in lists.items()])))
+            self.assertEqual(3, len(statements), statements)
+        with self.count_statements() as statements:
+            unproven = doubt_repo.get_unproven(self.engine)
+        self.assertEqual(1, len(statements), statements)
+        self.assertEqual(
+            {a: {UNKNOWN(1), *of_it[:2]} for a, of_it in lists.items()},
+            {row.amphora_id: set(row.doubt.previous) for row in unproven})
+
+    def test_nothing_is_left_of_one_that_has_adopted(self):
+        self.upload(A, B)
+        other, = self.add(1)
+        self.claim('another', 2)
+        self.record(other, owner='another', number=2)
+        doubt_repo.set_adopted(self.engine, [self.unproven_of(
+            self.amphora_id)])
+        self.assertEqual([other], [
+            row.amphora_id for row in self.rows(models.PreviousList)])
+
+    def unproven_of(self, amphora_id):
+        row, = doubt_repo.get_unproven(self.engine, amphora_id=amphora_id)
+        return row
+
+    def test_nothing_is_left_of_one_that_is_gone(self):
+        """Whoever has deleted it."""
+        kept, gone = self.add(2)
+        self.claim('all', 1)
+        claim_repo.record(self.engine, 1, 'all', [
+            claim_repo.Outcome(a, 'APPLIED', A)
+            for a in (self.amphora_id, kept, gone)])
+        self.records.set_status(self.amphora_id, 'DELETED')
+        # By a release that knows of no other rows.
+        with self.engine.begin() as connection:
+            connection.execute(models.Amphora.__table__.delete().where(
+                models.Amphora.amphora_id == gone))
+        self.assertEqual(1, amphora_repo.delete_gone(self.engine))
+        self.assertEqual([kept], [
+            row.amphora_id for row in self.rows(models.PreviousList)])
+
+    def test_whoever_takes_it_over_records(self):
+        """The first one's batch has not changed what the second one knows."""
+        self.upload(A)
+        self.adopt()
+        self.begin()
+        first = self.owner
+        self.make_older(models.Amphora, 'claim_expires_at', 0)
+        self.begin()
+        self.assertEqual(set(), claim_repo.record(
+            self.engine, 2, first,
+            [claim_repo.Outcome(self.amphora_id, 'APPLIED', B)]))
+        self.assertEqual([], self.rows(models.PreviousList))
+        self.end(C)
+        self.assertPrevious(A, UNKNOWN(3))
+
+    def test_claimed_row_was_not_seen(self):
+        """A node of a cluster that lags: then nothing is known."""
+        self.upload(A, B)
+        self.begin()
+        self.patch(previous_repo, 'get_claimed', lambda *args: {})
+        self.end(C)
+        self.assertPrevious(UNKNOWN(3))
 
 
 class AdoptedCases(AdoptionCases):

@@ -23,6 +23,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.membership import adoption
 
 _TABLE = models.Amphora.__table__
@@ -182,9 +183,11 @@ def delete_gone(engine):
             .where(sa.or_(_OCTAVIA.c.id.is_(None),
                           _OCTAVIA.c.status.in_(compat.DELETED_STATUSES)))
         ).scalars().all()
+        orphans = previous_repo.find_orphans(connection) if gone else ()
     if not gone:
         return 0
     with engine.begin() as connection:
+        previous_repo.delete(connection, [*gone, *orphans])
         heartbeat_repo.delete_heartbeats(connection, gone)
         return connection.execute(
             sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(gone))).rowcount

@@ -21,9 +21,10 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
@@ -240,9 +241,13 @@ def record(engine, number, owner, outcomes):
               over.
     """
     ids = {outcome.amphora_id for outcome in outcomes}
+    acknowledged = [o.amphora_id for o in outcomes if _is_acknowledged(o)]
+    claimed = previous_repo.get_claimed(
+        engine, owner, acknowledged) if acknowledged else {}
     try:
         with engine.begin() as connection:
-            if _record(connection, number, owner, outcomes) == len(ids):
+            if _record(connection, number, owner, outcomes,
+                       claimed) == len(ids):
                 return ids
             # From here on it could not be told which ones they were.
             raise _NotAllClaimed()
@@ -253,7 +258,7 @@ def record(engine, number, owner, outcomes):
                 .where(_TABLE.c.claim_owner == owner).with_for_update()
             ).scalars())
             _record(connection, number, owner,
-                    [o for o in outcomes if o.amphora_id in ids])
+                    [o for o in outcomes if o.amphora_id in ids], claimed)
         return ids
 
 
@@ -261,21 +266,45 @@ class _NotAllClaimed(Exception):
     """Undoes what was recorded."""
 
 
-def _record(connection, number, owner, outcomes):
+def _is_acknowledged(outcome):
+    return outcome.result == upload_result.APPLIED and outcome.uploaded
+
+
+def _record(connection, number, owner, outcomes, claimed):
     groups = collections.defaultdict(list)
+    previous = {}
     for outcome in outcomes:
-        groups[(outcome.result, outcome.uploaded)].append(outcome)
+        is_other = False
+        if _is_acknowledged(outcome):
+            use = _get_use(claimed, outcome.amphora_id)
+            is_other = not use.is_of(outcome.addresses)
+            if is_other:
+                previous[outcome.amphora_id] = adoption.after_acknowledged(
+                    use, outcome.addresses, number)
+        groups[(outcome.result, outcome.uploaded, is_other)].append(outcome)
     recorded = 0
-    for (result, uploaded), group in groups.items():
+    for (result, uploaded, is_other), group in groups.items():
         recorded += connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(o.amphora_id for o in group),
                    _TABLE.c.claim_owner == owner)
             # MySQL evaluates SET in order, and some of them look at the old
             # values of others.
-            .ordered_values(*_values(number, result, uploaded,
+            .ordered_values(*_values(number, result, uploaded, is_other,
                                      group))).rowcount
+    if recorded == len(outcomes):
+        # Otherwise it is undone.
+        previous_repo.replace(connection, {
+            amphora_id: known.rows for amphora_id, known in claimed.items()},
+            previous)
     return recorded
+
+
+def _get_use(claimed, amphora_id):
+    if amphora_id in claimed:
+        return claimed[amphora_id].use
+    # Of another batch meanwhile, or gone; if not, nothing is known of it.
+    return adoption.Use(None, (), is_certain=False)
 
 
 def _of_each(outcomes, get, type_):
@@ -302,7 +331,7 @@ def storable(text):
                    for c in text)[:_ERROR_LENGTH]
 
 
-def _values(number, result, uploaded, outcomes):
+def _values(number, result, uploaded, is_other, outcomes):
     values, error = [], None
     if uploaded:
         values += [
@@ -314,11 +343,15 @@ def _values(number, result, uploaded, outcomes):
         values += [(_TABLE.c.generation, number),
                    (_TABLE.c.next_attempt_at, None)]
         if uploaded:
-            values += doubt_repo.values_when_acknowledged(
-                number, _of_each(outcomes,
-                                 lambda o: addr.join_list(o.addresses),
-                                 _TABLE.c.controller_ip_port_list.type))
             values.append((_TABLE.c.applied_at, types.utcnow()))
+        if is_other:
+            values += [
+                (_TABLE.c.controller_ip_port_list, _of_each(
+                    outcomes, lambda o: addr.join_list(o.addresses),
+                    _TABLE.c.controller_ip_port_list.type)),
+                (_TABLE.c.previous_ip_port_lists, None),
+                (_TABLE.c.adopted_at, None), (_TABLE.c.adopted_via, None),
+                (_TABLE.c.not_adopted_at, None)]
     else:
         values.append((_TABLE.c.next_attempt_at, types.utcnow_plus(_of_each(
             outcomes, lambda o: float(o.retry_after), sa.Float()))))

@@ -22,6 +22,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
@@ -31,10 +32,6 @@ from octavia_hmsync.membership import upload_result
 _TABLE = models.Amphora.__table__
 _HEALTH = compat.AMPHORA_HEALTH
 
-# Stands in previous_ip_port_lists for an adoption.Unknown, before its number.
-_UNKNOWN = '?'
-# Lists that may still be in use, together; longer than that, unknown.
-_PREVIOUS_LENGTH = 8000
 # Amphorae in one statement.
 _AT_ONCE = 500
 
@@ -61,66 +58,6 @@ class Unproven:
     is_held: bool
     is_certain: bool
     is_named: bool = False
-
-
-def values_when_acknowledged(number, new):
-    """Return what an acknowledged list changes, for an UPDATE in that order.
-
-    :param number: its generation.
-    :param new: an SQL expression for the list.
-    :returns: a list of (column of hmsync_amphora, value).
-    """
-    old = _TABLE.c.controller_ip_port_list
-    previous, unknown = _TABLE.c.previous_ip_port_lists, f'{_UNKNOWN}{number}'
-    # An upload that failed, or whose end nobody knows, may have arrived.
-    is_known = sa.func.coalesce(_TABLE.c.result, '') == upload_result.APPLIED
-    is_same = sa.and_(old == new, is_known)
-    return [
-        (previous, sa.case(
-            (is_same, previous),
-            (sa.or_(old.is_(None),
-                    sa.func.length(previous) > _PREVIOUS_LENGTH), unknown),
-            (sa.and_(is_known, _TABLE.c.adopted_at.is_not(None)), old),
-            (_TABLE.c.adopted_at.is_not(None), old + f'\n{unknown}'),
-            (is_known, sa.func.coalesce(previous, unknown) + '\n' + old),
-            else_=sa.func.coalesce(previous + '\n', '') + old +
-            f'\n{unknown}')),
-        (_TABLE.c.adopted_via, sa.case((is_same, _TABLE.c.adopted_via),
-                                       else_=None)),
-        (_TABLE.c.adopted_at, sa.case((is_same, _TABLE.c.adopted_at),
-                                      else_=None)),
-        (_TABLE.c.not_adopted_at, sa.case((is_same, _TABLE.c.not_adopted_at),
-                                          else_=None)),
-        (old, new)]
-
-
-def split_previous(value):
-    """Return previous_ip_port_lists as adoption.Doubt has it."""
-    if value is None:
-        return (adoption.Unknown(),)
-    return tuple(
-        adoption.Unknown(int(line.removeprefix(_UNKNOWN)) if line !=
-                         _UNKNOWN else None)
-        if line.startswith(_UNKNOWN) else addr.split_list(line)
-        for line in dict.fromkeys(value.splitlines()))
-
-
-def _join_previous(previous):
-    return '\n'.join(
-        f'{_UNKNOWN}{"" if p.before is None else p.before}'
-        if isinstance(p, adoption.Unknown) else addr.join_list(p)
-        for p in previous)
-
-
-def get_others(row):
-    """Return the known lists that an amphora may be using instead of its own.
-
-    :param row: with the columns of hmsync_amphora.
-    :returns: a tuple of tuples.
-    """
-    return tuple(other for other in split_previous(
-        row.previous_ip_port_lists) if not isinstance(
-            other, adoption.Unknown))
 
 
 def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
@@ -153,11 +90,12 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
     if amphora_id is not None:
         select = select.where(_TABLE.c.amphora_id == amphora_id)
     with engine.connect() as connection:
-        rows = connection.execute(select.limit(limit)).all()
+        rows, previous = previous_repo.execute(connection,
+                                               select.limit(limit))
     return [Unproven(
         row.amphora_id, adoption.Doubt(
             addr.split_list(row.controller_ip_port_list),
-            split_previous(row.previous_ip_port_lists) + (
+            previous[row.amphora_id] + (
                 # Another one, that may have arrived.
                 () if row.result == upload_result.APPLIED
                 else (adoption.Unknown(),)),
@@ -210,9 +148,11 @@ def set_previous(engine, unproven, previous):
     :param previous: what is left of its doubt.previous.
     """
     with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE).where(_are_still([unproven]))
-            .values(previous_ip_port_lists=_join_previous(previous)))
+        if connection.execute(
+                sa.update(_TABLE).where(_are_still([unproven]))
+                .values(previous_ip_port_lists=None)).rowcount:
+            previous_repo.replace(connection, {},
+                                  {unproven.amphora_id: previous})
 
 
 def _are_still(unproven):
@@ -298,6 +238,7 @@ def _set_adopted(engine, unproven, address):
                 sa.update(_TABLE).where(_are_still(rows))
                 .values(**values)).rowcount
         if recorded:
-            heartbeat_repo.delete_needless(
-                connection, [row.amphora_id for row in unproven])
+            ids = [row.amphora_id for row in unproven]
+            previous_repo.delete_needless(connection, ids)
+            heartbeat_repo.delete_needless(connection, ids)
     return recorded

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import port_retention
@@ -35,12 +35,14 @@ def get_senders(engine):
     :returns: {amphora id: port_retention.UsedLists}.
     """
     # In this order: an amphora that gets ready meanwhile is in the second
-    # answer, and a list that it gets meanwhile in the third.
+    # answer, and a list that it gets meanwhile in the last one.
     building = _get_building(engine)
     rows = amphora_repo.get_rows(engine)
+    previous = previous_repo.get_all(engine, rows)
     history = generation_repo.get_history(engine)
     return {**dict.fromkeys(building, port_retention.UsedLists(None)),
-            **{row.id: _to_sender(row, history) for row in rows}}
+            **{row.id: _to_sender(row, previous.get(row.id, ()), history)
+               for row in rows}}
 
 
 def _get_building(engine):
@@ -53,17 +55,11 @@ def _get_building(engine):
         ).scalars().all()
 
 
-def _to_sender(row, history):
+def _to_sender(row, previous, history):
     if row.controller_ip_port_list is None:
         return port_retention.UsedLists(None)
-    others, is_unknown = [], False
-    if row.adopted_at is None:
-        for previous in doubt_repo.split_previous(
-                row.previous_ip_port_lists):
-            if isinstance(previous, adoption.Unknown):
-                is_unknown = True
-            else:
-                others.append(previous)
+    others = [p for p in previous if not isinstance(p, adoption.Unknown)]
+    is_unknown = len(others) < len(previous)
     if row.result != upload_result.APPLIED or row.claim_owner is not None:
         # Any of these may have arrived, or is on its way.
         later = [g for g in history if g.number > row.generation]

@@ -26,6 +26,7 @@ from tests.db_cases import pause
 from tests.db_cases import port
 from tests.db_cases import progress
 from tests.db_cases import published
+from tests.db_cases import release_before
 from tests.functional.db import mariadb
 
 
@@ -131,4 +132,9 @@ class TestPort(mariadb.MariaDBMixin, port.PortCases):
 
 
 class TestSender(mariadb.MariaDBMixin, port.SenderCases):
+    pass
+
+
+class TestReleaseBefore(mariadb.MariaDBMixin,
+                        release_before.PreviousListCases):
     pass

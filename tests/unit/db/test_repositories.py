@@ -23,6 +23,7 @@ from tests.db_cases import pause
 from tests.db_cases import port
 from tests.db_cases import progress
 from tests.db_cases import published
+from tests.db_cases import release_before
 from tests.unit.db import sqlite
 
 
@@ -118,4 +119,9 @@ class TestPort(sqlite.SqliteMixin, port.PortCases):
 
 
 class TestSender(sqlite.SqliteMixin, port.SenderCases):
+    pass
+
+
+class TestReleaseBefore(sqlite.SqliteMixin,
+                        release_before.PreviousListCases):
     pass

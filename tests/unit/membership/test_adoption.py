@@ -46,6 +46,121 @@ class TestDoubt(base.TestCase):
         self.assertEqual([UNKNOWN], doubt.unknown)
 
 
+class TestAcknowledged(base.TestCase):
+    """What else it may be using when it has acknowledged list 9."""
+
+    NUMBER = 7
+
+    def after(self, addresses, *previous, is_certain=True, new=(9,)):
+        use = adoption.Use(
+            addresses and cases.addresses(*addresses),
+            make_doubt((), *previous).previous, is_certain)
+        return adoption.after_acknowledged(use, cases.addresses(*new),
+                                           self.NUMBER)
+
+    def assertLists(self, lists, after):
+        self.assertEqual(set(make_doubt((), *lists).previous), set(after))
+
+    def test_first_contact(self):
+        for is_certain in (True, False):
+            self.assertEqual((adoption.Unknown(7),), self.after(
+                None, is_certain=is_certain))
+
+    def test_adopted(self):
+        self.assertLists([(1,)], self.after((1,)))
+        self.assertLists([(1,), adoption.Unknown(7)],
+                         self.after((1,), is_certain=False))
+
+    def test_not_adopted(self):
+        self.assertLists([(1,), (2,)], self.after((2,), (1,)))
+        self.assertLists([(1,), (2,), adoption.Unknown(7)],
+                         self.after((2,), (1,), is_certain=False))
+
+    def test_same_list(self):
+        self.assertEqual((), self.after((9,)))
+        self.assertLists([(1,), UNKNOWN], self.after((9,), (1,), UNKNOWN))
+        # Another one may have come in between.
+        self.assertLists([(9,), adoption.Unknown(7)],
+                         self.after((9,), is_certain=False))
+
+    def test_same_addresses_in_another_order(self):
+        """An amphora compares the lists as they are."""
+        self.assertLists([(2, 1)], self.after((2, 1), new=(1, 2)))
+
+    def test_one_unknown_stands_for_all(self):
+        self.assertLists([(1,), adoption.Unknown(7)],
+                         self.after((1,), UNKNOWN, is_certain=False))
+        self.assertLists([(1,), UNKNOWN], self.after(
+            (1,), adoption.Unknown(2), UNKNOWN))
+
+    def test_unknown_of_any_time(self):
+        """By now only older generations can be meant."""
+        self.assertLists([(1,), adoption.Unknown(7)],
+                         self.after((1,), adoption.Unknown()))
+
+    def test_too_many(self):
+        lists = [(n,) for n in range(10, 29)]
+        self.assertLists([*lists, (1,)], self.after((1,), *lists))
+        self.assertEqual((adoption.Unknown(7),),
+                         self.after((1,), *lists, (30,)))
+        # One that comes again does not count twice.
+        self.assertLists([*lists, (1,)], self.after((1,), *lists, (1,)))
+
+
+@st.composite
+def _histories(draw):
+    """Draw what happens to an amphora at each generation, and its lists."""
+    return draw(st.lists(st.tuples(
+        st.sampled_from(('acknowledged', 'acknowledged', 'failed',
+                         'failed and arrived', 'same', 'adopted')),
+        st.integers(0, draw(st.sampled_from((3, 40))))), max_size=60))
+
+
+class TestNoListIsLost(base.TestCase):
+    """Against what the amphora can have in truth."""
+
+    @given(_histories())
+    def test_whatever_happens(self, history):
+        # The generation of each list that it may be using; None is what it
+        # booted with.
+        in_truth = {(): 0}
+        use = adoption.Use(None, (), is_certain=False)
+        addresses = ()
+        for number, (what, list_number) in enumerate(history, 1):
+            if what == 'adopted':
+                if use.addresses is not None and use.is_certain:
+                    in_truth = {use.addresses: in_truth[use.addresses]}
+                    use = dataclasses.replace(use, previous=())
+                continue
+            if what != 'same':
+                addresses = cases.addresses(list_number)
+            if what == 'failed':
+                use = dataclasses.replace(use, is_certain=False)
+            elif what == 'failed and arrived':
+                in_truth[addresses] = number
+                use = dataclasses.replace(use, is_certain=False)
+            else:
+                in_truth[addresses] = number
+                use = adoption.Use(
+                    addresses, adoption.after_acknowledged(use, addresses,
+                                                           number), True)
+            self.assertCovered(in_truth, use)
+
+    def assertCovered(self, in_truth, use):
+        if not use.is_certain:
+            # Whoever reads it takes into account that any may have arrived.
+            return
+        self.assertLessEqual(len(use.previous), 21)
+        self.assertEqual(len(set(use.previous)), len(use.previous))
+        unknown = [p.before for p in use.previous
+                   if isinstance(p, adoption.Unknown)]
+        for addresses, number in in_truth.items():
+            self.assertTrue(
+                addresses == use.addresses or addresses in use.previous or
+                any(number < before for before in unknown),
+                f'{addresses} of {number} is not in {use}')
+
+
 class TestTimes(base.TestCase):
 
     def test_has_had_time(self):
