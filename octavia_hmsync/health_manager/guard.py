@@ -94,9 +94,11 @@ class FailoverGuard:
         newest = generation_repo.get_newest(self._engine)
         number = newest.number if newest else None
         others = previous_repo.get_known(self._engine, silent)
+        doubtful = generation_repo.find_doubtful(
+            self._engine, {row.generation for row in silent})
         return [row.id for row in silent if silence.must_hold(
-            _to_silent(row, others.get(row.id, ()), number), members, pinned,
-            settings, opts.failover_hold_max)]
+            _to_silent(row, others.get(row.id, ()), number, doubtful),
+            members, pinned, settings, opts.failover_hold_max)]
 
     def _report(self, held, silent):
         """Log whose hold begins, and whose ends without a heartbeat."""
@@ -120,7 +122,7 @@ class FailoverGuard:
         self._held.update(dict.fromkeys(held, now))
 
 
-def _to_silent(row, others, number):
+def _to_silent(row, others, number, doubtful):
     def age(value):
         return None if value is None else (row.now - value).total_seconds()
 
@@ -132,4 +134,5 @@ def _to_silent(row, others, number):
         others=others,
         applied_age=age(row.applied_at),
         unreachable_attempts=row.attempts if unreachable else 0,
-        held_for=age(row.held_since))
+        held_for=age(row.held_since),
+        is_on_trial=row.generation in doubtful)

@@ -25,6 +25,10 @@ from octavia_hmsync.membership import plan
 
 # One lost connection is no proof of a death.
 _ATTEMPTS_IN_VAIN = 2
+# In the time in which a list should show: until the silence of one amphora on
+# trial is noticed, until others that are asked then show it too, and until
+# the good list is back.
+_ROUNDS_OF_TRIAL = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +42,8 @@ class SilentAmphora:
     :param unreachable_attempts: uploads of the newest list to it that
                                  reached no agent; 0 if the last one did.
     :param held_for: since it was first held back, None if it is not.
+    :param is_on_trial: whether nobody has found that list good so far, or it
+                        was rolled back.
     """
 
     addresses: tuple[str, ...] | None
@@ -45,6 +51,7 @@ class SilentAmphora:
     applied_age: float | None
     unreachable_attempts: int
     held_for: float | None
+    is_on_trial: bool = False
 
 
 def has_listened(member: mem.Member, settings: plan.Settings) -> bool:
@@ -98,6 +105,12 @@ def must_hold(amphora: SilentAmphora, members: abc.Iterable[mem.Member],
                 amphora.applied_age <= adoption):
             # Its agent answered: it is alive, and has a whole timeout to be
             # heard at its new addresses.
+            return True
+        if (amphora.is_on_trial and amphora.applied_age is not None and
+                amphora.applied_age <= _ROUNDS_OF_TRIAL * adoption and
+                amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN):
+            # The list may be to blame: others are being asked, and if it is
+            # the last good one comes back.
             return True
         heard_at = set(pinned) | {
             m.address for m in members if has_listened(m, settings)}

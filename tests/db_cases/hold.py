@@ -194,6 +194,19 @@ class HoldCases(amphora.AmphoraCases):
         self.assertEqual(3, measure.registry.get_sample_value(
             'octavia_hmsync_holds_total'))
 
+    def test_list_on_trial(self):
+        """It acknowledged a list that nobody has found good so far."""
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        self.apply(silent, age=150)
+        for number in (1, 2):
+            self.listen(number)
+        self.assertEqual(set(), self.guard.run_once())
+        generations = models.Generation.__table__
+        with self.engine.begin() as connection:
+            connection.execute(generations.update().values(status='CANARY'))
+        self.assertEqual({silent}, self.guard.run_once())
+
     def test_clocks_apart(self):
         """What a controller ahead of us wrote is no heartbeat."""
         silent, = self.add_silent()

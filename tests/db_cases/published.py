@@ -140,6 +140,16 @@ class TrialCases(base.DatabaseTestCase):
         self.assertEqual(3, generation_repo.get_last_good(
             self.engine).number)
 
+    def test_doubtful(self):
+        for number, status in enumerate((
+                trial.OPEN, trial.ROLLED_BACK, trial.CANARY, trial.WAVES), 1):
+            self.publish(number, status)
+        for numbers, expected in (((), set()), ((None,), set()),
+                                  ((None, 1, 2), {2}), ((7,), set()),
+                                  (range(9), {2, 3, 4})):
+            self.assertEqual(expected, generation_repo.find_doubtful(
+                self.engine, numbers))
+
     def test_is_wanted(self):
         def wanted():
             return [number for number in range(1, newest + 1)

@@ -103,6 +103,23 @@ def is_wanted(engine, number):
     return good is not None and good.number == number
 
 
+def find_doubtful(engine, numbers):
+    """Find generations that nobody has found good.
+
+    :param engine: an SQLAlchemy engine.
+    :param numbers: among these; None is no number.
+    :returns: a set of numbers.
+    """
+    numbers = set(numbers) - {None}
+    if not numbers:
+        return set()
+    with engine.connect() as connection:
+        return set(connection.execute(
+            sa.select(_TABLE.c.number)
+            .where(_TABLE.c.number.in_(numbers),
+                   _TABLE.c.status != trial.OPEN)).scalars())
+
+
 def get_history(engine):
     """Return all generations that are kept, oldest first."""
     with engine.connect() as connection:

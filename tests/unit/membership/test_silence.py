@@ -31,12 +31,12 @@ class TestMustHold(base.TestCase):
 
     def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
                   attempts=0, held_for=None, pinned=(), others=(),
-                  hold_max=HOLD_MAX):
+                  hold_max=HOLD_MAX, is_on_trial=False):
         return silence.must_hold(
             silence.SilentAmphora(
                 None if addresses is None else cases.addresses(*addresses),
                 tuple(cases.addresses(*other) for other in others),
-                applied_age, attempts, held_for),
+                applied_age, attempts, held_for, is_on_trial),
             members, cases.addresses(*pinned), cases.SETTINGS, hold_max)
 
     def alive(self, number, online_for=LISTENED):
@@ -80,6 +80,18 @@ class TestMustHold(base.TestCase):
         self.assertTrue(self.must_hold(members, applied_age=1))
         self.assertTrue(self.must_hold(members, applied_age=LISTENED))
         self.assertFalse(self.must_hold(members, applied_age=LISTENED + 21))
+
+    def test_list_that_nobody_found_good(self):
+        """Others are asked what they say of it."""
+        members = [self.alive(1), self.alive(2)]
+        for age in (LISTENED + 21, 3 * LISTENED):
+            self.assertTrue(self.must_hold(members, applied_age=age,
+                                           is_on_trial=True))
+        self.assertFalse(self.must_hold(members, applied_age=5 * LISTENED,
+                                        is_on_trial=True))
+        self.assertFalse(self.must_hold(
+            members, applied_age=LISTENED + 21, attempts=2,
+            is_on_trial=True))
 
     def test_may_be_using_a_dead_list(self):
         """It acknowledged a list that is alive, and was never seen there."""
