@@ -17,6 +17,8 @@ SQLite, shares one connection between all threads; a keepalive can afford
 neither.
 """
 
+import contextlib
+
 from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import engines
@@ -36,11 +38,20 @@ ERRORS = (db_exc.DBError, sa_exc.SQLAlchemyError)
 # As many are kept open.
 _IDLE_CONNECTIONS = 5
 
+# On a Galera cluster the bits of wsrep_sync_wait: whatever reads, changes or
+# deletes, or inserts waits until its node has all that was committed anywhere
+# before. A change that finds no row on a node that lags is as wrong an answer
+# as no row at all. It costs a round trip between the nodes for each
+# transaction.
+_WSREP_SYNC_WAIT = 1 | 2 | 4
+
 
 def create_engine(conf, connections=15, patience=10):
     """Create an engine for ``[database] connection``.
 
-    It connects at first use only, and never retries by itself.
+    It connects at first use only, and never retries by itself. On a Galera
+    cluster its sessions see what was committed at any node before, unless
+    ``[database] mysql_wsrep_sync_wait`` says otherwise.
 
     :param conf: a parsed oslo.config object with oslo.db's options.
     :param connections: how many at once.
@@ -67,13 +78,46 @@ def create_engine(conf, connections=15, patience=10):
         if url.get_driver_name() == 'pymysql':
             url = url.set(query={**_PYMYSQL_TIMEOUTS, **url.query})
             options['mysql_wsrep_sync_wait'] = database.mysql_wsrep_sync_wait
-        return engines.create_engine(url, **options)
+        engine = engines.create_engine(url, **options)
+        if (url.get_backend_name() in ('mysql', 'mariadb') and
+                database.mysql_wsrep_sync_wait is None):
+            sa.event.listen(engine, 'connect', _wait_for_other_writers)
+        return engine
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError,
             TypeError, ValueError) as e:
         # The URL holds a password: name the option, not the value.
         raise exceptions.DatabaseUnavailable(
             f'[database] connection cannot be used ({type(e).__name__}): '
             f'correct the URL in octavia.conf.') from None
+
+
+def _wait_for_other_writers(connection, _record):
+    """Have a new session see what was committed at other nodes before."""
+    with contextlib.closing(connection.cursor()) as cursor:
+        if _is_galera(cursor):
+            cursor.execute(
+                f'SET SESSION wsrep_sync_wait = {_WSREP_SYNC_WAIT}')
+
+
+def _is_galera(cursor):
+    # MySQL does not know the variable, and a server without a cluster has it
+    # OFF. SHOW is answered on a node which is not part of its cluster, too.
+    cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
+    row = cursor.fetchone()
+    return row is not None and row[1] == 'ON'
+
+
+def has_several_writers(connection):
+    """Tell whether a lock at this server may be unknown to other writers.
+
+    :param connection: an SQLAlchemy connection.
+    :returns: True on a Galera cluster.
+    """
+    if connection.dialect.name not in ('mysql', 'mariadb'):
+        return False
+    with contextlib.closing(
+            connection.connection.driver_connection.cursor()) as cursor:
+        return _is_galera(cursor)
 
 
 def is_database_error(error):

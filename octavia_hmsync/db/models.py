@@ -80,6 +80,18 @@ class LeftAddress(Base):
     left_at = sa.Column(types.Timestamp, nullable=False)
 
 
+class Turn(Base):
+    """Always empty.
+
+    Transactions that must not overlap write a row, and delete it.
+    """
+
+    __tablename__ = 'hmsync_turn'
+    __table_args__ = ({'mysql_engine': 'InnoDB'},)
+
+    name = sa.Column(sa.String(64), primary_key=True)
+
+
 class HouseKeeper(Base):
     """One row per housekeeper host: what its configuration file says."""
 

@@ -14,6 +14,7 @@
 
 import contextlib
 import pathlib
+import random
 import time
 
 from alembic import command
@@ -33,6 +34,9 @@ _LOCK_TIMEOUT = 60
 # How long the server keeps its answer back. A client that waits for longer
 # than its read_timeout takes the server for dead.
 _LOCK_TICK = 1
+# On a cluster the lock is one node's own, so that upgrades at several nodes
+# meet: each step is possible twice, and whoever was in the way tries again.
+_CLUSTER_TRIES = 8
 
 
 def _alembic_config(connection=None):
@@ -130,6 +134,27 @@ def upgrade(engine):
     :raises SchemaNewer: if a newer release made the tables.
     :raises DatabaseUnavailable: if another upgrade does not end.
     """
+    for tries_left in reversed(range(_CLUSTER_TRIES)):
+        try:
+            return _upgrade(engine)
+        except (exceptions.SchemaNewer, exceptions.DatabaseUnavailable):
+            raise
+        except (*api.ERRORS, exceptions.HMSyncException):
+            if not tries_left or not _has_several_writers(engine):
+                raise
+            time.sleep(random.uniform(0.2, 2))  # nosec B311
+    raise AssertionError('the last try returns or raises')
+
+
+def _has_several_writers(engine):
+    try:
+        with engine.connect() as connection:
+            return api.has_several_writers(connection)
+    except api.ERRORS:
+        return False
+
+
+def _upgrade(engine):
     with engine.connect() as connection, _upgrade_lock(connection):
         before = current(connection)
         with contextlib.suppress(exceptions.SchemaMissing):

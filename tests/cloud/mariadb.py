@@ -37,41 +37,49 @@ class MariaDBServer(process.ChildProcess):
 
     stop(), start() and wait_until_ready() restart it with its data at the
     same port; pause() and resume() make it hang.
+
+    :param directory: an empty one, for all that it writes
+    :param name: for messages, and for the name of the log file
+    :param address: where it listens, with a port of its own
+    :param options: more arguments
     """
 
-    def __init__(self, directory):
+    def __init__(self, directory, name='mariadb', address='127.0.0.1',
+                 options=()):
         self._directory = directory
         self._data = os.path.join(directory, 'data')
         # A server that starts deletes the temporary tables of all others
         # that have the same tmpdir, which is /tmp unless it is told.
         self._temporary = os.path.join(directory, 'tmp')
         self._socket = os.path.join(directory, 'mysqld.sock')
+        self.address = address
         self.port = network.free_port()
-        super().__init__('mariadb', [
+        super().__init__(name, [
             process.system_program('mariadbd', 'mysqld'), '--no-defaults',
             f'--datadir={self._data}', f'--tmpdir={self._temporary}',
             f'--socket={self._socket}',
             f'--pid-file={directory}/mysqld.pid', f'--port={self.port}',
-            '--bind-address=127.0.0.1', f'--user={_user()}',
+            f'--bind-address={address}', f'--user={_user()}',
             # What a crash of the machine would lose does not matter here.
             '--skip-log-bin', '--innodb-flush-log-at-trx-commit=0',
             '--innodb-doublewrite=0', '--innodb-buffer-pool-size=64M',
-            '--max-connections=500', '--skip-name-resolve',
+            '--max-connections=500', '--skip-name-resolve', *options,
         ], log_directory=directory, env=process.environment(directory),
             cwd=directory)
 
     def _setUp(self):
         os.mkdir(self._temporary)
-        process.run(
-            process.system_program('mariadb-install-db', 'mysql_install_db'),
-            '--no-defaults', f'--datadir={self._data}',
-            f'--tmpdir={self._temporary}', f'--user={_user()}',
-            '--auth-root-authentication-method=normal', '--skip-test-db',
-            cwd=self._directory)
+        self._make_data()
         super()._setUp()
         self.wait_until_ready()
+        self._make_user()
+
+    def _make_user(self):
         self.execute("CREATE USER octavia@'%' IDENTIFIED BY 'octavia'",
                      "GRANT ALL ON *.* TO octavia@'%'")
+
+    def _make_data(self):
+        install(self._data, self._temporary, self._directory)
 
     def connect(self, database=None):
         """An administrator's connection."""
@@ -92,7 +100,7 @@ class MariaDBServer(process.ChildProcess):
         return True
 
     def url(self, database):
-        return (f'mysql+pymysql://octavia:octavia@127.0.0.1:{self.port}/'
+        return (f'mysql+pymysql://octavia:octavia@{self.address}:{self.port}/'
                 f'{database}?charset=utf8mb4')
 
     def create_octavia_database(self, name):
@@ -120,6 +128,15 @@ class MariaDBServer(process.ChildProcess):
         process.run(
             process.program('octavia-db-manage'), '--config-file', conf,
             'upgrade', 'head', env=process.environment(self._directory))
+
+
+def install(data, temporary, directory):
+    """Make the data directory of a new server."""
+    process.run(
+        process.system_program('mariadb-install-db', 'mysql_install_db'),
+        '--no-defaults', f'--datadir={data}', f'--tmpdir={temporary}',
+        f'--user={_user()}', '--auth-root-authentication-method=normal',
+        '--skip-test-db', cwd=directory)
 
 
 def _user():

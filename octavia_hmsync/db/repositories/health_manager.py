@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import left_address as left_repo
+from octavia_hmsync.db.repositories import turn
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
@@ -175,6 +176,9 @@ def change_status(engine, host, old, new, check=None):
     :returns: True if it had that status.
     """
     with engine.begin() as connection:
+        if check:
+            # The locks below are known at one node of a cluster only.
+            turn.take(connection, 'health manager status')
         was_changed = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.host == host, _TABLE.c.status == old)
@@ -186,10 +190,17 @@ def change_status(engine, host, old, new, check=None):
 
 
 def get_clock_offset(engine):
-    """Return by how many seconds the clock here is ahead of the database's."""
+    """Return by how many seconds the clock here is ahead of the database's.
+
+    At the least: how long an answer takes does not count.
+    """
     with engine.connect() as connection:
+        before = timeutils.utcnow()
         now = connection.execute(sa.select(types.utcnow())).scalar()
-    return (timeutils.utcnow() - now).total_seconds()
+        after = timeutils.utcnow()
+    if before <= now <= after:
+        return 0.0
+    return ((before if now < before else after) - now).total_seconds()
 
 
 @api.retry

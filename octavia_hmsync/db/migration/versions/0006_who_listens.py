@@ -40,6 +40,8 @@ def upgrade():
         sa.Column('address', sa.String(80), primary_key=True),
         sa.Column('left_at', types.Timestamp, nullable=False))
     operations.create_table(
+        'hmsync_turn', sa.Column('name', sa.String(64), primary_key=True))
+    operations.create_table(
         'hmsync_previous_list',
         sa.Column('amphora_id', sa.String(36), primary_key=True),
         sa.Column('number', sa.Integer, primary_key=True,

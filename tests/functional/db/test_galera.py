@@ -1,0 +1,437 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Several writers: three Galera nodes, each of which takes everything.
+
+What two controllers do at the same moment, each at a node of its own, has to
+come to what it comes to on one server.
+"""
+
+import subprocess
+import sys
+import threading
+import time
+
+import fixtures
+from oslo_utils import timeutils
+
+from octavia_hmsync.cli import drain
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import hold as hold_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import network as network_repo
+from octavia_hmsync.db.repositories import pause as pause_repo
+from octavia_hmsync.db.repositories import port as port_repo
+from octavia_hmsync.db import schema
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import member
+from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import upload_result
+from tests.cloud import database
+from tests.cloud import galera
+from tests.cloud import octavia_conf
+from tests.cloud import process
+from tests.cloud import waiting
+from tests.db_cases import base
+
+OFFLINE_AFTER = 30
+LIST = {'192.0.2.101:5555': 0}
+ROUNDS = 12
+
+
+class GaleraTestCase(base.DatabaseTestCase):
+    """With an engine for each node."""
+
+    @classmethod
+    def make_database(cls):
+        cls.cluster = galera.shared_cluster()
+        return database.MariaDBDatabase(server=cls.cluster.nodes[0])
+
+    def setUp(self):
+        super().setUp()
+        self.engines = [self.make_engine(node) for node in self.cluster.nodes]
+
+    def make_engine(self, node, **options):
+        engine = api.create_engine(self.make_conf(database={
+            'connection': node.url(self.database.name), **options}))
+        self.addCleanup(engine.dispose)
+        return engine
+
+    def at_once(self, function, *arguments):
+        """Call a function at each node at once, with an argument for each."""
+        return self.run_at_once([
+            lambda e=engine, a=argument: function(e, *a)
+            for engine, argument in zip(self.engines, arguments)])
+
+    def register(self, engine, host, ip='192.0.2.1'):
+        hm_repo.register(engine, host, ip, 5555, 'a', OFFLINE_AFTER)
+
+    def members(self):
+        return {m.host: m for m in hm_repo.get_all(self.engine)}
+
+
+class TestAtOnce(GaleraTestCase):
+    """Of several who want the same one gets it, and the others see that."""
+
+    def check_one_wins(self, function, argument=lambda number: ()):
+        for number in range(1, ROUNDS + 1):
+            answers = self.at_once(function, *[argument(number)] * 3)
+            self.assertEqual([False, False, True], sorted(answers), number)
+
+    def test_publish(self):
+        self.check_one_wins(
+            generation_repo.publish, lambda n: (n, LIST, 'test', 'hk'))
+        self.assertEqual(
+            [*range(1, ROUNDS + 1)],
+            [g.number for g in generation_repo.get_history(self.engine)])
+
+    def on_trial(self, number):
+        generation_repo.publish(self.engine, number, LIST, 'test', 'hk',
+                                trial.CANARY)
+
+    def test_begin_wave(self):
+        self.on_trial(1)
+        self.check_one_wins(generation_repo.begin_wave,
+                            lambda n: (1, n - 1, trial.CANARY))
+
+    def test_set_open(self):
+        def set_open(engine, number):
+            return generation_repo.set_open(engine, number)
+
+        def argument(number):
+            self.on_trial(number)
+            return (number,)
+
+        self.check_one_wins(set_open, argument)
+
+    def test_roll_back(self):
+        def argument(number):
+            self.on_trial(2 * number)
+            return 2 * number, [*LIST], LIST, 'test', 'hk'
+
+        self.check_one_wins(generation_repo.roll_back, argument)
+
+    def test_network(self):
+        owners = ('a',), ('b',), ('c',)
+        for number in range(ROUNDS):
+            answers = self.at_once(
+                lambda e, owner, n=number: network_repo.claim(
+                    e, f'n{n}', owner, 60), *owners)
+            self.assertEqual(1, answers.count(None), answers)
+            winner = 'abc'[answers.index(None)]
+            self.assertEqual({None, winner}, set(answers))
+
+    def test_port(self):
+        owners = ('a',), ('b',), ('c',)
+        for number in range(ROUNDS):
+            answers = self.at_once(
+                lambda e, owner, n=number: port_repo.claim(
+                    e, f'h{n}', owner, 60), *owners)
+            self.assertEqual([False, False, True], sorted(answers))
+
+    def test_register(self):
+        """One address, several hosts."""
+        def register(engine, host, ip):
+            try:
+                self.register(engine, host, ip)
+            except exceptions.AddressConflict:
+                return False
+            return True
+
+        for number in range(ROUNDS):
+            answers = self.at_once(register, *[
+                (f'{name}{number}', f'192.0.2.{number}') for name in 'abc'])
+            self.assertEqual([False, False, True], sorted(answers))
+
+    def test_register_as_one_host(self):
+        for number in range(ROUNDS):
+            self.at_once(self.register, *[(f'hm{number}', f'192.0.2.{n}')
+                                          for n in (1, 2, 3)])
+            hm_repo.delete(self.engine, f'hm{number}',
+                           hm_repo.get_rows(self.engine)[0].keepalive_at)
+
+    def test_drain(self):
+        """Neither of the last ones drains for the other's sake."""
+        def begin(engine, host):
+            try:
+                drain.begin(engine, host, OFFLINE_AFTER)
+            except exceptions.NotPossible:
+                return False
+            return True
+
+        for number in range(1, 4):
+            self.register(self.engine, f'hm{number}', f'192.0.2.{number}')
+        for number in range(4 * ROUNDS):
+            with self.subTest(round=number):
+                self.at_once(begin, ('hm1',), ('hm2',), ('hm3',))
+                statuses = [m.status for m in self.members().values()]
+                self.assertEqual(1, statuses.count(member.ONLINE))
+                for host in ('hm1', 'hm2', 'hm3'):
+                    hm_repo.change_status(self.engine, host, member.DRAINING,
+                                          member.ONLINE)
+
+    def test_pause(self):
+        for _ in range(ROUNDS):
+            self.at_once(pause_repo.begin, *[(60, name) for name in 'abc'])
+            self.assertEqual(1, len(self.rows(models.Pause)))
+            self.at_once(pause_repo.end, (), (), ())
+            self.assertEqual([], self.rows(models.Pause))
+
+    def test_housekeepers_of_one_host(self):
+        for number in range(ROUNDS):
+            self.at_once(keeper_repo.touch, *[(f'hk{number}', ())] * 3)
+        self.assertEqual(ROUNDS, len(self.rows(models.HouseKeeper)))
+
+
+class TestAmphoraeAtOnce(GaleraTestCase):
+
+    NUMBER = 60
+
+    def setUp(self):
+        super().setUp()
+        self.ids = set(self.add_amphorae(self.NUMBER))
+
+    def test_add_missing(self):
+        self.at_once(amphora_repo.add_missing, (), (), ())
+        amphora_repo.add_missing(self.engine)
+        self.assertEqual(self.NUMBER, len(self.rows(models.Amphora)))
+
+    def test_claim_and_record(self):
+        """No amphora has two owners, and each one gets what it needs."""
+        amphora_repo.add_missing(self.engine)
+        for number in range(1, 11):
+            worked_on = self.at_once(self.work, *[
+                (number, name) for name in 'abc'])
+            ids = [i for ids in worked_on for i in ids]
+            self.assertEqual(self.ids, set(ids))
+            self.assertEqual(len(ids), len(self.ids), number)
+
+    def work(self, engine, number, name):
+        """Batches, one after the other, until there is nothing to do."""
+        done = []
+        for batch in range(1000):
+            owner = f'{name}-{number}-{batch}'
+            claimed = claim_repo.claim_due(engine, number, owner, 7, 600)
+            if not claimed:
+                if not claim_repo.count_due(engine, number):
+                    return done
+                continue
+            outcomes = [claim_repo.Outcome(a.id, upload_result.APPLIED,
+                                           tuple(LIST)) for a in claimed]
+            recorded = claim_repo.record(engine, number, owner, outcomes)
+            self.assertEqual({a.id for a in claimed}, recorded)
+            done += recorded
+        self.fail('no end')
+
+    def test_hold_and_release(self):
+        amphora_repo.add_missing(self.engine)
+        for number in range(10):
+            self.records.set_health(*self.ids, age=100)
+            at = timeutils.utcnow().replace(microsecond=0)
+            begun = self.at_once(hold_repo.hold, *[(list(self.ids), at)] * 3)
+            self.assertEqual(sorted(self.ids),
+                             sorted(i for ids in begun for i in ids))
+            self.records.set_health(*self.ids, age=-10)
+            ended = self.at_once(hold_repo.release_heard, (), (), ())
+            self.assertEqual(sorted(self.ids),
+                             sorted(i for ids in ended for i in ids))
+
+
+class TestReads(GaleraTestCase):
+    """What was written at one node is read at another, even one that lags."""
+
+    LAG = 1.5
+
+    def lag(self, node):
+        """Have a node lag; returns when it does, and ends it after a while."""
+        has_begun = threading.Event()
+
+        def run():
+            with self.cluster.lagging(node):
+                has_begun.set()
+                time.sleep(self.LAG)
+
+        # So that nobody connects anew, which takes part of the time.
+        for engine in self.engines:
+            hm_repo.get_all(engine)
+        thread = threading.Thread(target=run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.assertTrue(has_begun.wait(30))
+
+    def test_at_once(self):
+        seen = []
+        for number in range(1, 201):
+            generation_repo.publish(self.engines[0], number, LIST, 'test',
+                                    'hk')
+            seen.append(generation_repo.get_newest(
+                self.engines[number % 3]).number)
+        self.assertEqual([*range(1, 201)], seen)
+
+    def test_keepalive_at_another_node(self):
+        """A proxy gives each connection another one."""
+        self.lag(self.cluster.nodes[2])
+        self.register(self.engines[0], 'hm1')
+        self.assertTrue(hm_repo.touch(
+            self.engines[2], 'hm1', 'a', '192.0.2.1', 5555, OFFLINE_AFTER))
+
+    def test_ages(self):
+        """Nobody looks older than he is."""
+        self.register(self.engines[0], 'hm1')
+        self.make_older(models.HealthManager, 'keepalive_at', 20)
+        self.lag(self.cluster.nodes[2])
+        hm_repo.touch(self.engines[0], 'hm1', 'a', '192.0.2.1', 5555,
+                      OFFLINE_AFTER)
+        found, = hm_repo.get_all(self.engines[2])
+        self.assertLess(found.keepalive_age, 10)
+
+    def test_clock_offset(self):
+        """Waiting is no difference of clocks."""
+        self.lag(self.cluster.nodes[2])
+        self.register(self.engines[0], 'hm1')
+        self.assertLess(abs(hm_repo.get_clock_offset(self.engines[2])), 0.1)
+
+    def test_claim(self):
+        self.add_amphorae(3)
+        amphora_repo.add_missing(self.engine)
+        self.lag(self.cluster.nodes[2])
+        claimed = claim_repo.claim_due(self.engines[0], 1, 'batch1', 10, 600)
+        self.assertEqual(3, len(claimed))
+        self.assertEqual({a.id for a in claimed}, claim_repo.record(
+            self.engines[2], 1, 'batch1', [claim_repo.Outcome(
+                a.id, upload_result.APPLIED, tuple(LIST)) for a in claimed]))
+
+    def test_claim_of_what_others_have(self):
+        self.add_amphorae(3)
+        amphora_repo.add_missing(self.engine)
+        self.lag(self.cluster.nodes[2])
+        self.assertEqual(3, len(claim_repo.claim_due(
+            self.engines[0], 1, 'batch1', 10, 600)))
+        self.assertEqual([], claim_repo.claim_due(
+            self.engines[2], 1, 'batch2', 10, 600))
+
+    def test_give_back(self):
+        self.add_amphorae(3)
+        amphora_repo.add_missing(self.engine)
+        self.lag(self.cluster.nodes[2])
+        claim_repo.claim_due(self.engines[0], 1, 'batch1', 10, 600)
+        claim_repo.give_back(self.engines[2], 'batch1')
+        self.assertEqual([None] * 3, [
+            row.claim_owner for row in self.rows(models.Amphora)])
+
+    def test_what_the_operator_has_set(self):
+        for value in (0, 3):
+            engine = self.make_engine(self.cluster.nodes[0],
+                                      mysql_wsrep_sync_wait=value)
+            self.assertEqual(value, self.sync_wait(engine))
+        self.assertEqual(7, self.sync_wait(self.engines[0]))
+
+    def sync_wait(self, engine):
+        with engine.connect() as connection:
+            return connection.exec_driver_sql(
+                'SELECT @@wsrep_sync_wait').scalar()
+
+
+class TestUpgrade(GaleraTestCase):
+
+    def test_at_each_node_at_once(self):
+        """GET_LOCK is one node's own."""
+        home = self.useFixture(fixtures.TempDir()).path
+        tables = [*models.Base.metadata.tables, schema.VERSION_TABLE]
+        self.cluster.nodes[0].execute(*(
+            f'DROP TABLE {self.database.name}.{name}' for name in tables))
+        children = [self.upgrade(home, node) for node in self.cluster.nodes]
+        outputs = [child.communicate(timeout=240)[0] for child in children]
+        self.assertEqual([0, 0, 0], [c.returncode for c in children],
+                         outputs)
+        for engine in self.engines:
+            with engine.connect() as connection:
+                schema.check(connection)
+
+    def upgrade(self, home, node):
+        path = f'{home}/{node.name}.conf'
+        octavia_conf.write(path, {
+            'database': {'connection': node.url(self.database.name)}})
+        child = subprocess.Popen(
+            [sys.executable, '-m', 'octavia_hmsync.cmd.hmsync',
+             '--config-file', path, 'db', 'upgrade'],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env=process.environment(home))
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+        return child
+
+
+class TestNodes(GaleraTestCase):
+    """Nodes that end, hang or are alone."""
+
+    @classmethod
+    def make_database(cls):
+        directory = fixtures.TempDir()
+        directory.setUp()
+        cls.addClassCleanup(directory.cleanUp)
+        cls.cluster = galera.GaleraCluster(directory.path)
+        cls.cluster.setUp()
+        cls.addClassCleanup(cls.cluster.cleanUp)
+        return database.MariaDBDatabase(server=cls.cluster.nodes[0])
+
+    def assert_unusable(self, engine, *errors):
+        """It says so, in one line; and has no answer."""
+        for function in (hm_repo.get_all, generation_repo.get_newest,
+                         amphora_repo.add_missing,
+                         lambda e: self.register(e, 'hm2')):
+            error = self.assertRaises(api.ERRORS, function, engine)
+            self.assertTrue(api.is_database_error(error), repr(error))
+            text = api.describe(error)
+            self.assertEqual(1, len(text.splitlines()))
+            self.assertTrue(any(e in text for e in errors), text)
+
+    def test_killed_paused_alone(self):
+        one, two, three = self.cluster.nodes
+        self.register(self.engine, 'hm1')
+
+        two.kill_tree()
+        began = time.monotonic()
+        for engine in (self.engines[0], self.engines[2]):
+            self.assertTrue(hm_repo.touch(
+                engine, 'hm1', 'a', '192.0.2.1', 5555, OFFLINE_AFTER))
+        self.assertLess(time.monotonic() - began, 20)
+        self.assert_unusable(self.engines[1], '2013', '2003')
+        two.rejoin()
+        self.cluster.wait_until_whole()
+        # By the same engine, though its connections are gone.
+        self.assertTrue(hm_repo.touch(
+            self.engines[1], 'hm1', 'a', '192.0.2.1', 5555, OFFLINE_AFTER))
+
+        # What remains is no majority: it may not even be read.
+        hm_repo.get_all(self.engines[2])
+        one.kill_tree()
+        two.kill_tree()
+        waiting.wait_for(lambda: self.has_no_answer(self.engines[2]),
+                         'sign that the node is alone', 60)
+        for engine in (self.engines[2], self.make_engine(three)):
+            self.assert_unusable(engine, '1047', '1205')
+
+    def has_no_answer(self, engine):
+        try:
+            found = hm_repo.get_all(engine)
+        except Exception as e:
+            self.assertTrue(api.is_database_error(e), repr(e))
+            return True
+        # As long as it has one, it is the right one.
+        self.assertEqual(['hm1'], [m.host for m in found])
+        return False
