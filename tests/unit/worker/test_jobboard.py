@@ -12,8 +12,11 @@
 
 import contextlib
 
+import fixtures
+from oslo_utils import uuidutils
 from taskflow import engines
 from taskflow.persistence import backends
+from taskflow.persistence import models
 from taskflow import states
 
 from octavia_hmsync import compat
@@ -21,6 +24,12 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.worker import jobboard
 from octavia_hmsync.worker import jobs
 from tests.unit import base
+
+
+# What stands in a logbook since the first release with jobs.
+FACTORY = {'name': 'octavia_hmsync.worker.jobs.get_run_batches_flow',
+           'args': [], 'kwargs': {}}
+TASK = 'octavia_hmsync.worker.jobs.RunBatches'
 
 
 class Job:
@@ -102,6 +111,48 @@ class TestJobboard(base.TestCase):
                                  backend=self.driver.persistence).run()
         self.assertEqual([flow.uuid], runner.ran)
         self.assertEqual('LOW', job.priority.value)
+
+    def test_what_workers_of_another_release_need(self):
+        """They have to find the factory, and what it requires."""
+        self.subject.offer()
+        job, = self.driver.jobs
+        flow, = job.book
+        self.assertEqual(FACTORY, flow.meta['factory'])
+        self.assertEqual({'store': {'job_id': flow.uuid}}, job.details)
+
+    def test_job_of_the_first_release(self):
+        """One that nobody has begun with, and one whose worker was killed."""
+        for state in (None, states.RUNNING):
+            job_id = uuidutils.generate_uuid()
+            name = jobboard.PREFIX + job_id
+            book = models.LogBook(name)
+            flow = models.FlowDetail(name, job_id)
+            flow.meta = {'factory': FACTORY}
+            if state:
+                flow.state = state
+                task = models.TaskDetail(TASK, uuidutils.generate_uuid())
+                task.state = state
+                task.version = '1.0'
+                flow.add(task)
+            book.add(flow)
+            connection = self.driver.persistence.get_connection()
+            connection.save_logbook(book)
+            flow, = connection.get_logbook(book.uuid)
+            runner = Runner()
+            with fixtures.MonkeyPatch(
+                    'octavia_hmsync.worker.jobs._get_runner',
+                    lambda runner=runner: runner):
+                engine = engines.load_from_detail(
+                    flow, store={'job_id': job_id},
+                    backend=self.driver.persistence)
+                engine.run()
+            self.assertEqual([job_id], runner.ran, state)
+            self.assertEqual({}, engine.storage.fetch('results'))
+            # Not a second task beside the one that was begun.
+            self.assertEqual({TASK}, {
+                detail.name for detail in flow
+                if isinstance(detail, models.TaskDetail) and
+                'Flow' not in detail.name})
 
     def test_one_at_a_time(self):
         self.assertTrue(self.subject.offer())
