@@ -396,6 +396,12 @@ class Calls(base.DatabaseTestCase):
         self._publish(1, 2, 3)
         return 1,
 
+    @_call(generation_repo.delete_old)
+    def delete_old_but_the_last_good(self):
+        self._publish(1, 2)
+        self._publish(3, 4, 5, status=trial.CANARY)
+        return 1,
+
     # The management network
 
     def _make_network(self, *names):

@@ -12,6 +12,8 @@
 
 """Rows of hmsync_generation and hmsync_house_keeper; transactions."""
 
+import datetime
+
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
@@ -87,6 +89,39 @@ class GenerationCases(base.DatabaseTestCase):
             row.number for row in self.rows(models.Generation)])
         generation_repo.delete_old(self.engine, 3)
         self.assertEqual(3, len(self.rows(models.Generation)))
+
+    def publish_without_success(self, first, last):
+        """Publish lists each of which is given up for the next one."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.Generation.__table__), [
+                {'number': number, 'slots': '1', 'reason': 'because',
+                 'controller_ip_port_list': '192.0.2.2:5555', 'wave': 1,
+                 'status': trial.CANARY if number % 2 else trial.ROLLED_BACK,
+                 'published_by': 'controller1',
+                 'published_at': datetime.datetime(2026, 1, 1)}
+                for number in range(first, last + 1)])
+
+    def test_the_last_good_one_is_kept(self):
+        for number in range(1, 4):
+            self.publish(number)
+        self.publish_without_success(4, 1204)
+        good = generation_repo.get_last_good(self.engine)
+        for _ in range(2):
+            generation_repo.delete_old(self.engine, 1000)
+            self.assertEqual([3, *range(205, 1205)], [
+                row.number for row in self.rows(models.Generation)])
+            self.assertEqual(good, generation_repo.get_last_good(self.engine))
+        # Until there is a better one.
+        self.publish(1205)
+        generation_repo.delete_old(self.engine, 1000)
+        self.assertEqual([*range(206, 1206)], [
+            row.number for row in self.rows(models.Generation)])
+
+    def test_none_is_good(self):
+        self.publish_without_success(1, 5)
+        generation_repo.delete_old(self.engine, 3)
+        self.assertEqual([3, 4, 5], [
+            row.number for row in self.rows(models.Generation)])
 
 
 class TrialCases(base.DatabaseTestCase):

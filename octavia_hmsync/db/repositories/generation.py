@@ -301,7 +301,11 @@ def set_completed(engine, number):
 
 @api.retry
 def delete_old(engine, keep):
-    """Delete all but the newest generations.
+    """Delete all but the newest generations, and the last good one.
+
+    That is what amphorae get while later ones are on trial, however many of
+    these come to nothing. Where an older one is still in use, the row of each
+    amphora has its list.
 
     :param engine: an SQLAlchemy engine.
     :param keep: how many to keep.
@@ -309,6 +313,10 @@ def delete_old(engine, keep):
     newest = get_newest(engine)
     if newest is None or newest.number <= keep:
         return
+    # Whoever rolls it back from here on publishes its successor with that.
+    good = get_last_good(engine)
+    conditions = [_TABLE.c.number <= newest.number - keep]
+    if good is not None:
+        conditions.append(_TABLE.c.number != good.number)
     with engine.begin() as connection:
-        connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.number <= newest.number - keep))
+        connection.execute(sa.delete(_TABLE).where(*conditions))
