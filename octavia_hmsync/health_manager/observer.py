@@ -27,6 +27,9 @@ _RENEWAL = 3600
 # large fleet there are thousands, of which each process of a health manager
 # hears few in the time for which what it has read is good.
 _FEW = 500
+# As many are looked up, one by one, until all is read anew. Whoever has the
+# heartbeat key can send any number of ids.
+_LOOK_UPS = 2000
 
 
 class AdoptionObserver:
@@ -55,6 +58,7 @@ class AdoptionObserver:
         self._are_many = False
         self._unproven = {}
         self._heard = {}
+        self._looked_up = {}
         self._address = None
         self._is_heard = None
         self._is_draining = False
@@ -99,6 +103,7 @@ class AdoptionObserver:
             doubt_repo.set_adopted(self._engine, [unproven],
                                    self._address)
             self._unproven.pop(amphora_id, None)
+            self._looked_up[amphora_id] = None, {}, read_at
         elif (adoption.is_worth_noting(doubt, self._address, interval) and
                 self._is_news(doubt, period)):
             heartbeat_repo.note_heartbeat(self._engine, amphora_id,
@@ -114,6 +119,14 @@ class AdoptionObserver:
         if not self._are_many:
             return (self._unproven.get(amphora_id),
                     self._heard.setdefault(amphora_id, {}), self._read_at)
+        if amphora_id not in self._looked_up:
+            if len(self._looked_up) >= _LOOK_UPS:
+                # A later heartbeat makes up for this one.
+                return None, {}, self._read_at
+            self._looked_up[amphora_id] = self._read(amphora_id)
+        return self._looked_up[amphora_id]
+
+    def _read(self, amphora_id):
         read_at = self._clock()
         rows = doubt_repo.get_unproven(self._engine, amphora_id=amphora_id)
         if not rows:
@@ -124,6 +137,10 @@ class AdoptionObserver:
     def _is_news(self, doubt, period):
         if period is None:
             return True
+        if adoption.is_same(period,
+                            self._conf.health_manager.heartbeat_interval):
+            # An amphora sends none so soon.
+            return False
         if self._is_draining and self._address not in doubt.addresses:
             # Somebody waits for the last one.
             return True
@@ -143,6 +160,7 @@ class AdoptionObserver:
         self._are_many = False
         self._unproven = {}
         self._heard = {}
+        self._looked_up = {}
         own = hm_repo.find(self._engine, self._conf.host, self._instance)
         if own is not None:
             self._address = own.address

@@ -161,6 +161,15 @@ def time_for_round(length: int, heartbeat_interval: float) -> float:
     return (_INTERVALS_TO_ADOPT + length + 1) * heartbeat_interval
 
 
+def is_same(period: float, heartbeat_interval: float) -> bool:
+    """Tell whether two heartbeats are one that came twice, or are forged.
+
+    :param period: seconds between them.
+    :param heartbeat_interval: seconds.
+    """
+    return period < _SAME * heartbeat_interval
+
+
 def time_to_wait(heartbeat_timeout: float) -> float:
     """Return the seconds within which adoption should show."""
     return _TIMEOUTS_TO_WAIT * heartbeat_timeout
@@ -221,7 +230,7 @@ def is_proven_by_receivers(doubt: Doubt, address: str,
     """
     if address not in doubt.addresses:
         return False
-    if period is not None and period < _SAME * interval:
+    if period is not None and is_same(period, interval):
         period = None
     seen = (set(heard) | {address}) & set(doubt.addresses)
     if doubt.unknown and not (

@@ -501,6 +501,55 @@ class TestSteadyState(ObserverTestCase):
         self.assertEqual(10 + 2 * 20, self.reads)
         self.assertEqual([], self.writes)
 
+    def test_same_id_again_and_again(self):
+        """As somebody may send it who knows the heartbeat key."""
+        self.patch(observer, '_FEW', 10)
+        self.listen(1, 2)
+        ids = self.add(30)
+        self.upload(('192.0.2.2:5555',), *ids, age=50)
+        # It goes on with another list, for all that is heard.
+        self.upload(('192.0.2.1:5555',), *ids[:20], age=50)
+        for forged in (ids[0], ids[29], 'nobody', 'x' * 1000):
+            subject = self.make(2)
+            subject.observe_any()
+            self.statements.clear()
+            for _ in range(100):
+                subject.observe(forged)
+                self.now += 0.01
+            self.assertLessEqual(self.reads, 2, forged)
+            self.assertLessEqual(len(self.writes), 2, self.statements)
+            self.now += 10
+
+    def test_few_in_doubt_and_the_same_id_again_and_again(self):
+        self.listen(1, 2)
+        amphora_id, = self.add(1)
+        self.upload(('192.0.2.2:5555',), amphora_id, age=50)
+        self.adopt()
+        self.upload(('192.0.2.1:5555',), amphora_id, age=50)
+        subject = self.make(2)
+        subject.observe_any()
+        self.statements.clear()
+        for _ in range(100):
+            subject.observe(amphora_id)
+            self.now += 0.01
+        self.assertLessEqual(len(self.writes), 2, self.statements)
+
+    def test_any_number_of_ids(self):
+        self.patch(observer, '_FEW', 10)
+        self.patch(observer, '_LOOK_UPS', 50)
+        self.listen(1)
+        ids = self.add(30)
+        self.upload(('192.0.2.1:5555',), *ids, age=50)
+        subject = self.make(1)
+        for _ in range(2):
+            subject.observe_any()
+            self.statements.clear()
+            for number in range(1000):
+                subject.observe(f'nobody-{number}')
+            self.assertEqual(50, self.reads)
+            self.assertEqual(50, len(subject._looked_up))
+            self.now += 6
+
     def test_database_that_is_down_is_asked_rarely(self):
         subject = self.make(1)
         with self.engine.begin() as connection:
