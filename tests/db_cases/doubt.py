@@ -285,6 +285,29 @@ class PreviousCases(AdoptionCases):
             {a: {UNKNOWN(1), *of_it[:2]} for a, of_it in lists.items()},
             {row.amphora_id: set(row.doubt.previous) for row in unproven})
 
+    def test_batches_and_observers_at_once(self):
+        """Rows of different amphorae lie side by side."""
+        ids = [self.amphora_id, *self.add(39)]
+        lists = [(f'192.0.2.{n}:5555',) for n in range(6)]
+        for number, addresses in enumerate(lists, 1):
+            owners = [f'batch{number}-{n}' for n in range(4)]
+            for owner in owners:
+                self.assertEqual(10, self.claim(owner, number, limit=10))
+            self.run_at_once([
+                lambda o=owner: claim_repo.record(self.engine, number, o, [
+                    claim_repo.Outcome(a, 'APPLIED', addresses)
+                    for a in self.claimed(o)]) for owner in owners])
+            unproven = {row.amphora_id: row
+                        for row in doubt_repo.get_unproven(self.engine)}
+            self.run_at_once([
+                lambda a=a: doubt_repo.set_adopted(self.engine, [unproven[a]])
+                for a in ids[:10]])
+        self.assertEqual(
+            dict.fromkeys(ids[10:], {UNKNOWN(1), *lists[:-1]}),
+            {row.amphora_id: set(row.doubt.previous)
+             for row in doubt_repo.get_unproven(self.engine)})
+        self.assertEqual(30 * 6, len(self.rows(models.PreviousList)))
+
     def test_nothing_is_left_of_one_that_has_adopted(self):
         self.upload(A, B)
         other, = self.add(1)
