@@ -22,6 +22,7 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import member as mem
 
@@ -200,7 +201,9 @@ class ResumeHealthManager(_HostCommand):
 class DeleteHealthManager(_HostCommand):
     """Delete a health manager that is OFFLINE.
 
-    Its address leaves the list at once, without removal_delay.
+    Its address leaves the list at once, without removal_delay; one that an
+    octavia.conf lists stays, and counts as dead until a health manager
+    registers there.
     """
 
     def take_action(self, parsed_args):
@@ -216,3 +219,11 @@ class DeleteHealthManager(_HostCommand):
         self.say(f'Health manager {host} can be deleted.'
                  if parsed_args.dry_run
                  else f'Health manager {host} is deleted.')
+        opts = conf.hmsync
+        if member.address in keeper_repo.get_pinned(
+                engine, opts.offline_after + opts.removal_delay):
+            self.say(f'Its address {member.address} is in the '
+                     f'controller_ip_port_list of an octavia.conf and stays '
+                     f'in every list. It counts as dead until a health '
+                     f'manager registers there, also where one without the '
+                     f'plugin listens.')

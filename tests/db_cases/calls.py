@@ -502,13 +502,8 @@ class Calls(base.DatabaseTestCase):
             left_repo.add(connection, '192.0.2.101:5555')
         return 'hm1', '192.0.2.3', 5555, 'instance1', OFFLINE_AFTER
 
-    @_call(hm_repo.get_left_addresses)
-    def get_left_addresses(self):
-        self._leave(1, 2)
-        return ()
-
     @_call(left_repo.get_all)
-    def get_all_left_addresses(self):
+    def get_left_addresses(self):
         self._leave(1, 2)
         return ()
 

@@ -239,7 +239,7 @@ class LeftAddressCases(_Cases):
     """An address at which a health manager was, and is no more."""
 
     def left(self):
-        return hm_repo.get_left_addresses(self.engine)
+        return left_repo.get_all(self.engine)
 
     def delete(self, host='hm1'):
         row = next(r for r in hm_repo.get_rows(self.engine)

@@ -296,14 +296,6 @@ def get_all(engine):
     return [_to_member(row) for row in get_rows(engine)]
 
 
-def get_left_addresses(engine):
-    """Return the addresses at which a health manager was, and is no more.
-
-    :returns: a frozenset; see left_address.get_all().
-    """
-    return left_repo.get_all(engine)
-
-
 def _to_member(row):
     return mem.Member(
         host=row.host, address=_address(row),

@@ -13,14 +13,10 @@
 
 import math
 
-import sqlalchemy as sa
-
-from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.membership import listening
-
-_LEFT = models.LeftAddress.__table__
 
 
 def get_listeners(engine, settings, reader_steady_for=math.inf,
@@ -38,15 +34,5 @@ def get_listeners(engine, settings, reader_steady_for=math.inf,
         engine, settings.offline_after + settings.removal_delay)
     return listening.Listeners(
         members, pinned, settings,
-        get_left_addresses(engine) if pinned else (), reader_steady_for,
+        left_repo.get_all(engine) if pinned else (), reader_steady_for,
         key_digest)
-
-
-def get_left_addresses(engine):
-    """Return the addresses at which health managers had registered.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: a list of addresses.
-    """
-    with engine.connect() as connection:
-        return connection.execute(sa.select(_LEFT.c.address)).scalars().all()

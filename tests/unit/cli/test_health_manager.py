@@ -22,6 +22,8 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import drain as rules
 from tests.unit.cli import base
@@ -123,6 +125,17 @@ class TestHealthManager(base.CommandTestCase):
         self.assertIsNone(self.status('hm1'))
         hm_repo.set_offline(self.engine, 'hm2', 'first')
         self.run_ok('health', 'manager', 'delete', 'hm2')
+
+    def test_delete_one_that_is_pinned(self):
+        for host in ('hm1', 'hm2'):
+            self.silence(host)
+        keeper_repo.touch(self.engine, 'keeper1', [OLD[0]])
+        for options in (['--dry-run'], []):
+            command = ('health', 'manager', 'delete', *options)
+            self.assertIn('192.0.2.101:5555 is in the controller_ip_port_list',
+                          self.run_ok(*command, 'hm1'))
+            self.assertNotIn('octavia.conf', self.run_ok(*command, 'hm2'))
+        self.assertEqual(set(OLD), left_repo.get_all(self.engine))
 
     def test_keepalive_in_the_moment_of_the_deletion(self):
         self.silence('hm1')

@@ -18,6 +18,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
@@ -112,7 +113,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.now += 700
         self.run_once()
         self.assertEqual({'192.0.2.2:5555'},
-                         hm_repo.get_left_addresses(self.engine))
+                         left_repo.get_all(self.engine))
 
     def test_nothing_new(self):
         self.add(1, 2)
