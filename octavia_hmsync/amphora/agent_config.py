@@ -64,12 +64,15 @@ def topology_for(topology, role, conf):
 class AgentConfigRenderer:
     """Renders the agent configuration of many amphorae.
 
+    .heartbeat_key is the key that it writes into them.
+
     :param conf: a parsed oslo.config object; read once, so that all amphorae
                  of a batch get the same values.
     """
 
     def __init__(self, conf):
         agent, haproxy = conf.amphora_agent, conf.haproxy_amphora
+        self.heartbeat_key = conf.health_manager.heartbeat_key
         self._template = _load_template()
         self._values = {
             'agent_server_ca': agent.agent_server_ca,
@@ -83,7 +86,7 @@ class AgentConfigRenderer:
             'debug': conf.debug,
             'haproxy_cmd': haproxy.haproxy_cmd,
             'heartbeat_interval': conf.health_manager.heartbeat_interval,
-            'heartbeat_key': conf.health_manager.heartbeat_key,
+            'heartbeat_key': self.heartbeat_key,
             'amphora_udp_driver': agent.amphora_udp_driver,
             'agent_tls_protocol': agent.agent_tls_protocol,
             'administrative_log_facility': agent.administrative_log_facility,

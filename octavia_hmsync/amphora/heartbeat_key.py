@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Whether all controllers have the same heartbeat key.
+"""The digest of a heartbeat key, and whether a controller may upload its own.
 
 An upload replaces the key in an amphora, too: from a controller with another
 one than the health managers', it would silence the whole fleet.
@@ -21,6 +21,7 @@ import functools
 import hashlib
 
 from octavia_hmsync import exceptions
+from octavia_hmsync.membership import key as membership_key
 
 
 @functools.lru_cache(maxsize=4)
@@ -51,22 +52,42 @@ def find_others(key: str | None,
                   if other is not None and other != digest(key))
 
 
-def check(key: str | None, digests: abc.Mapping[str, str | None]) -> None:
+def check(key: str | None, keys: membership_key.Keys,
+          wanted: str | None) -> None:
     """Check that this controller may upload its key.
 
     :param key: this controller's ``[health_manager] heartbeat_key``.
-    :param digests: digest by host of the health managers that are up.
+    :param keys: who has which.
+    :param wanted: digest of the key that amphorae get with the list, None if
+                   it does not tell.
     :raises InvalidConfiguration: if there is none, or another one.
     """
-    if not key:
+    own = digest(key)
+    if own is None:
         raise exceptions.InvalidConfiguration(
             'No amphora is configured: [health_manager] heartbeat_key is not '
             'set here, and an upload would take it from every amphora. Set '
             'it to that of the health managers and restart the service.')
-    others = find_others(key, digests)
-    if others:
+    obstacle = keys.find_obstacle(own, wanted)
+    if obstacle is membership_key.Obstacle.NOBODY_LISTENS:
+        others = ', '.join(keys.find_other_listeners(own)) or 'all of them'
         raise exceptions.InvalidConfiguration(
-            f'No amphora is configured: [health_manager] heartbeat_key here '
-            f'is not that of the health managers {", ".join(others)}, which '
-            f'would hear no amphora any more. Make it the same everywhere '
-            f'and restart the services.')
+            f'No amphora is configured: no health manager that is up listens '
+            f'with the [health_manager] heartbeat_key that this controller '
+            f'has. Each reads its key when it starts: restart octavia-health-'
+            f'manager with this key, half of them first, on {others}; or give '
+            f'this controller the key that they have.')
+    if obstacle is membership_key.Obstacle.OTHERS_DIFFER:
+        raise exceptions.InvalidConfiguration(
+            f'No amphora is configured from here: the published list is for '
+            f'another [health_manager] heartbeat_key than this controller '
+            f'has. A new key goes to amphorae when every housekeeper has it: '
+            f'restart octavia-housekeeping with the same key on '
+            f'{", ".join(keys.find_other_keepers(own))}.')
+    if obstacle is membership_key.Obstacle.NO_LIST_YET:
+        others = ', '.join(keys.find_other_listeners(own)) or 'none of them'
+        raise exceptions.InvalidConfiguration(
+            f'No amphora is configured from here yet: no list is published '
+            f'for the [health_manager] heartbeat_key that this controller '
+            f'has. Health managers that are up and listen with another one: '
+            f'{others}.')

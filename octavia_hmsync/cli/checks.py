@@ -32,6 +32,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import keys as keys_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
@@ -39,6 +40,7 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 from octavia_hmsync import version
 
 DRIVER = 'octavia_hmsync'
@@ -194,13 +196,27 @@ class Checks(upgradecheck.UpgradeCommands):
         return _GOOD
 
     def _check_key(self):
+        key = self._conf.health_manager.heartbeat_key
+        keys = keys_repo.get_keys(self._engine,
+                                  timing.Settings.from_conf(self._conf))
+        restart = hm_repo.get_outdated(self._engine,
+                                       self._conf.hmsync.offline_after)
+        if restart:
+            # Also where that is why the check below would fail.
+            return _warning(
+                f'{", ".join(restart)} listen with another heartbeat_key than '
+                f'octavia.conf has there by now. Restart octavia-health-'
+                f'manager: a new key goes to half of them first.')
         try:
-            heartbeat_key.check(
-                self._conf.health_manager.heartbeat_key,
-                hm_repo.get_key_digests(self._engine,
-                                        self._conf.hmsync.offline_after))
+            heartbeat_key.check(key, keys, keys.published)
         except exceptions.InvalidConfiguration as e:
             return _failure(str(e))
+        others = keys.find_other_listeners(heartbeat_key.digest(key))
+        if others:
+            return _warning(
+                f'{", ".join(others)} listen with another heartbeat_key than '
+                f'this octavia.conf has, and are in no list for it. Restart '
+                f'octavia-health-manager there with the same key.')
         return _GOOD
 
     def _check_images(self):

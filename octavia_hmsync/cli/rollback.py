@@ -112,7 +112,8 @@ def carry_out(conf, engine, change):
     if not generation_repo.roll_back(
             engine, change.newest.number, suspects, change.slots,
             f'generation {change.newest.number} is rolled back: {why}',
-            conf.host, (*trial.TRIAL_STATUSES, trial.OPEN)):
+            conf.host, (*trial.TRIAL_STATUSES, trial.OPEN),
+            change.newest.key_digest):
         raise exceptions.NotPossible(
             f'Generation {change.newest.number} is no longer the newest: '
             f'look at "octavia-hmsync generation list" and run it again.')

@@ -158,6 +158,8 @@ class Amphora(Base):
     applied_at = sa.Column(types.Timestamp, nullable=True)
     # The heartbeat key that it signs with since then, None if not known.
     key_digest = sa.Column(sa.String(64), nullable=True)
+    # With which it may go on signing, with another list than that.
+    previous_key_digest = sa.Column(sa.String(64), nullable=True)
     # Of release 0005 and before, which kept in it what hmsync_previous_list
     # has; whatever is in it was written by such a release.
     previous_ip_port_lists = sa.Column(_LIST, nullable=True)

@@ -62,6 +62,7 @@ class AdoptionObserver:
         self._address = None
         self._is_heard = None
         self._is_draining = False
+        self._key_digest = None
 
     def observe_any(self):
         """Take note of a heartbeat of no matter whom.
@@ -98,8 +99,12 @@ class AdoptionObserver:
             address: since_read + age for address, age in ages.items()
             if adoption.has_had_time(unproven.doubt.age - age, interval)}
         period = heard.get(self._address)
-        if adoption.is_proven_by_receivers(doubt, self._address, set(heard),
-                                           period, interval):
+        # With another key here, it was signed with another one than came with
+        # the list.
+        has_key = None in (self._key_digest, unproven.key_digest) or (
+            self._key_digest == unproven.key_digest)
+        if has_key and adoption.is_proven_by_receivers(
+                doubt, self._address, set(heard), period, interval):
             doubt_repo.set_adopted(self._engine, [unproven],
                                    self._address)
             self._unproven.pop(amphora_id, None)
@@ -166,6 +171,7 @@ class AdoptionObserver:
             self._address = own.address
         self._is_heard = own and own.is_heard
         self._is_draining = own is not None and own.status == mem.DRAINING
+        self._key_digest = own and own.key_digest
         rows = doubt_repo.get_unproven(self._engine, limit=_FEW + 1)
         self._are_many = len(rows) > _FEW
         if rows and not self._are_many:

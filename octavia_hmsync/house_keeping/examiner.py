@@ -251,7 +251,8 @@ class Examiner:
                 self._engine, newest.number, suspects,
                 good.slots if good else None,
                 f'generation {newest.number} is rolled back: {what}',
-                self._conf.host):
+                self._conf.host,
+                good_key_digest=good and good.key_digest):
             return
         LOG.error(
             'Generation %d is ROLLED_BACK: %s. Nobody else gets it%s. Check '

@@ -96,28 +96,39 @@ class Use:
     :param previous: as Doubt.previous; empty if it was seen to use that one.
     :param is_certain: False if another upload was made since then of which it
                        is not known that it did not arrive.
+    :param key_digest: of the heartbeat key that came with the list, None if
+                       that is not known.
     """
 
     addresses: tuple[str, ...] | None
     previous: tuple[tuple[str, ...] | Unknown, ...]
     is_certain: bool
+    key_digest: str | None = None
 
-    def is_of(self, addresses: tuple[str, ...]) -> bool:
-        """Tell whether acknowledging this list changes nothing."""
-        return self.is_certain and self.addresses == addresses
+    def is_of(self, addresses: tuple[str, ...],
+              key_digest: str | None = None) -> bool:
+        """Tell whether acknowledging this list changes nothing.
+
+        With another key the same list is another one: heartbeats have to
+        show that it is in use.
+        """
+        return (self.is_certain and self.addresses == addresses and
+                key_digest in (None, self.key_digest))
 
 
-def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int
+def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int,
+                       key_digest: str | None = None
                        ) -> tuple[tuple[str, ...] | Unknown, ...]:
     """Return what else an amphora may be using when it acknowledged a list.
 
     :param use: what is known of it from before.
     :param addresses: the list.
     :param number: the generation that it is of.
+    :param key_digest: of the key that came with it.
     :returns: a tuple as Doubt.previous. None is left out that it may be
               using; an Unknown stands for all that are of older generations.
     """
-    if use.is_of(addresses):
+    if use.is_of(addresses, key_digest):
         return use.previous
     before = [number if p.before is None else p.before
               for p in use.previous if isinstance(p, Unknown)]

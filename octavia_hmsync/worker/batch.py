@@ -23,7 +23,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import upload_result
 from octavia_hmsync.notifications import outbox
@@ -39,18 +39,6 @@ _FAILURES = {
 }
 
 
-def check_key(conf, engine):
-    """Check that an upload from here would not silence amphorae.
-
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :raises InvalidConfiguration: if the health managers have another key.
-    """
-    heartbeat_key.check(
-        conf.health_manager.heartbeat_key,
-        hm_repo.get_key_digests(engine, conf.hmsync.offline_after))
-
-
 class Batch:
     """Claims amphorae, uploads to them, and records what came of it.
 
@@ -63,16 +51,21 @@ class Batch:
     :param slots: slot by address of its list, see membership.subset.
     :param owner: owner of the claims.
     :param notifier: a notifications.outbox.Outbox.
+    :param key_digest: digest of the heartbeat key that amphorae get with the
+                       list, None if it does not tell.
     """
 
     def __init__(self, conf, engine, generation, slots, owner,
-                 notifier=outbox.NOWHERE):
+                 notifier=outbox.NOWHERE, key_digest=None):
         self._conf = conf
         self._engine = engine
         self._generation = generation
         self._slots = slots
         self._owner = owner
         self._notifier = notifier
+        # Of the key that the list is for, and of what is uploaded.
+        self._wanted_key = key_digest
+        self._key_digest = None
         self._counts: collections.Counter[str] = collections.Counter()
         self._is_wanted = True
         self._asked_at = time.monotonic()
@@ -130,7 +123,8 @@ class Batch:
         lists = self._choose_lists(claimed)
         unconcerned = [amphora for amphora in claimed.values() if
                        amphora.addresses == lists[amphora.id] and
-                       amphora.result == upload_result.APPLIED]
+                       amphora.result == upload_result.APPLIED and
+                       self._wanted_key in (None, amphora.key_digest)]
         self._record([claim_repo.Outcome(a.id, upload_result.APPLIED,
                                          lists[a.id], uploaded=False)
                       for a in unconcerned])
@@ -169,6 +163,12 @@ class Batch:
 
     def _render(self, amphorae, lists):
         renderer = agent_config.AgentConfigRenderer(self._conf)
+        self._key_digest = heartbeat_key.digest(renderer.heartbeat_key)
+        # SIGHUP may change it at any time.
+        if self._wanted_key not in (None, self._key_digest):
+            raise exceptions.InvalidConfiguration(
+                'No amphora is configured: [health_manager] heartbeat_key '
+                'was changed here meanwhile.')
         return [agent_client.Upload(
             a.id, a.lb_network_ip, renderer.render(
                 a.id, agent_config.topology_for(a.topology, a.role,
@@ -209,7 +209,7 @@ class Batch:
         if not outcomes:
             return set()
         recorded = claim_repo.record(self._engine, self._generation,
-                                     self._owner, outcomes)
+                                     self._owner, outcomes, self._key_digest)
         self._left -= len(recorded)
         return recorded
 

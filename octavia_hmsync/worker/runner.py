@@ -24,7 +24,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import flows
-from octavia_hmsync.worker import targets
+from octavia_hmsync.worker import permitted
 
 
 class BatchRunner:
@@ -47,8 +47,7 @@ class BatchRunner:
 
         :raises InvalidConfiguration: if an upload from here would harm.
         """
-        for target in targets.get_targets(self._engine):
-            batch.check_key(self._conf, self._engine)
+        for target in permitted.get_targets(self._conf, self._engine):
             if claim_repo.is_due(self._engine, target.generation.number,
                                  target.admitted_to, target.not_admitted_to):
                 return True
@@ -67,13 +66,13 @@ class BatchRunner:
         :raises InvalidConfiguration: if an upload from here would harm.
         """
         limit = limit or hmsync_conf.batch_limit(self._conf.hmsync)
-        for target in targets.get_targets(self._engine):
-            batch.check_key(self._conf, self._engine)
+        for target in permitted.get_targets(self._conf, self._engine):
             with batch.Batch(self._conf, self._engine,
                              target.generation.number,
                              target.generation.slots,
                              owner or str(uuid.uuid4()),
-                             self._notifier) as work:
+                             self._notifier,
+                             target.generation.key_digest) as work:
                 if work.claim(limit, target.admitted_to,
                               target.not_admitted_to):
                     engine = engines.load(flows.get_sync_amphorae_flow(

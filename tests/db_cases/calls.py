@@ -31,6 +31,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import keys as keys_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
@@ -336,6 +337,11 @@ class Calls(base.DatabaseTestCase):
         self._publish(1, 2)
         return 60,
 
+    @_call(generation_repo.set_key_digest)
+    def set_generation_key_digest(self):
+        self._publish(1, 2)
+        return 1, 'digest'
+
     @_call(generation_repo.begin_wave)
     def begin_wave(self):
         self._publish(1)
@@ -572,6 +578,11 @@ class Calls(base.DatabaseTestCase):
         self._register(1, 2)
         return OFFLINE_AFTER,
 
+    @_call(hm_repo.get_outdated)
+    def get_outdated(self):
+        self._register(1, 2)
+        return OFFLINE_AFTER,
+
     @_call(hm_repo.get_plugin_versions)
     def get_plugin_versions(self):
         self._register(1, 2)
@@ -613,6 +624,18 @@ class Calls(base.DatabaseTestCase):
     def get_house_keepers(self):
         self._touch(1, 2)
         return OFFLINE_AFTER,
+
+    @_call(keeper_repo.get_key_digests)
+    def get_house_keepers_key_digests(self):
+        self._touch(1, 2)
+        return OFFLINE_AFTER,
+
+    @_call(keys_repo.get_keys)
+    def get_keys(self):
+        self._register(1, 2)
+        self._publish(1)
+        self._touch(1)
+        return plan.Settings(10, 60, OFFLINE_AFTER, 2, 60),
 
     @_call(keeper_repo.delete_expired)
     def delete_expired_house_keepers(self):

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.membership import listening
 from tests.cloud import records
 from tests.db_cases import calls
 
@@ -32,6 +33,8 @@ def _plain(value):
     """What a call returned, without times and ages."""
     if isinstance(value, datetime.datetime):
         return 'a time'
+    if isinstance(value, listening.Listeners):
+        return sorted(value.addresses)
     if isinstance(value, float):
         return 'an age'
     if dataclasses.is_dataclass(value):

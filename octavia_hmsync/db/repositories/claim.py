@@ -52,6 +52,8 @@ class ClaimedAmphora:
     :param load_balancer_id: id of its load balancer, or None.
     :param has_failed: whether the last attempt that was recorded failed;
                        other than result this outlives a claim that lapsed.
+    :param key_digest: digest of the key with which it signs, None if that is
+                       not known.
     """
 
     id: str
@@ -64,6 +66,7 @@ class ClaimedAmphora:
     claimed_for: float
     load_balancer_id: str | None = None
     has_failed: bool = False
+    key_digest: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +214,7 @@ def _get_claimed(connection, number, owner):
                   _TABLE.c.controller_ip_port_list, _TABLE.c.result,
                   _TABLE.c.attempts, _TABLE.c.attempted_generation,
                   _TABLE.c.claim_expires_at, _TABLE.c.error,
-                  _OCTAVIA.c.load_balancer_id,
+                  _OCTAVIA.c.load_balancer_id, _TABLE.c.key_digest,
                   types.utcnow().label('now'))
         .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
         .outerjoin(_LOAD_BALANCER,
@@ -225,17 +228,19 @@ def _get_claimed(connection, number, owner):
         row.result,
         row.attempts if row.attempted_generation == number else 0,
         (row.claim_expires_at - row.now).total_seconds(),
-        row.load_balancer_id, row.error is not None) for row in rows]
+        row.load_balancer_id, row.error is not None, row.key_digest)
+        for row in rows]
 
 
 @api.retry
-def record(engine, number, owner, outcomes):
+def record(engine, number, owner, outcomes, key_digest=None):
     """Record how the attempts of a batch ended, and give the claims back.
 
     :param engine: an SQLAlchemy engine.
     :param number: the generation that was attempted.
     :param owner: the batch that claimed them.
     :param outcomes: a list of Outcome.
+    :param key_digest: digest of the heartbeat key that was uploaded.
     :returns: the ids of those that were recorded, a set; not of one that is
               deleted, or whose claim had lapsed and that another batch took
               over.
@@ -246,8 +251,8 @@ def record(engine, number, owner, outcomes):
         engine, owner, acknowledged) if acknowledged else {}
     try:
         with engine.begin() as connection:
-            if _record(connection, number, owner, outcomes,
-                       claimed) == len(ids):
+            if _record(connection, number, owner, outcomes, claimed,
+                       key_digest) == len(ids):
                 return ids
             # From here on it could not be told which ones they were.
             raise _NotAllClaimed()
@@ -258,7 +263,8 @@ def record(engine, number, owner, outcomes):
                 .where(_TABLE.c.claim_owner == owner).with_for_update()
             ).scalars())
             _record(connection, number, owner,
-                    [o for o in outcomes if o.amphora_id in ids], claimed)
+                    [o for o in outcomes if o.amphora_id in ids], claimed,
+                    key_digest)
         return ids
 
 
@@ -270,17 +276,17 @@ def _is_acknowledged(outcome):
     return outcome.result == upload_result.APPLIED and outcome.uploaded
 
 
-def _record(connection, number, owner, outcomes, claimed):
+def _record(connection, number, owner, outcomes, claimed, key_digest):
     groups = collections.defaultdict(list)
     previous = {}
     for outcome in outcomes:
         is_other = False
         if _is_acknowledged(outcome):
             use = _get_use(claimed, outcome.amphora_id)
-            is_other = not use.is_of(outcome.addresses)
+            is_other = not use.is_of(outcome.addresses, key_digest)
             if is_other:
                 previous[outcome.amphora_id] = adoption.after_acknowledged(
-                    use, outcome.addresses, number)
+                    use, outcome.addresses, number, key_digest)
         groups[(outcome.result, outcome.uploaded, is_other)].append(outcome)
     recorded = 0
     for (result, uploaded, is_other), group in groups.items():
@@ -291,7 +297,7 @@ def _record(connection, number, owner, outcomes, claimed):
             # MySQL evaluates SET in order, and some of them look at the old
             # values of others.
             .ordered_values(*_values(number, result, uploaded, is_other,
-                                     group))).rowcount
+                                     group, key_digest))).rowcount
     if recorded == len(outcomes):
         # Otherwise it is undone.
         previous_repo.replace(connection, {
@@ -331,7 +337,7 @@ def storable(text):
                    for c in text)[:_ERROR_LENGTH]
 
 
-def _values(number, result, uploaded, is_other, outcomes):
+def _values(number, result, uploaded, is_other, outcomes, key_digest):
     values, error = [], None
     if uploaded:
         values += [
@@ -350,6 +356,11 @@ def _values(number, result, uploaded, is_other, outcomes):
                     outcomes, lambda o: addr.join_list(o.addresses),
                     _TABLE.c.controller_ip_port_list.type)),
                 (_TABLE.c.previous_ip_port_lists, None),
+                (_TABLE.c.previous_key_digest, sa.case(
+                    (_TABLE.c.key_digest == key_digest,
+                     _TABLE.c.previous_key_digest),
+                    else_=_TABLE.c.key_digest)),
+                (_TABLE.c.key_digest, key_digest),
                 (_TABLE.c.adopted_at, None), (_TABLE.c.adopted_via, None),
                 (_TABLE.c.not_adopted_at, None)]
     else:

@@ -49,6 +49,8 @@ class Unproven:
     :param is_certain: False while another upload is under way, or if it may
                        have arrived: then nothing is recorded.
     :param is_named: whether it was told that it goes on with another list.
+    :param key_digest: digest of the heartbeat key that came with the list,
+                       None if that is not known.
     """
 
     amphora_id: str
@@ -58,6 +60,7 @@ class Unproven:
     is_held: bool
     is_certain: bool
     is_named: bool = False
+    key_digest: str | None = None
 
 
 def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
@@ -76,7 +79,7 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
                   _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
                   _TABLE.c.held_at, _TABLE.c.result,
                   _TABLE.c.claim_owner, _TABLE.c.not_adopted_at,
-                  _HEALTH.c.last_update,
+                  _TABLE.c.key_digest, _HEALTH.c.last_update,
                   types.utcnow().label('now'))
         .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
         .where(_TABLE.c.adopted_at.is_(None),
@@ -102,7 +105,7 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
             (row.now - row.applied_at).total_seconds()),
         row.applied_at, row.last_update, hold_repo.is_last_update_ours(row),
         row.result == upload_result.APPLIED and row.claim_owner is None,
-        row.not_adopted_at is not None) for row in rows]
+        row.not_adopted_at is not None, row.key_digest) for row in rows]
 
 
 def judge_all(engine, members, settings):
@@ -231,6 +234,7 @@ def _set_adopted(engine, unproven, address):
                 continue
             values = {'adopted_at': types.utcnow(), 'adopted_via': address,
                       'previous_ip_port_lists': None,
+                      'previous_key_digest': None,
                       'not_adopted_at': None}
             if changed:
                 values['has_changed_list'] = True

@@ -39,6 +39,8 @@ class Generation:
     :param wave: how many times amphorae were admitted to it.
     :param published_at: when, by the database's clock, UTC.
     :param completed_at: when the last amphora was at it, or None.
+    :param key_digest: digest of the heartbeat key that amphorae get with it,
+                       None if it does not tell.
     """
 
     number: int
@@ -48,6 +50,7 @@ class Generation:
     wave: int
     published_at: datetime.datetime
     completed_at: datetime.datetime | None
+    key_digest: str | None = None
 
     @property
     def addresses(self):
@@ -65,7 +68,8 @@ def _to_generation(row):
     return Generation(
         row.number,
         dict(zip(addr.split_list(row.controller_ip_port_list), slots)),
-        row.reason, row.status, row.wave, row.published_at, row.completed_at)
+        row.reason, row.status, row.wave, row.published_at, row.completed_at,
+        row.key_digest)
 
 
 def _find(engine, *conditions):
@@ -136,17 +140,19 @@ def count_since(engine, seconds):
         ).scalar()
 
 
-def _insert(connection, number, slots, reason, status, published_by):
+def _insert(connection, number, slots, reason, status, published_by,
+            key_digest):
     connection.execute(sa.insert(_TABLE).values(
         number=number, reason=reason, published_by=published_by,
         controller_ip_port_list=addr.join_list(slots),
         slots=addr.join_list(map(str, slots.values())),
-        status=status, wave=0, published_at=types.utcnow()))
+        status=status, wave=0, published_at=types.utcnow(),
+        key_digest=key_digest))
 
 
 @api.retry
 def publish(engine, number, slots, reason, published_by,
-            status=trial.OPEN):
+            status=trial.OPEN, key_digest=None):
     """Publish a list, if no other housekeeper was faster.
 
     :param engine: an SQLAlchemy engine.
@@ -155,14 +161,32 @@ def publish(engine, number, slots, reason, published_by,
     :param reason: why.
     :param published_by: ``[DEFAULT] host``.
     :param status: how far it may go, see membership.trial.
+    :param key_digest: digest of the key that amphorae get with it.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
         with engine.begin() as connection:
-            _insert(connection, number, slots, reason, status, published_by)
+            _insert(connection, number, slots, reason, status, published_by,
+                    key_digest)
     except db_exc.DBDuplicateEntry:
         return False
     return True
+
+
+@api.retry
+def set_key_digest(engine, number, key_digest):
+    """Record the key that amphorae get with a list that did not tell.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :param key_digest: digest of the key.
+    :returns: True if this call was the first to say so.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number, _TABLE.c.key_digest.is_(None))
+            .values(key_digest=key_digest)).rowcount == 1
 
 
 @api.retry
@@ -199,7 +223,7 @@ def set_open(engine, number):
 
 @api.retry
 def roll_back(engine, number, suspects, good_slots, reason, published_by,
-              statuses=trial.TRIAL_STATUSES):
+              statuses=trial.TRIAL_STATUSES, good_key_digest=None):
     """Withdraw a generation, and publish a good list in its place.
 
     :param engine: an SQLAlchemy engine.
@@ -210,6 +234,7 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
     :param reason: why.
     :param published_by: ``[DEFAULT] host``.
     :param statuses: those that it may have; on trial only, by default.
+    :param good_key_digest: digest of the key of the good list.
     :returns: True if this call did it; False if it has another status, or is
               no longer the newest.
     """
@@ -225,7 +250,7 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
                 return False
             if good_slots:
                 _insert(connection, number + 1, good_slots, reason,
-                        trial.OPEN, published_by)
+                        trial.OPEN, published_by, good_key_digest)
     except db_exc.DBDuplicateEntry:
         return False
     return True

@@ -315,6 +315,18 @@ def get_key_digests(engine, offline_after):
             if _is_held(row, offline_after)}
 
 
+def get_outdated(engine, offline_after):
+    """Find those that listen with another key than their octavia.conf has.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds after which a silent one is not up.
+    :returns: the hosts of those that are up, a list.
+    """
+    return [row.host for row in get_rows(engine)
+            if _is_held(row, offline_after) and row.configured_key_digest and
+            row.configured_key_digest != row.key_digest]
+
+
 def get_plugin_versions(engine, offline_after):
     """Return releases of the plugin by host, of those that are up.
 

@@ -135,7 +135,8 @@ def get_claimed(engine, owner, amphora_ids):
             sa.select(_AMPHORA.c.amphora_id,
                       _AMPHORA.c.controller_ip_port_list,
                       _AMPHORA.c.previous_ip_port_lists,
-                      _AMPHORA.c.adopted_at, _AMPHORA.c.result)
+                      _AMPHORA.c.adopted_at, _AMPHORA.c.result,
+                      _AMPHORA.c.key_digest)
             .where(_AMPHORA.c.amphora_id.in_(amphora_ids),
                    _AMPHORA.c.claim_owner == owner))
     return {row.amphora_id: Claimed(adoption.Use(
@@ -143,7 +144,8 @@ def get_claimed(engine, owner, amphora_ids):
         else addr.split_list(row.controller_ip_port_list),
         () if row.adopted_at is not None else _to_previous(
             row.previous_ip_port_lists, found[row.amphora_id]),
-        row.result == upload_result.APPLIED), found[row.amphora_id])
+        row.result == upload_result.APPLIED, row.key_digest),
+        found[row.amphora_id])
         for row in rows}
 
 

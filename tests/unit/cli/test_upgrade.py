@@ -160,7 +160,7 @@ class TestCheck(base.CommandTestCase):
 
     def test_another_key(self):
         self.register('hm2', 2, key='another')
-        self.check(2, 'is not that of the health managers hm2')
+        self.check(2, 'with another one: hm2')
 
     def test_old_images(self):
         amphora_id, = self.add_amphorae(1)

@@ -136,7 +136,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.register('hm2', 'another key')
         error = self.assertRaises(exceptions.InvalidConfiguration,
                                   self.run_until_idle)
-        self.assertIn('health managers hm2,', str(error))
+        self.assertIn('with another one: hm2', str(error))
         self.assertNotIn(KEY, str(error))
         self.assertEqual({}, self.driver.files)
         hm_repo.set_offline(self.engine, 'hm2', 'hm2')

@@ -16,11 +16,14 @@ from oslo_messaging.notify import _impl_test
 import sqlalchemy as sa
 
 from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync.membership import trial
 from octavia_hmsync.notifications import broker
 from octavia_hmsync.notifications import outbox
@@ -30,6 +33,7 @@ from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
 
+OWN = heartbeat_key.digest('S3cret')
 SLOTS = {'192.0.2.1:5555': 0}
 
 
@@ -56,9 +60,10 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_repo.add_missing(self.engine)
         return ids
 
-    def run_batch(self, number=1, on_all_begun=lambda: None, slots=SLOTS):
+    def run_batch(self, number=1, on_all_begun=lambda: None, slots=SLOTS,
+                  key_digest=None):
         with batch.Batch(self.conf, self.engine, number, slots, 'batch',
-                         self.notifier) as work:
+                         self.notifier, key_digest) as work:
             if work.claim(100):
                 return work.run(self.uploader, on_all_begun)
         return {}
@@ -145,6 +150,67 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.driver.close_gate()
         self.assertFalse(self.driver.gate.wait(0.5))
         self.assertEqual(uploaded, len(self.driver.uploads))
+
+    # The heartbeat key that comes with a list
+
+    def test_a_key_is_noted(self):
+        self.add(1)
+        self.run_batch(key_digest=OWN)
+        self.assertEqual([OWN], self.key_digests())
+
+    def test_what_failed_brought_no_key(self):
+        broken, = self.add(1)
+        self.driver.broken.add(broken)
+        self.run_batch(key_digest=OWN)
+        self.assertEqual([None], self.key_digests())
+
+    def test_the_same_list_with_another_key(self):
+        """It has to be uploaded, and to be proven, too."""
+        self.add(1)
+        for key, adopted in ((None, True), ('S3cret', False)):
+            self.conf.set_override('heartbeat_key', key or 'an old key',
+                                   'health_manager')
+            uploads = len(self.driver.uploads)
+            self.publish(2 if adopted else 3)
+            self.run_batch(2 if adopted else 3, key_digest=(
+                heartbeat_key.digest(key or 'an old key')))
+            self.assertEqual(uploads + 1, len(self.driver.uploads))
+            row, = self.rows(models.Amphora)
+            self.assertIsNone(row.adopted_at)
+            doubt_repo.set_adopted(self.engine,
+                                   doubt_repo.get_unproven(self.engine))
+        # And once more the same: not uploaded, still proven.
+        self.publish(4)
+        self.run_batch(4, key_digest=OWN)
+        self.assertEqual(uploads + 1, len(self.driver.uploads))
+        row, = self.rows(models.Amphora)
+        self.assertIsNotNone(row.adopted_at)
+        self.assertEqual((4, OWN), (row.generation, row.key_digest))
+
+    def test_a_key_of_which_nothing_is_known(self):
+        """An earlier release uploaded the list; with which key?"""
+        self.add(1)
+        self.run_batch()
+        with self.engine.begin() as connection:
+            connection.execute(
+                sa.update(models.Amphora).values(key_digest=None))
+        self.publish(2)
+        self.run_batch(2, key_digest=OWN)
+        self.assertEqual(2, len(self.driver.uploads))
+        self.assertEqual([OWN], self.key_digests())
+
+    def test_key_that_changes_as_a_batch_begins(self):
+        """SIGHUP comes at any time."""
+        self.add(1)
+        self.conf.set_override('heartbeat_key', 'another', 'health_manager')
+        error = self.assertRaises(exceptions.InvalidConfiguration,
+                                  self.run_batch, key_digest=OWN)
+        self.assertIn('changed here meanwhile', str(error))
+        self.assertEqual([], self.driver.uploads)
+        self.assertEqual([], self.claimed())
+
+    def key_digests(self):
+        return [row.key_digest for row in self.rows(models.Amphora)]
 
     # What others are told
 

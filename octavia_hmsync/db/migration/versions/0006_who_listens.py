@@ -34,6 +34,7 @@ def upgrade():
     operations.add_columns(
         'hmsync_amphora',
         sa.Column('key_digest', sa.String(64), nullable=True),
+        sa.Column('previous_key_digest', sa.String(64), nullable=True),
         sa.Column('fell_silent_at', types.Timestamp, nullable=True))
     operations.create_table(
         'hmsync_left_address',

@@ -1,0 +1,41 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who has which heartbeat key."""
+
+import math
+
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import listeners as listeners_repo
+from octavia_hmsync.membership import key
+from octavia_hmsync.membership import trial
+
+
+def get_keys(engine, settings, reader_steady_for=math.inf):
+    """Read who has which key.
+
+    :param engine: an SQLAlchemy engine.
+    :param settings: timing.Settings.
+    :param reader_steady_for: see listening.Listeners.
+    :returns: key.Keys.
+    """
+    listeners = listeners_repo.get_listeners(engine, settings,
+                                             reader_steady_for)
+    members = [m for m in map(listeners.member, listeners.addresses) if m]
+    newest = generation_repo.get_newest(engine)
+    return key.Keys(
+        newest.key_digest if newest and newest.status != trial.ROLLED_BACK
+        else None,
+        keeper_repo.get_key_digests(engine, settings.offline_after),
+        listeners,
+        trial.get_suspects(generation_repo.get_suspects(engine), members))

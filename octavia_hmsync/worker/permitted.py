@@ -1,0 +1,45 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which lists a controller may upload, with the heartbeat key that it has."""
+
+from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.db.repositories import keys as keys_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.membership import timing
+from octavia_hmsync.worker import targets
+
+
+def get_targets(conf, engine):
+    """Return what there is to do now for a controller with this key.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :returns: as targets.get_targets(), without lists that come with another
+              heartbeat key.
+    :raises InvalidConfiguration: if none is left for that reason.
+    """
+    wanted = targets.get_targets(engine)
+    if not wanted:
+        return []
+    keys = keys_repo.get_keys(engine, timing.Settings.from_conf(conf))
+    permitted, problem = [], None
+    for target in wanted:
+        try:
+            heartbeat_key.check(conf.health_manager.heartbeat_key, keys,
+                                target.generation.key_digest)
+            permitted.append(target)
+        except exceptions.InvalidConfiguration as e:
+            problem = problem or e
+    if problem and not permitted:
+        raise problem
+    return permitted
