@@ -95,7 +95,7 @@ _membership_opts = [
                     'heartbeats for longer. Not waited for when the '
                     'heartbeat gap that dead addresses leave would come '
                     'near heartbeat_timeout.'),
-    cfg.IntOpt('restart_grace', default=30, min=0,
+    cfg.IntOpt('restart_grace', default=20, min=0,
                help='Seconds after its goodbye within which a health manager '
                     'may be back at its address: for as long it keeps its '
                     'place, however many others restart at the same time. A '

@@ -20,13 +20,12 @@ from oslo_utils import timeutils
 
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import silence
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import upload_result
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
@@ -80,17 +79,14 @@ class FailoverGuard:
             self._notifier.send(payload)
 
     def _begun_before(self, silent, now):
-        settings = plan.Settings.from_conf(self._conf)
+        settings = timing.Settings.from_conf(self._conf)
         return {row.id: silence.begun_before(
             (now - row.last_update).total_seconds(), settings)
             for row in silent}
 
     def _choose(self, silent):
-        opts = self._conf.hmsync
-        settings = plan.Settings.from_conf(self._conf)
-        members = hm_repo.get_all(self._engine)
-        pinned = keeper_repo.get_pinned(
-            self._engine, opts.offline_after + opts.removal_delay)
+        listeners = listeners_repo.get_listeners(
+            self._engine, timing.Settings.from_conf(self._conf))
         newest = generation_repo.get_newest(self._engine)
         number = newest.number if newest else None
         others = previous_repo.get_known(self._engine, silent)
@@ -98,7 +94,7 @@ class FailoverGuard:
             self._engine, {row.generation for row in silent})
         return [row.id for row in silent if silence.must_hold(
             _to_silent(row, others.get(row.id, ()), number, doubtful),
-            members, pinned, settings, opts.failover_hold_max)]
+            listeners, self._conf.hmsync.failover_hold_max)]
 
     def _report(self, held, silent):
         """Log whose hold begins, and whose ends without a heartbeat."""

@@ -19,13 +19,11 @@ from oslo_log import log as logging
 
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import heartbeats
-from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 
@@ -54,19 +52,22 @@ class AdoptionWatch:
 
         :returns: how many amphorae were found to use their list.
         """
-        settings = plan.Settings.from_conf(self._conf)
+        settings = timing.Settings.from_conf(self._conf)
         # In the middle of a sync there are thousands that tell nothing yet.
         unproven = doubt_repo.get_unproven(
             self._engine, min_age=adoption.time_to_adopt(
                 settings.heartbeat_interval),
             max_age=2 * adoption.time_to_wait(settings.heartbeat_timeout))
-        noted = heartbeat_repo.get_heartbeats(self._engine) if unproven else {}
-        members = hm_repo.get_all(self._engine) if unproven else []
-        self._name(unproven, doubt_repo.judge(unproven, noted, members,
-                                              settings))
+        if not unproven:
+            self._watch = heartbeats.HeartbeatWatch()
+            return 0
+        noted = heartbeat_repo.get_heartbeats(self._engine)
+        listeners = listeners_repo.get_listeners(self._engine, settings)
+        self._name(unproven, doubt_repo.judge(
+            unproven, noted, listeners.members, settings))
         left = self._rule_out(
             [row for row in unproven if row.amphora_id not in noted and
-             row.is_certain and not row.is_held], members, settings)
+             row.is_certain and not row.is_held], listeners)
         for row, previous in left:
             if previous and previous != row.doubt.previous:
                 doubt_repo.set_previous(self._engine, row, previous)
@@ -75,7 +76,7 @@ class AdoptionWatch:
             return 0
         return doubt_repo.set_adopted(self._engine, proven)
 
-    def _rule_out(self, unproven, members, settings):
+    def _rule_out(self, unproven, listeners):
         """Return which lists each one may still be using.
 
         :returns: a list of (Unproven, lists that are left).
@@ -83,10 +84,11 @@ class AdoptionWatch:
         self._watch.sample(self._clock(), {
             _key(row): heartbeats.NO_NEWS if row.last_update is None
             else row.last_update for row in unproven},
-            self._listening(members) if unproven else ())
+            filter(listeners.may_listen, listeners.addresses))
         heard = [row for row in unproven if self._is_heard(_key(row))]
         history = (generation_repo.get_history(self._engine)
                    if any(row.doubt.unknown for row in heard) else ())
+        settings = listeners.settings
         known_before = functools.partial(_known_before, history,
                                          settings.max_list_length)
         return [(row, adoption.rule_out_by_gaps(
@@ -102,14 +104,6 @@ class AdoptionWatch:
         heard_for = self._watch.heard_for(key)
         return (heard_for is not None and
                 heard_for >= 2 * self._conf.hmsync.keepalive_interval)
-
-    def _listening(self, members):
-        opts = self._conf.hmsync
-        listening = {m.address for m in members
-                     if mem.is_listening(m, opts.offline_after)}
-        # A pinned health manager need not have the plugin.
-        return listening | set(keeper_repo.get_pinned(
-            self._engine, opts.offline_after + opts.removal_delay))
 
     def _name(self, unproven, judged):
         """Tell which amphorae are found not to have adopted their list.

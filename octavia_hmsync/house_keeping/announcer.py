@@ -40,18 +40,15 @@ class Announcer:
         self._engine = engine
         self._notifier = notifier
 
-    def run_once(self, members, offline_after, steady_for):
+    def run_once(self, listeners):
         """Tell what nobody has told yet.
 
-        :param members: all registered health managers, a list of Member.
-        :param offline_after: ``[hmsync] offline_after``, seconds.
-        :param steady_for: seconds for which they have been read without a
-                           gap.
+        :param listeners: listening.Listeners.
         """
         if not self._notifier.is_on:
             return
-        for member in members:
-            state = mem.state_of(member, offline_after, steady_for)
+        for member in listeners.members:
+            state = listeners.state(member.address)
             if state in _KINDS:
                 self._announce(member, *_KINDS[state])
 

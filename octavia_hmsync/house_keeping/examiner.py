@@ -20,16 +20,16 @@ from oslo_log import log as logging
 from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.house_keeping import admissions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import heartbeats
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import witnesses
 from octavia_hmsync.notifications import outbox
@@ -67,12 +67,13 @@ class Examiner:
         """
         if not newest.is_on_trial:
             return
-        settings = plan.Settings.from_conf(self._conf)
+        settings = timing.Settings.from_conf(self._conf)
         good = generation_repo.get_last_good(self._engine)
-        members = hm_repo.get_all(self._engine)
-        steady_for = self._look(settings)
-        if good and steady_for > settings.offline_after and self._is_lost(
-                good, members, settings):
+        listeners = listeners_repo.get_listeners(
+            self._engine, settings, lambda: self._look(settings))
+        members = listeners.members
+        if good and listening.has_nothing_to_lose(
+                good.addresses, newest.addresses, listeners):
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return
@@ -199,12 +200,6 @@ class Examiner:
                 can_tell=bool(row.is_certain and not row.doubt.unknown and
                               set(row.doubt.addresses) == addresses)))
         return found
-
-    def _is_lost(self, good, members, settings):
-        pinned = keeper_repo.get_pinned(
-            self._engine, settings.offline_after + settings.removal_delay)
-        return trial.is_lost(good.addresses, trial.find_gone(
-            good.addresses, members, pinned, settings), settings)
 
     def _look(self, settings):
         """Note the time, and return for how long we have looked steadily."""

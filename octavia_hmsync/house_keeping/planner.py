@@ -21,11 +21,13 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
+from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
@@ -76,24 +78,23 @@ class Planner:
 
     def _run_once(self, opts):
         self._keep_alive(opts)
-        members = hm_repo.get_all(self._engine)
-        steady_for = self._steadiness.note(
-            self._clock(), max(2 * opts.poll_interval,
-                               opts.keepalive_interval))
-        self._announcer.run_once(members, opts.offline_after, steady_for)
-        pinned = keeper_repo.get_pinned(
-            self._engine, opts.offline_after + opts.removal_delay)
-        newest = generation_repo.get_newest(self._engine)
-        decision = plan.plan(
-            members, pinned,
-            newest.addresses if newest and
-            newest.status != trial.ROLLED_BACK else None,
-            plan.calm(plan.Settings.from_conf(self._conf),
+        listeners = listeners_repo.get_listeners(
+            self._engine,
+            plan.calm(timing.Settings.from_conf(self._conf),
                       generation_repo.count_since(self._engine,
                                                   plan.CALM_PERIOD)),
-            steady_for,
+            lambda: self._steadiness.note(
+                self._clock(), max(2 * opts.poll_interval,
+                                   opts.keepalive_interval)))
+        self._announcer.run_once(listeners)
+        newest = generation_repo.get_newest(self._engine)
+        good = generation_repo.get_last_good(self._engine)
+        decision = plan.plan(
+            listeners, newest.addresses if newest and
+            newest.status != trial.ROLLED_BACK else None,
             trial.get_suspects(generation_repo.get_suspects(self._engine),
-                               members))
+                               listeners.members),
+            good.addresses if good else None)
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -102,7 +103,9 @@ class Planner:
         number = newest.number + 1 if newest else 1
         slots = subset.assign_slots(newest.slots if newest else {},
                                     decision.addresses)
-        status = self._status(decision, members, pinned)
+        status = trial.first_status(
+            good.addresses if good else (), decision.addresses, listeners,
+            opts.canary_size, opts.wave_size)
         if not generation_repo.publish(
                 self._engine, number, slots, decision.reason,
                 self._conf.host, status):
@@ -114,17 +117,6 @@ class Planner:
         self._notifier.send(payloads.GenerationPublished(
             number, tuple(slots), status, decision.reason, self._conf.host))
         return instruments.PUBLISHED
-
-    def _status(self, decision, members, pinned):
-        """Tell how the new list begins its way."""
-        good = generation_repo.get_last_good(self._engine)
-        settings = plan.Settings.from_conf(self._conf)
-        old = good.addresses if good else ()
-        return trial.first_status(
-            old, decision.addresses,
-            trial.find_gone(old, members, pinned, settings),
-            self._conf.hmsync.canary_size, self._conf.hmsync.wave_size,
-            settings)
 
     def _keep_alive(self, opts):
         now = self._clock()

@@ -22,7 +22,8 @@ from collections import abc
 import dataclasses
 import enum
 
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import listening
+from octavia_hmsync.membership import timing
 
 # Heartbeat intervals after which a sender that reads its list again has done
 # so: one heartbeat still goes to the old list.
@@ -275,7 +276,7 @@ def is_worth_noting(doubt: Doubt, address: str, interval: float) -> bool:
 def rule_out_by_gaps(doubt: Doubt, listened: abc.Iterable[str],
                      known_before: abc.Callable[[int | None], set[str]],
                      longest_gap: float, watched: float,
-                     settings: plan.Settings
+                     settings: timing.Settings
                      ) -> tuple[tuple[str, ...] | Unknown, ...]:
     """Return which lists are left, by how regularly the amphora is heard.
 
@@ -291,7 +292,7 @@ def rule_out_by_gaps(doubt: Doubt, listened: abc.Iterable[str],
     :param longest_gap: longest time that there can have been between two of
                         its heartbeats, seconds; infinite if it was not heard.
     :param watched: seconds for which it was watched.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: a tuple as Doubt.previous; empty if it can only be using the
               list that it acknowledged.
     """
@@ -307,10 +308,10 @@ def rule_out_by_gaps(doubt: Doubt, listened: abc.Iterable[str],
 
 def _would_leave_gap(other: tuple[str, ...], listened: abc.Iterable[str],
                      longest_gap: float, watched: float,
-                     settings: plan.Settings) -> bool:
+                     settings: timing.Settings) -> bool:
     unheard = set(other) - set(listened)
     interval = settings.heartbeat_interval
-    gap = plan.list_gap(other, unheard, interval)
+    gap = listening.longest_gap(other, unheard) * interval
     if gap == float('inf'):
         return True
     return (watched >= 2 * len(other) * interval and

@@ -32,16 +32,17 @@ from octavia_hmsync.membership import timing
 # Amphorae whose subsets stand for those of all, where a list is longer than
 # what one gets; and of so many one may be near the timeout before the list
 # of all has to be shortened at once. The guard holds that one meanwhile.
-_SAMPLES = 512
-_TOLERATED = 20
+_SAMPLES = 2000
+_TOLERATED = 10
 
 
 class Level(enum.IntEnum):
     """How far an amphora is from counting as dead, for want of listeners."""
 
-    # Not by one lost heartbeat.
+    # Neither by one lost heartbeat nor by another list.
     FINE = 0
-    # By one lost heartbeat.
+    # By one lost heartbeat, or by another list: it begins a new round then,
+    # perhaps with the dead ones.
     NEAR = 1
     # By none at all: nobody can hear it in time.
     LOST = 2
@@ -81,6 +82,11 @@ class Listeners:
         """Return the same, for amphorae that sign with another key."""
         return Listeners(self._members.values(), self.pinned, self.settings,
                          self._left, self._steady_for, key_digest)
+
+    @property
+    def members(self) -> list[mem.Member]:
+        """All registered health managers."""
+        return list(self._members.values())
 
     @property
     def addresses(self) -> frozenset[str]:
@@ -185,9 +191,10 @@ def list_level(addresses: abc.Sequence[str], unheard: abc.Container[str],
         # What the options alone make of it is nobody's loss.
         return Level.FINE
     allowed = settings.heartbeat_timeout / settings.heartbeat_interval
-    if longest_gap(addresses, unheard) >= allowed:
+    gap = longest_gap(addresses, unheard)
+    if gap >= allowed:
         return Level.LOST
-    if longest_gap(addresses, unheard, lost=1) >= allowed:
+    if 2 * gap > allowed or longest_gap(addresses, unheard, 1) >= allowed:
         return Level.NEAR
     return Level.FINE
 
@@ -204,7 +211,7 @@ def published_level(addresses: abc.Sequence[str],
     :param unheard: those of them at which nobody listens.
     :param settings: timing.Settings.
     :returns: LOST where nobody listens at any address of it; NEAR where more
-              than one in twenty amphorae are near or worse.
+              than one in ten amphorae are near or worse.
     """
     dead = frozenset(unheard) & frozenset(addresses)
     if len(addresses) <= settings.max_list_length:

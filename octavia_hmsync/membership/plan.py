@@ -10,13 +10,18 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which controller_ip_port_list to publish: pure rules, no I/O."""
+"""Which controller_ip_port_list to publish: pure rules, no I/O.
+
+Each step takes what is known and returns what is to change. Removals that
+cannot wait are a decision of their own, before all others: a list that only
+loses addresses goes to every amphora at once, one with new addresses on trial.
+"""
 
 from collections import abc
 import dataclasses
-import math
 
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import timing
 
@@ -31,7 +36,6 @@ CALM_PERIOD = 60
 SETTLING = 'waiting for new health managers to settle'
 # 'Most members at once' means something only where there are a few.
 _SHRINKAGE_MIN = 3
-
 
 Settings = timing.Settings
 
@@ -67,205 +71,194 @@ class Decision:
     held: str | None = None
 
 
-def heartbeat_gap(published: abc.Sequence[str], dead: abc.Container[str],
-                  settings: Settings) -> float:
-    """Return the longest time between two heartbeats that are heard.
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    """What is to be added to a list, and removed from it."""
 
-    An amphora sends to its addresses in turn, so d dead ones in a row leave
-    d intervals without a listener.
+    before: frozenset[str]
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
-    :param published: the published list, in order.
-    :param dead: those of its addresses at which nobody listens.
-    :param settings: Settings.
-    :returns: seconds, for the worst placed amphora; infinite where it has no
-              living address at all.
-    """
-    length = settings.max_list_length
-    if len(published) <= length:
-        return list_gap(published, dead, settings.heartbeat_interval)
-    # Each amphora has a subset, and some have the worst one.
-    longest = sum(address in dead for address in published)
-    if longest >= length:
-        return math.inf
-    return (longest + 1) * settings.heartbeat_interval
+    @property
+    def target(self) -> tuple[str, ...]:
+        return addr.canonical((self.before | self.added) - self.removed)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
 
 
-def list_gap(addresses: abc.Sequence[str], dead: abc.Container[str],
-             heartbeat_interval: float) -> float:
-    """Return the longest time between two heartbeats of one amphora.
-
-    :param addresses: the list that it has, in order.
-    :param dead: those of them at which nobody listens.
-    :param heartbeat_interval: seconds.
-    :returns: seconds; infinite if nobody listens at any.
-    """
-    longest, run = 0, 0
-    # Twice round, as the sender goes round.
-    for address in (*addresses, *addresses):
-        run = run + 1 if address in dead else 0
-        longest = max(longest, run)
-    if longest >= len(addresses):
-        return math.inf
-    return (longest + 1) * heartbeat_interval
-
-
-def is_near_timeout(gap: float, settings: Settings) -> bool:
-    """Tell whether a heartbeat gap leaves too little before the timeout.
-
-    One lost datagram doubles a gap; from half of heartbeat_timeout on it
-    would make a false failover.
-    """
-    return 2 * gap > settings.heartbeat_timeout
-
-
-class _View:
-    """Members, pins and the last list, sorted by how they count."""
-
-    def __init__(self, members: abc.Iterable[mem.Member],
-                 pinned: abc.Iterable[str], last: tuple[str, ...] | None,
-                 settings: Settings, reader_steady_for: float) -> None:
-        self.settings = settings
-        self.published: tuple[str, ...] = last or ()
-        self.pinned = set(pinned)
-        self.members = {m.address: m for m in members}
-        self.states = {
-            m.address: mem.state_of(m, settings.offline_after,
-                                    reader_steady_for) for m in members}
-
-    def state(self, address: str) -> mem.State | None:
-        """Return the state of an address, None if no member holds it."""
-        return self.states.get(address)
-
-    def alive(self) -> set[str]:
-        return {a for a, s in self.states.items() if s is mem.State.ALIVE}
-
-    def may_hear(self, address: str) -> bool:
-        """Tell whether somebody may listen at an address."""
-        state = self.state(address)
-        if state is None:
-            # A pinned health manager need not have the plugin yet.
-            return address in self.pinned
-        return state is not mem.State.DEAD
-
-    def is_gone(self, address: str) -> bool:
-        """Tell whether no member holds an address any more.
-
-        Its host has registered at another one, or its row was deleted.
-        """
-        return self.state(address) is None and address not in self.pinned
-
-    def is_overdue(self, address: str) -> bool:
-        return (self.state(address) is mem.State.DEAD and
-                self.members[address].keepalive_age >=
-                self.settings.removal_delay)
-
-    def is_proven_alive(self, address: str) -> bool:
-        """Tell whether a member gave a sign of life quite lately."""
-        return (self.state(address) is mem.State.ALIVE and
-                self.members[address].keepalive_age <=
-                self.settings.offline_after / 2)
-
-
-def _is_settling(view: _View, added: set[str]) -> bool:
-    waited = [view.members[a].online_for for a in added if a in view.members]
-    if not waited or max(waited) >= (
-            _LONGEST_SETTLE * view.settings.settle_time):
-        return False
-    return min(waited) < view.settings.settle_time
-
-
-def _describe(added: set[str], removed: set[str]) -> str:
-    parts = []
-    if added:
-        parts.append('added ' + addr.join_list(addr.canonical(added)))
-    if removed:
-        parts.append('removed ' + addr.join_list(addr.canonical(removed)))
-    return '; '.join(parts)
-
-
-def plan(members: abc.Iterable[mem.Member], pinned: abc.Iterable[str],
-         last: tuple[str, ...] | None, settings: Settings,
-         reader_steady_for: float = math.inf,
-         suspects: abc.Iterable[str] = ()) -> Decision:
+def plan(listeners: listening.Listeners, last: tuple[str, ...] | None,
+         suspects: abc.Iterable[str] = (),
+         good: tuple[str, ...] | None = None) -> Decision:
     """Decide which list to publish.
 
-    :param members: all registered health managers, a list of Member.
-    :param pinned: well-formed addresses that configuration files list; they
-                   are always published.
+    :param listeners: who listens where; pinned addresses are always
+                      published.
     :param last: the newest published list, a tuple, or None.
-    :param settings: Settings.
-    :param reader_steady_for: seconds for which the members have been read
-                              without a gap, see member.state_of().
     :param suspects: addresses that a roll back found fault with: they are
                      not added again as long as there are others.
+    :param good: the list that amphorae have which are not on trial, if that
+                 is another one than the last.
     :returns: a Decision.
     """
-    view = _View(members, pinned, last, settings, reader_steady_for)
-    published = set(view.published)
-    unpinned = published - view.pinned
-    unheard = {a for a in published if not view.may_hear(a)} - view.pinned
-    urgent = _is_urgent(view, view.published)
+    has = good or last or ()
+    too_few = _find_too_few(listeners, has)
+    if too_few:
+        change = _Change(frozenset(has), removed=too_few)
+        if (_why_implausible(listeners, change) is None and
+                change.target != last):
+            return Decision(change.target, _describe(change, is_urgent=True))
+    return _decide(listeners, frozenset(last or ()),
+                   _find_new(listeners, last or (), frozenset(suspects)),
+                   is_urgent=_cannot_wait(listeners, has))
 
-    added = (view.alive() | view.pinned) - published
-    others = published | added - set(suspects)
-    if not published or any(view.may_hear(a) for a in others):
-        added -= set(suspects)
-    draining = {a for a in unpinned
-                if view.state(a) is mem.State.DRAINING}
-    removed = draining | {
-        a for a in unpinned if view.is_gone(a) or view.is_overdue(a) or
-        (urgent and a in unheard)}
+
+def _find_too_few(listeners: listening.Listeners,
+                  addresses: tuple[str, ...]) -> frozenset[str]:
+    """Find dead addresses that a list cannot bear until their time has come.
+
+    :returns: those that can be removed; empty where the list can bear them,
+              and where nobody else would be left.
+    """
+    unheard = listening.find_unheard(addresses, listeners.may_listen)
+    if not unheard or len(unheard) == len(addresses):
+        return frozenset()
+    if listening.published_level(addresses, unheard, listeners.settings) is (
+            listening.Level.FINE):
+        return frozenset()
+    return unheard - listeners.pinned
+
+
+def _cannot_wait(listeners: listening.Listeners,
+                 addresses: tuple[str, ...]) -> bool:
+    """Tell whether too few listen now for a new address to settle."""
+    unheard = listening.find_unheard(addresses, listeners.listens)
+    return bool(unheard) and listening.published_level(
+        addresses, unheard, listeners.settings) > listening.Level.FINE
+
+
+def _find_new(listeners: listening.Listeners, last: abc.Collection[str],
+              suspects: frozenset[str]) -> frozenset[str]:
+    """Find the addresses that are not published and should be."""
+    published = frozenset(last)
+    alive = {a for a in listeners.addresses if listeners.has_key(a) and
+             listeners.state(a) is mem.State.ALIVE}
+    new = frozenset(alive | listeners.pinned) - published
+    if not published or any(map(listeners.may_listen,
+                                published | new - suspects)):
+        return new - suspects
+    return new
+
+
+def _decide(listeners: listening.Listeners, published: frozenset[str],
+            new: frozenset[str], is_urgent: bool) -> Decision:
+    """Decide what comes and what leaves, in the order of things."""
+    leaving = _find_leaving(listeners, published)
+    draining = frozenset(
+        a for a in leaving if listeners.listens(a) or
+        not listeners.has_key(a))
     held = None
-    if not urgent and _is_settling(view, added - view.pinned):
+    if not is_urgent and _is_settling(listeners, new - listeners.pinned):
         # What leaves waits too, so that a move is one change; a drain was
         # asked for.
-        added &= view.pinned
-        removed = draining
+        new &= listeners.pinned
+        leaving = draining
         held = SETTLING
-    removed |= _replaced(view, added, removed)
-    if _is_urgent(view, addr.canonical((published | added) - removed)):
+    if not any(map(listeners.listens, published)):
+        # Nobody is left to hear amphorae meanwhile.
+        leaving |= listening.find_unheard(published - listeners.pinned,
+                                          listeners.may_listen)
+    leaving |= _find_replaced(listeners, published, new, leaving)
+    change = _Change(published, new, leaving)
+    too_few = _find_too_few(listeners, change.target)
+    if too_few:
         # What comes and goes can bring dead addresses next to each other.
-        urgent = True
-        removed |= unheard
-
-    target = (published | added) - removed
-    if not any(view.may_hear(a) for a in target):
-        removed = set()
+        change = _Change(published, removed=leaving | too_few & published)
+        is_urgent = True
+    if not any(map(listeners.may_listen, change.target)):
+        change = dataclasses.replace(change, removed=frozenset())
         if published:
             held = ('no health manager is alive: the last list stays as it '
                     'is')
-    elif (len(published) >= _SHRINKAGE_MIN and
-            2 * len(removed) > len(unpinned) and
-            not any(view.is_proven_alive(a) for a in target)):
-        held = (f'{len(removed)} of {len(unpinned)} health managers would '
-                f'leave at once, and none of those left has given a fresh '
-                f'sign of life')
-        removed = set()
-    if not added and not removed:
+    elif _why_implausible(listeners, change):
+        held = _why_implausible(listeners, change)
+        change = _Change(published, added=new)
+    if not change:
         return Decision(held=held)
-    reason = _describe(added, removed)
-    if urgent:
-        reason += ' (too few published addresses are alive to wait)'
-    return Decision(addr.canonical((published | added) - removed), reason,
-                    held)
+    return Decision(change.target, _describe(change, is_urgent), held)
 
 
-def _is_urgent(view: _View, addresses: tuple[str, ...]) -> bool:
-    """Tell whether a list holds too many dead addresses to wait."""
-    unheard = {a for a in addresses if not view.may_hear(a)}
-    return bool(unheard) and is_near_timeout(
-        heartbeat_gap(addresses, unheard, view.settings), view.settings)
+def _find_leaving(listeners: listening.Listeners,
+                  published: frozenset[str]) -> frozenset[str]:
+    """Find the addresses whose time has come."""
+    return frozenset(a for a in published - listeners.pinned if
+                     listeners.state(a) is mem.State.DRAINING or
+                     not listeners.has_key(a) or listeners.is_gone(a) or
+                     _is_overdue(listeners, a))
 
 
-def _replaced(view: _View, added: set[str], removed: set[str]) -> set[str]:
-    """Choose dead addresses to give up early for new ones.
+def _is_overdue(listeners: listening.Listeners, address: str) -> bool:
+    member = listeners.member(address)
+    return (member is not None and
+            not listeners.may_listen(address) and
+            member.keepalive_age >= listeners.settings.removal_delay)
+
+
+def _is_settling(listeners: listening.Listeners,
+                 added: frozenset[str]) -> bool:
+    waited = [member.online_for for member in map(listeners.member, added)
+              if member is not None]
+    settle_time = listeners.settings.settle_time
+    if not waited or max(waited) >= _LONGEST_SETTLE * settle_time:
+        return False
+    return min(waited) < settle_time
+
+
+def _find_replaced(listeners: listening.Listeners, published: frozenset[str],
+                   added: frozenset[str], removed: frozenset[str]
+                   ) -> frozenset[str]:
+    """Find dead addresses to give up early for new ones.
 
     Where each amphora has a subset, one change in which a new address takes
     the place of a dead one concerns half as many of them as two.
     """
-    if len(view.published) <= view.settings.max_list_length:
-        return set()
+    if len(published) <= listeners.settings.max_list_length:
+        return frozenset()
     dead = addr.canonical(
-        a for a in view.published if view.state(a) is mem.State.DEAD and
-        a not in removed and a not in view.pinned)
-    return set(dead[:max(0, len(added) - len(removed))])
+        a for a in published - removed - listeners.pinned
+        if listeners.state(a) is mem.State.DEAD)
+    return frozenset(dead[:max(0, len(added) - len(removed))])
+
+
+def _why_implausible(listeners: listening.Listeners,
+                     change: _Change) -> str | None:
+    """Tell what speaks against so many leaving at once, None if nothing."""
+    unpinned = change.before - listeners.pinned
+    if (len(change.before) < _SHRINKAGE_MIN or
+            2 * len(change.removed) <= len(unpinned) or
+            any(_is_proven_alive(listeners, a) for a in change.target)):
+        return None
+    return (f'{len(change.removed)} of {len(unpinned)} health managers would '
+            f'leave at once, and none of those left has given a fresh sign '
+            f'of life')
+
+
+def _is_proven_alive(listeners: listening.Listeners, address: str) -> bool:
+    """Tell whether a member gave a sign of life quite lately."""
+    member = listeners.member(address)
+    return (member is not None and listeners.has_key(address) and
+            listeners.state(address) is mem.State.ALIVE and
+            member.keepalive_age <= listeners.settings.offline_after / 2)
+
+
+def _describe(change: _Change, is_urgent: bool) -> str:
+    parts = []
+    if change.added:
+        parts.append('added ' + addr.join_list(addr.canonical(change.added)))
+    if change.removed:
+        parts.append('removed ' + addr.join_list(
+            addr.canonical(change.removed)))
+    reason = '; '.join(parts)
+    if is_urgent:
+        reason += ' (too few published addresses are alive to wait)'
+    return reason

@@ -13,15 +13,14 @@
 """Whether an amphora's silence may be the control plane's doing: pure rules.
 
 Octavia declares an amphora dead when no heartbeat of it was recorded for
-heartbeat_timeout. That says something of the amphora only if somebody
-listened at its addresses all that time.
+heartbeat_timeout. That says something of the amphora only if so many listened
+at its addresses all that time that one lost heartbeat does not matter.
 """
 
-from collections import abc
 import dataclasses
 
-from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import listening
+from octavia_hmsync.membership import timing
 
 # One lost connection is no proof of a death.
 _ATTEMPTS_IN_VAIN = 2
@@ -54,17 +53,7 @@ class SilentAmphora:
     is_on_trial: bool = False
 
 
-def has_listened(member: mem.Member, settings: plan.Settings) -> bool:
-    """Tell whether a health manager listened for a whole heartbeat_timeout.
-
-    :param member: a Member.
-    :param settings: plan.Settings.
-    """
-    return (mem.is_listening(member, settings.offline_after) and
-            member.online_for >= settings.heartbeat_timeout)
-
-
-def begun_before(silent_for: float, settings: plan.Settings) -> float:
+def begun_before(silent_for: float, settings: timing.Settings) -> float:
     """Tell how long ago a hold that begins now counts as begun.
 
     As if the guard had looked at half a heartbeat_timeout of silence. It may
@@ -72,27 +61,24 @@ def begun_before(silent_for: float, settings: plan.Settings) -> float:
     was before that, because Octavia could not look either, nothing counts.
 
     :param silent_for: seconds since the last heartbeat.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: seconds.
     """
     timeout = settings.heartbeat_timeout
     return max(0.0, min(silent_for, timeout) - timeout / 2)
 
 
-def must_hold(amphora: SilentAmphora, members: abc.Iterable[mem.Member],
-              pinned: abc.Iterable[str], settings: plan.Settings,
+def must_hold(amphora: SilentAmphora, listeners: listening.Listeners,
               hold_max: float) -> bool:
     """Tell whether an amphora must not be failed over yet.
 
     :param amphora: a SilentAmphora.
-    :param members: all registered health managers, a list of Member.
-    :param pinned: addresses that configuration files list; whether they
-                   listen is not known, so they count as if they did.
-    :param settings: plan.Settings.
+    :param listeners: who listens where.
     :param hold_max: ``[hmsync] failover_hold_max``, seconds; no less than
                      heartbeat_timeout, which is as long as one hold lasts.
     :returns: True to hold it back.
     """
+    settings = listeners.settings
     # It counts as held from half a timeout of silence on, and a hold lasts a
     # whole one: with this it is failed over hold_max later than without.
     longest = hold_max - settings.heartbeat_timeout / 2
@@ -112,16 +98,15 @@ def must_hold(amphora: SilentAmphora, members: abc.Iterable[mem.Member],
             # The list may be to blame: others are being asked, and if it is
             # the last good one comes back.
             return True
-        heard_at = set(pinned) | {
-            m.address for m in members if has_listened(m, settings)}
-        if all(_could_be_heard(addresses, heard_at, settings)
+        if all(_level(addresses, listeners) is listening.Level.FINE
                for addresses in (amphora.addresses, *amphora.others)):
             return False
     return amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN
 
 
-def _could_be_heard(addresses: tuple[str, ...], heard_at: set[str],
-                    settings: plan.Settings) -> bool:
-    return plan.list_gap(
-        addresses, set(addresses) - heard_at,
-        settings.heartbeat_interval) < settings.heartbeat_timeout
+def _level(addresses: tuple[str, ...],
+           listeners: listening.Listeners) -> listening.Level:
+    """Tell how far it was from the timeout, for as long as that is."""
+    return listening.list_level(
+        addresses, listening.find_unheard(addresses, listeners.has_listened),
+        listeners.settings)

@@ -17,8 +17,9 @@ import dataclasses
 import enum
 
 from octavia_hmsync.membership import adoption
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 
 # Statuses of a generation.
 CANARY = 'CANARY'
@@ -64,69 +65,38 @@ class Admitted:
     watched_for: float
 
 
-def first_status(old: abc.Sequence[str], new: abc.Iterable[str],
-                 unheard: abc.Container[str], canary_size: int,
-                 wave_size: int, settings: plan.Settings) -> str:
+def first_status(old: abc.Sequence[str], new: abc.Collection[str],
+                 listeners: listening.Listeners, canary_size: int,
+                 wave_size: int) -> str:
     """Tell how a list begins its way.
 
     :param old: the list that amphorae have, empty if that is not known.
     :param new: the list.
-    :param unheard: those of the old list at which nobody listens.
+    :param listeners: who listens where.
     :param canary_size: ``[hmsync] canary_size``.
     :param wave_size: ``[hmsync] wave_size``.
-    :param settings: plan.Settings.
     :returns: CANARY, WAVES or OPEN.
     """
     if set(new) <= set(old):
         # Nothing in it that could be out of reach.
         return OPEN
-    if old and is_lost(old, unheard, settings):
+    if listening.has_nothing_to_lose(old, new, listeners):
         return OPEN
     if canary_size:
         return CANARY
     return WAVES if wave_size else OPEN
 
 
-def find_gone(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
-              pinned: abc.Iterable[str], settings: plan.Settings) -> set[str]:
-    """Find addresses at which nobody listens and nobody is about to again.
-
-    :param addresses: among these.
-    :param members: all registered health managers, a list of Member; one
-                    that said goodbye lately may just be restarting.
-    :param pinned: addresses that configuration files list.
-    :param settings: plan.Settings.
-    :returns: a set.
-    """
-    return set(addresses) - set(pinned) - {
-        m.address for m in members
-        if not mem.is_silent(m.keepalive_age, settings.offline_after)}
-
-
-def is_lost(old: abc.Sequence[str], unheard: abc.Container[str],
-            settings: plan.Settings) -> bool:
-    """Tell whether amphorae with a list cannot be heard in time any more.
-
-    Then a new list can do no harm.
-
-    :param old: the list.
-    :param unheard: those of its addresses at which nobody listens.
-    :param settings: plan.Settings.
-    """
-    return (plan.heartbeat_gap(old, unheard, settings) >=
-            settings.heartbeat_timeout)
-
-
-def silence_limit(settings: plan.Settings) -> float:
+def silence_limit(settings: timing.Settings) -> float:
     """Return the seconds of silence from which on a list is to blame.
 
-    One interval more than what the plan puts up with in a list.
+    One interval more than the longest gap of a list that counts as FINE.
     """
     return settings.heartbeat_timeout / 2 + settings.heartbeat_interval
 
 
 def time_to_watch(canary_wait: float, length: int,
-                  settings: plan.Settings) -> float:
+                  settings: timing.Settings) -> float:
     """Return for how long those that were admitted are watched.
 
     Long enough for one that never uses the list again to be noticed, and for
@@ -134,7 +104,7 @@ def time_to_watch(canary_wait: float, length: int,
 
     :param canary_wait: ``[hmsync] canary_wait``, seconds.
     :param length: how many addresses the list has.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: seconds.
     """
     interval = settings.heartbeat_interval
@@ -143,17 +113,17 @@ def time_to_watch(canary_wait: float, length: int,
                    min(length, settings.max_list_length), interval))
 
 
-def has_fallen_silent(silence: float, settings: plan.Settings) -> bool:
+def has_fallen_silent(silence: float, settings: timing.Settings) -> bool:
     """Tell whether an amphora was silent for too long to be doing well.
 
     :param silence: seconds for which it was not heard.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     """
     return silence > silence_limit(settings)
 
 
 def judge(admitted: abc.Collection[Admitted], watch: float,
-          settings: plan.Settings, can_ask: bool) -> Verdict:
+          settings: timing.Settings, can_ask: bool) -> Verdict:
     """Judge a list by those that were admitted.
 
     By load balancers: what the amphorae of one do, whatever that is, makes
@@ -161,7 +131,7 @@ def judge(admitted: abc.Collection[Admitted], watch: float,
 
     :param admitted: a list of Admitted.
     :param watch: for how long each has to be watched, see time_to_watch().
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :param can_ask: whether amphorae of further load balancers could be
                     admitted.
     :returns: a Verdict.

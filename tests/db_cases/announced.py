@@ -20,13 +20,15 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.house_keeping import announcer
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
 from tests.db_cases import doubt
 from tests.unit import fakes
+from tests.unit.membership import cases
 
-OFFLINE_AFTER = 20
+OFFLINE_AFTER = cases.SETTINGS.offline_after
 STEADY = 1000
 ADDRESS = '192.0.2.1:5555'
 
@@ -47,8 +49,9 @@ class HealthManagerCases(base.DatabaseTestCase):
 
     def look(self, steady_for=STEADY, subject=None):
         """Have one of the housekeepers look; returns what it tells."""
-        (subject or self.subject).run_once(
-            hm_repo.get_all(self.engine), OFFLINE_AFTER, steady_for)
+        (subject or self.subject).run_once(listening.Listeners(
+            hm_repo.get_all(self.engine), (), cases.SETTINGS,
+            reader_steady_for=steady_for))
         return self.notifier.take()
 
     def test_life(self):

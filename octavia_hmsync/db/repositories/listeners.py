@@ -19,13 +19,14 @@ from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.membership import listening
 
 
-def get_listeners(engine, settings, reader_steady_for=math.inf,
+def get_listeners(engine, settings, note_look=lambda: math.inf,
                   key_digest=None):
     """Read who listens where.
 
     :param engine: an SQLAlchemy engine.
     :param settings: timing.Settings.
-    :param reader_steady_for: see listening.Listeners.
+    :param note_look: called when the members have been read; returns
+                      reader_steady_for, see listening.Listeners.
     :param key_digest: likewise.
     :returns: listening.Listeners.
     """
@@ -34,5 +35,5 @@ def get_listeners(engine, settings, reader_steady_for=math.inf,
         engine, settings.offline_after + settings.removal_delay)
     return listening.Listeners(
         members, pinned, settings,
-        left_repo.get_all(engine) if pinned else (), reader_steady_for,
+        left_repo.get_all(engine) if pinned else (), note_look(),
         key_digest)

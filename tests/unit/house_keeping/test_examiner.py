@@ -457,7 +457,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         while len(self.admitted()) == 1:
             self.run_for(POLL_INTERVAL)
         self.assertEqual(2, len(self.admitted()))
-        hm_repo.set_heard(self.engine, 'hm30')
+        hm_repo.set_heard(self.engine, 'hm30', 'instance-30')
         self.make_older(models.Amphora, 'applied_at', 500)
         self.run_for(LONG)
         self.assertEqual(trial.OPEN, self.newest.status)
@@ -765,7 +765,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
     # Nothing to lose
 
     def test_old_addresses_die_meanwhile(self):
-        self.begin()
+        self.begin(new=(2,))
         self.run_for(20)
         self.stop_listening(1)
         self.look()
@@ -785,13 +785,28 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.look()
         self.assertEqual(trial.CANARY, self.newest.status)
 
+    def test_old_addresses_may_be_back(self):
+        """They are in the new list as well: it can do no harm."""
+        self.begin()
+        self.run_for(20)
+        self.stop_listening(1)
+        self.look()
+        self.assertEqual(trial.OPEN, self.newest.status)
+
     def test_old_address_is_pinned(self):
         """Somebody may listen there without the plugin."""
-        keeper_repo.touch(self.engine, 'controller1', cases.addresses(1))
-        self.stop_listening(1)
-        self.begin()
+        keeper_repo.touch(self.engine, 'controller1', cases.addresses(7))
+        self.begin(good=(7,), new=(2, 7))
         self.look()
         self.assertEqual(trial.CANARY, self.newest.status)
+
+    def test_old_address_is_pinned_and_its_health_manager_dead(self):
+        keeper_repo.touch(self.engine, 'controller1', cases.addresses(1))
+        self.begin()
+        self.stop_listening(1)
+        self.make_older(models.HealthManager, 'keepalive_at', 21, host='hm1')
+        self.look()
+        self.assertEqual(trial.OPEN, self.newest.status)
 
     # Several housekeepers
 

@@ -16,12 +16,14 @@ import dataclasses
 
 from hypothesis import strategies as st
 
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
 
 # The defaults of Octavia and of the plugin.
 SETTINGS = plan.Settings(heartbeat_interval=10, heartbeat_timeout=60,
-                         offline_after=20, settle_time=2, removal_delay=60)
+                         offline_after=20, settle_time=2, removal_delay=60,
+                         restart_grace=20)
 
 
 def address(number):
@@ -40,6 +42,18 @@ def make_member(number, status=member.ONLINE, age=1.0, online_for=1000.0,
 def make_dead(number, age=30.0):
     """Make one that has been silent for so many seconds."""
     return make_member(number, age=age)
+
+
+def listeners(members, pinned=(), settings=SETTINGS, **values):
+    """Who listens where."""
+    return listening.Listeners(members, pinned, settings, **values)
+
+
+def plan_for(members, pinned, last, settings=SETTINGS, suspects=(),
+             good=None):
+    """Plan, for those who have been watched for long."""
+    return plan.plan(listeners(members, pinned, settings), last, suspects,
+                     good)
 
 
 def alive(*numbers):
@@ -82,7 +96,8 @@ def settings(draw):
         heartbeat_interval=interval, heartbeat_timeout=timeout,
         offline_after=draw(st.integers(2, 60)),
         settle_time=draw(st.integers(0, 10)),
-        removal_delay=draw(st.integers(0, 120)))
+        removal_delay=draw(st.integers(0, 120)),
+        restart_grace=draw(st.integers(0, 60)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,12 +109,17 @@ class World:
     last: tuple | None
     settings: plan.Settings
     steady: float
+    good: tuple | None = None
 
-    def plan(self, **changes):
+    @property
+    def listeners(self):
+        return listening.Listeners(self.members, self.pinned, self.settings,
+                                   reader_steady_for=self.steady)
+
+    def plan(self, suspects=(), **changes):
         """Plan, in this world or in one that differs in something."""
         world = dataclasses.replace(self, **changes)
-        return plan.plan(world.members, world.pinned, world.last,
-                         world.settings, world.steady)
+        return plan.plan(world.listeners, world.last, suspects, world.good)
 
     @property
     def published(self):
@@ -121,17 +141,15 @@ class World:
                 2 * m.keepalive_age <= self.settings.offline_after}
 
     def unheard(self, published):
-        """Those of a list at which nobody can be listening."""
-        unlisted = set(published) - set(self.pinned) - {
-            m.address for m in self.members}
-        dead = self.addresses(member.State.DEAD)
-        return (dead & set(published)) | unlisted
+        """Those of a list at which nobody can be listening, or soon be."""
+        return listening.find_unheard(published, self.listeners.may_listen)
 
     def is_urgent(self):
         """Whether dead addresses bring the gap near the timeout."""
-        return bool(self.last) and plan.is_near_timeout(
-            plan.heartbeat_gap(self.last, self.unheard(self.last),
-                               self.settings), self.settings)
+        return bool(self.last) and listening.published_level(
+            self.last, self.listeners.addresses and listening.find_unheard(
+                self.last, self.listeners.listens) or frozenset(self.last),
+            self.settings) is not listening.Level.FINE
 
 
 @st.composite

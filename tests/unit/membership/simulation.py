@@ -20,6 +20,7 @@ list after its next heartbeat.
 import dataclasses
 import math
 
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import subset
@@ -159,8 +160,9 @@ class Simulation:
                 for host, row in self.rows.items()]
 
     def _plan(self):
-        decision = plan.plan(self.members(), self.pinned, self.addresses,
-                             self.settings, self.now - self._steady_since)
+        decision = plan.plan(listening.Listeners(
+            self.members(), self.pinned, self.settings,
+            reader_steady_for=self.now - self._steady_since), self.addresses)
         if decision.held:
             self.held.append((self.now, decision.held))
         if decision.addresses is not None:

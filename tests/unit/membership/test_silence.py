@@ -31,13 +31,14 @@ class TestMustHold(base.TestCase):
 
     def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
                   attempts=0, held_for=None, pinned=(), others=(),
-                  hold_max=HOLD_MAX, is_on_trial=False):
+                  hold_max=HOLD_MAX, is_on_trial=False, left=()):
         return silence.must_hold(
             silence.SilentAmphora(
                 None if addresses is None else cases.addresses(*addresses),
                 tuple(cases.addresses(*other) for other in others),
                 applied_age, attempts, held_for, is_on_trial),
-            members, cases.addresses(*pinned), cases.SETTINGS, hold_max)
+            cases.listeners(members, cases.addresses(*pinned),
+                            left=cases.addresses(*left)), hold_max)
 
     def alive(self, number, online_for=LISTENED):
         return cases.make_member(number, online_for=online_for)
@@ -56,9 +57,15 @@ class TestMustHold(base.TestCase):
                                         cases.make_dead(2)]))
 
     def test_too_few_listen(self):
-        """One of seven hears an amphora every 70 s."""
+        """One of seven hears an amphora every 70 s; one of three every 30.
+
+        Then one lost heartbeat would be enough.
+        """
         self.assertTrue(self.must_hold([self.alive(1)], range(1, 8)))
-        self.assertFalse(self.must_hold([self.alive(1)], range(1, 5)))
+        self.assertTrue(self.must_hold([self.alive(1)], range(1, 4)))
+        self.assertFalse(self.must_hold([self.alive(1)], range(1, 3)))
+        self.assertFalse(self.must_hold([self.alive(1), self.alive(3)],
+                                        range(1, 6)))
 
     def test_listens_for_too_short_a_time(self):
         """As after a restart of all of them at their addresses."""
@@ -113,6 +120,11 @@ class TestMustHold(base.TestCase):
 
     def test_pinned_listen_for_all_we_know(self):
         self.assertFalse(self.must_hold([], pinned=(1,)))
+
+    def test_pinned_ones_that_had_registered_are_dead(self):
+        self.assertTrue(self.must_hold([cases.make_dead(1)], (1,),
+                                       pinned=(1,)))
+        self.assertTrue(self.must_hold([], (1,), pinned=(1,), left=(1,)))
 
     @given(st.lists(st.integers(1, 9), unique=True),
            st.one_of(st.none(), st.lists(st.integers(1, 9), min_size=1,

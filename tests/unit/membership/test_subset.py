@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import subset
 from tests.unit import base
 from tests.unit.membership import cases
@@ -186,7 +186,5 @@ class TestFleet(base.TestCase):
         settings = cases.SETTINGS
         for published in (PUBLISHED, (*PUBLISHED[1:], NEW)):
             for addresses in subsets(published):
-                self.assertLess(
-                    plan.list_gap(addresses, {PUBLISHED[0], NEW},
-                                  settings.heartbeat_interval),
-                    settings.heartbeat_timeout / 2)
+                self.assertIs(listening.Level.FINE, listening.list_level(
+                    addresses, {PUBLISHED[0], NEW}, settings))

@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavia_hmsync.membership import canaries
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import listening
+from octavia_hmsync.membership import member
 from octavia_hmsync.membership import trial
 from tests.unit import base
 from tests.unit.membership import cases
@@ -30,11 +31,16 @@ CANARY_WAIT = 60
 
 class TestFirstStatus(base.TestCase):
 
-    def first(self, old, new, unheard=(), canary_size=3, wave_size=0):
+    def first(self, old, new, unheard=(), canary_size=3, wave_size=0,
+              restarting=(), pinned=()):
+        members = [
+            *(cases.make_member(n, member.OFFLINE, 5.0) for n in restarting),
+            *map(cases.make_dead, unheard),
+            *cases.alive(*({*old, *new} - {*unheard, *restarting}))]
         return trial.first_status(
             cases.addresses(*old), cases.addresses(*new),
-            set(cases.addresses(*unheard)), canary_size, wave_size,
-            cases.SETTINGS)
+            cases.listeners(members, cases.addresses(*pinned)), canary_size,
+            wave_size)
 
     def test_new_address(self):
         self.assertEqual(trial.CANARY, self.first((1, 2), (1, 2, 3)))
@@ -69,31 +75,30 @@ class TestFirstStatus(base.TestCase):
            cases.address_sets, st.integers(0, 3), st.integers(0, 3))
     def test_on_trial_only_with_something_to_try(self, old, new, unheard,
                                                  canary_size, wave_size):
-        status = trial.first_status(old, new, set(unheard), canary_size,
-                                    wave_size, cases.SETTINGS)
+        members = [cases.make_dead(n) if cases.address(n) in unheard else
+                   cases.make_member(n) for n in range(1, 15)]
+        status = trial.first_status(old, new, cases.listeners(members),
+                                    canary_size, wave_size)
         if status in trial.TRIAL_STATUSES:
             self.assertTrue(set(new) - set(old))
             self.assertFalse(old and set(old) <= set(unheard))
             self.assertEqual(bool(canary_size), status == trial.CANARY)
 
+    def test_all_said_goodbye(self):
+        """They are replaced in good order, or restart; both can be borne."""
+        self.assertEqual(trial.OPEN, self.first(
+            (1, 2), (1, 2, 3), restarting=(1, 2)))
+        self.assertEqual(trial.CANARY, self.first(
+            (1, 2), (2, 3), restarting=(1, 2)))
 
-class TestIsLost(base.TestCase):
+    def test_four_of_five_are_dead(self):
+        """What adds goes on trial, whatever else is dead."""
+        self.assertEqual(trial.CANARY, self.first(
+            range(1, 6), (1, 7), unheard=(2, 3, 4, 5)))
 
-    def is_lost(self, old, unheard):
-        return trial.is_lost(cases.addresses(*old),
-                             set(cases.addresses(*unheard)),
-                             cases.SETTINGS)
-
-    def test_all_are_dead(self):
-        self.assertTrue(self.is_lost((1, 2), (1, 2)))
-
-    def test_one_is_enough_for_a_short_list(self):
-        self.assertFalse(self.is_lost((1, 2, 3, 4, 5), (1, 2, 3, 4)))
-        self.assertFalse(self.is_lost((1,), ()))
-
-    def test_some_amphora_has_none_but_dead_ones(self):
-        self.assertTrue(self.is_lost(range(1, 21), range(1, 6)))
-        self.assertFalse(self.is_lost(range(1, 21), range(1, 5)))
+    def test_pinned_ones_that_were_registered_are_dead(self):
+        self.assertEqual(trial.OPEN, self.first(
+            (1, 2, 3), range(1, 7), unheard=(1, 2, 3), pinned=(1, 2, 3)))
 
 
 class TestSilence(base.TestCase):
@@ -106,10 +111,12 @@ class TestSilence(base.TestCase):
         """Dead addresses stay published for removal_delay."""
         published = cases.addresses(*range(1, len(is_dead) + 1))
         dead = {a for a, here in zip(published, is_dead) if here}
-        gap = plan.heartbeat_gap(published, dead, settings)
-        if not plan.is_near_timeout(gap, settings):
-            self.assertGreaterEqual(trial.silence_limit(settings),
-                                    jitter * gap)
+        if dead and listening.list_level(published, dead, settings) is (
+                listening.Level.FINE):
+            self.assertGreaterEqual(
+                trial.silence_limit(settings), jitter *
+                listening.longest_gap(published, dead) *
+                settings.heartbeat_interval)
 
     @given(st.just(cases.SETTINGS) | cases.settings())
     def test_rolled_back_before_a_failover(self, settings):
