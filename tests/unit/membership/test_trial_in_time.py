@@ -111,7 +111,8 @@ class Trial:
                 amphora.held_since and now - amphora.held_since,
                 self.is_guarded and amphora.has_new and
                 self.verdict is not trial.Verdict.GOOD),
-            cases.alive(*range(1, 7)), (), SETTINGS, HOLD_MAX)
+            cases.listeners(cases.alive(*range(1, 7)), settings=SETTINGS),
+            HOLD_MAX)
 
     def admit(self, now, size):
         asked = {a.name for a in self.admitted}
