@@ -70,7 +70,7 @@ class Admissions:
             return False
         chosen = canaries.choose(others, (), size, asked)
         if self._begin(chosen, self._newest.status):
-            LOG.info('%s: %d others get generation %d too, to tell whether '
+            LOG.info('%s: %d more get generation %d too, to tell whether '
                      'it is to blame: %s.', why, len(chosen),
                      self._newest.number, shorten(chosen))
         return True

@@ -122,8 +122,11 @@ class Examiner:
         asked = {a.load_balancer for a in admitted}
         answered = {a.load_balancer for a in admitted
                     if a.is_applied or not a.is_tried}
+        heard = {a.load_balancer for a in admitted if a.is_applied} - {
+            a.load_balancer for a in admitted if a.fell_silent}
         silent = [a.amphora_id for a in admitted if a.fell_silent]
-        if admission.ask(asked, canaries.how_many_more(len(answered)),
+        more = canaries.how_many_more(len(answered), len(heard))
+        if admission.ask(asked, more,
                          f'{admissions.shorten(silent)} fell silent with '
                          f'generation {newest.number}'):
             return trial.Verdict.WAIT

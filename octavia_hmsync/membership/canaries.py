@@ -92,12 +92,16 @@ def _in_order(eligible: list[Eligible], asked: abc.Container[str],
     return [one for _key, one in keyed]
 
 
-def how_many_more(load_balancers: int) -> int:
+def how_many_more(load_balancers: int, heard: int) -> int:
     """Return how many load balancers to ask when one of them fell silent.
 
-    So many that one which stays alone is within what is tolerated.
+    Few where nobody was heard, as the list may be bad; then so many that one
+    which stays alone is within what is tolerated.
 
     :param load_balancers: those that were asked so far.
+    :param heard: those of them that were heard.
     :returns: at least 1.
     """
+    if not heard:
+        return 2
     return max(1, trial.TOLERATED - load_balancers)

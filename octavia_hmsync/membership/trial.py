@@ -113,6 +113,11 @@ def time_to_watch(canary_wait: float, length: int,
                    min(length, settings.max_list_length), interval))
 
 
+def _time_to_fall_silent(settings: timing.Settings) -> float:
+    # One more heartbeat goes to the list before.
+    return silence_limit(settings) + 2 * settings.heartbeat_interval
+
+
 def has_fallen_silent(silence: float, settings: timing.Settings) -> bool:
     """Tell whether an amphora was silent for too long to be doing well.
 
@@ -144,12 +149,14 @@ def judge(admitted: abc.Collection[Admitted], watch: float,
     if len(silent) > max(1, len(load_balancers) // TOLERATED):
         return Verdict.BAD
     if silent and TOLERATED * len(silent) > len(load_balancers | untried):
-        if any(a.silence > silence_limit(settings) / 2 for a in others):
+        if any(a.silence > silence_limit(settings) / 2 or
+               a.watched_for < _time_to_fall_silent(settings)
+               for a in others) or (untried and not others):
             # Soon it will show whether they fall silent too.
             return Verdict.WAIT
         if can_ask:
             return Verdict.ASK_OTHERS
-        if not others and not untried:
+        if not others:
             return Verdict.BAD
     if not all(a.is_tried for a in admitted):
         return Verdict.WAIT

@@ -59,11 +59,12 @@ class RolloutTestCase(base.FunctionalTestCase):
 
     def assert_rolled_back(self, number, good, bad_address):
         self.wait_until_applied()
-        # One amphora had it, for a while; the others never did.
+        # One amphora had it, for a while, and those that were asked then; the
+        # others never did.
         had_it = {amphora_id for amphora_id in self.cloud.amphora_ids
                   if bad_address in self.cloud.sniffer.destinations(
                       amphora_id)}
-        self.assertEqual(1, len(had_it))
+        self.assertIn(len(had_it), (2, 3))
         self.assertEqual((good.address,),
                          self.generations()[number + 1].addresses)
         for agent in self.cloud.amphorae.values():

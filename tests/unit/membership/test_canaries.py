@@ -119,5 +119,8 @@ class TestChoose(base.TestCase):
 class TestHowManyMore(base.TestCase):
 
     def test_until_one_is_tolerated(self):
-        self.assertEqual([9, 7, 1, 1],
-                         [canaries.how_many_more(n) for n in (1, 3, 9, 10)])
+        self.assertEqual([8, 7, 1, 1], [
+            canaries.how_many_more(n, n - 1) for n in (2, 3, 9, 10)])
+
+    def test_list_may_be_bad(self):
+        self.assertEqual(2, canaries.how_many_more(1, 0))

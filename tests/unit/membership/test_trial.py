@@ -165,7 +165,7 @@ def resumed(lb=None):
 
 
 def new(**values):
-    return [admitted(watched_for=1.0, **values)]
+    return [admitted(**{'watched_for': 1.0, **values})]
 
 
 def unreachable():
@@ -211,6 +211,9 @@ class TestJudge(base.TestCase):
         """Nobody else gets what nobody hears; so it is put back in time."""
         self.assertIs(VERDICT.WAIT, self.judge(
             silent(), new(silence=LIMIT - 10), new(silence=LIMIT - 5)))
+        self.assertIs(VERDICT.WAIT, self.judge(
+            silent(), good(), new(watched_for=LIMIT)))
+        self.assertIs(VERDICT.WAIT, self.judge(silent(), untried()))
 
     def test_few(self):
         """One heard all the time speaks for the list, none against it."""
@@ -321,7 +324,7 @@ class TestJudge(base.TestCase):
                     (1 - share) ** (of - number))
 
         def found(size):
-            more = canaries.how_many_more(size)
+            more = canaries.how_many_more(size, size - 1)
             return (1 - chance(0, size) - chance(1, size) +
                     chance(1, size) * (1 - chance(0, more)))
 

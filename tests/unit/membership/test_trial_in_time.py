@@ -70,7 +70,8 @@ class Trial:
                     again, or None.
     """
 
-    def __init__(self, number, cut_off, seed, resumes=None, is_guarded=True):
+    def __init__(self, number, cut_off, seed, resumes=None, is_guarded=True,
+                 canary_size=3):
         self.amphorae = [Amphora(n, cut_off(n)) for n in range(number)]
         self.shuffle = random.Random(seed).shuffle
         self.resumes = resumes
@@ -79,6 +80,7 @@ class Trial:
         self.verdict = None
         self.failed_over = set()
         self.is_guarded = is_guarded
+        self.canary_size = canary_size
 
     def run(self, seconds=600):
         for now in range(1, seconds):
@@ -126,7 +128,7 @@ class Trial:
 
     def examine(self, now):
         if not self.admitted:
-            self.admit(now, 3)
+            self.admit(now, self.canary_size)
         applied = [a for a in self.admitted if a.has_new]
         self.watch.sample(now, {a.name: a.heard_at for a in applied})
         for amphora in applied:
@@ -140,7 +142,8 @@ class Trial:
             for a in self.admitted], WATCH, SETTINGS,
             len(self.admitted) < len(self.amphorae))
         if verdict is trial.Verdict.ASK_OTHERS:
-            self.admit(now, canaries.how_many_more(len(self.admitted)))
+            self.admit(now, canaries.how_many_more(
+                len(self.admitted), sum(not a.fell_silent for a in applied)))
         elif verdict is not trial.Verdict.WAIT:
             self.verdict = verdict
         if verdict is trial.Verdict.BAD:
@@ -159,6 +162,12 @@ class TestTrialInTime(base.TestCase):
             self.assertIs(trial.Verdict.BAD, subject.verdict)
             self.assertEqual(set(), subject.failed_over)
             self.assertEqual(3, len(subject.admitted))
+
+    def test_nobody_is_heard_and_one_is_asked_first(self):
+        subject = Trial(30, lambda n: True, 1, canary_size=1).run()
+        self.assertIs(trial.Verdict.BAD, subject.verdict)
+        self.assertEqual(set(), subject.failed_over)
+        self.assertEqual(3, len(subject.admitted))
 
     def third(self, is_guarded=True):
         return [Trial(60, lambda n: n % 3 == 0, seed,
