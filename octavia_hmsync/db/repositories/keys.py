@@ -12,8 +12,6 @@
 
 """Who has which heartbeat key."""
 
-import math
-
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
@@ -21,16 +19,14 @@ from octavia_hmsync.membership import key
 from octavia_hmsync.membership import trial
 
 
-def get_keys(engine, settings, reader_steady_for=math.inf):
+def get_keys(engine, settings):
     """Read who has which key.
 
     :param engine: an SQLAlchemy engine.
     :param settings: timing.Settings.
-    :param reader_steady_for: see listening.Listeners.
     :returns: key.Keys.
     """
-    listeners = listeners_repo.get_listeners(engine, settings,
-                                             reader_steady_for)
+    listeners = listeners_repo.get_listeners(engine, settings)
     members = [m for m in map(listeners.member, listeners.addresses) if m]
     newest = generation_repo.get_newest(engine)
     return key.Keys(
