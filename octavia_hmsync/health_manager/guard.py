@@ -13,6 +13,7 @@
 """Keeps Octavia from failing over amphorae that could not be heard."""
 
 import datetime
+import functools
 import time
 
 from oslo_log import log as logging
@@ -23,6 +24,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
+from octavia_hmsync.health_manager import silence_watch
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import silence
 from octavia_hmsync.membership import timing
@@ -33,6 +35,9 @@ from octavia_hmsync.notifications import payloads
 
 LOG = logging.getLogger(__name__)
 
+# Amphorae that are held for long, to look at in one go.
+_PAGE = 20
+
 
 class FailoverGuard:
     """One look at the silent amphorae per call of run_once().
@@ -41,38 +46,78 @@ class FailoverGuard:
     :param engine: an SQLAlchemy engine.
     :param notifier: a notifications.outbox.Outbox.
     :param measure: HealthManagerInstruments.
+    :param clock: a monotonic clock, seconds.
     """
 
-    def __init__(self, conf, engine, notifier=outbox.NOWHERE, measure=None):
+    def __init__(self, conf, engine, notifier=outbox.NOWHERE, measure=None,
+                 clock=time.monotonic):
         self._measure = measure or instruments.HealthManagerInstruments()
         self._conf = conf
         self._engine = engine
         self._notifier = notifier
         # When each amphora was held back for the last time.
         self._held = {}
+        self._clock = clock
+        self._watch = silence_watch.SilenceWatch(engine, clock)
+        # Where the next look at long holds begins, and when the last one was.
+        self._after_held = None
+        self._paged_at = None
 
     def run_once(self):
         """Hold back whom nobody could hear, release whom somebody heard.
 
         :returns: the ids of the amphorae that are held back, a set.
         """
-        self._notify(payloads.FailoverGuardReleased,
-                     hold_repo.release_heard(self._engine))
+        self._release_heard()
         # By this controller's clock, in whole seconds, as MySQL keeps what
         # the failover loop of this controller compares with its clock.
         now = timeutils.utcnow().replace(microsecond=0)
         timeout = self._conf.health_manager.heartbeat_timeout
-        silent = hold_repo.find_silent(
-            self._engine, now - datetime.timedelta(seconds=timeout / 2))
+        silent = self._watch.find(
+            now - datetime.timedelta(seconds=timeout / 2), self._held,
+            timing.Settings.from_conf(self._conf), self._find_exposed)
+        self._release([row.id for row in silent if _is_heard_since(row)])
         held = self._choose(silent) if silent else []
         if held:
-            amphora_repo.add_missing(self._engine)
+            amphora_repo.add_missing(self._engine, held)
             self._notify(payloads.FailoverGuardHolding,
                          hold_repo.hold(self._engine, held, now,
                                         self._begun_before(silent, now)),
                          self._conf.hmsync.failover_hold_max)
         self._report(held, {row.id for row in silent})
         return set(held)
+
+    def _release_heard(self):
+        """End the holds of those that were heard since.
+
+        Of holds that began long ago some in turn: many amphorae may be silent
+        for good. One of these that falls silent again is seen then.
+        """
+        timeout = self._conf.health_manager.heartbeat_timeout
+        longest = self._conf.hmsync.failover_hold_max + 2 * timeout
+        self._notify(payloads.FailoverGuardReleased, hold_repo.release_heard(
+            self._engine, max_age=longest))
+        now = self._clock()
+        if self._paged_at is not None and now - self._paged_at < timeout / 8:
+            return
+        page = hold_repo.get_held_page(self._engine, self._after_held, _PAGE,
+                                       longest)
+        self._release([amphora_id for _, amphora_id in page])
+        self._after_held = page[-1] if len(page) == _PAGE else None
+        self._paged_at = now
+
+    def _release(self, amphora_ids):
+        if amphora_ids:
+            self._notify(payloads.FailoverGuardReleased,
+                         hold_repo.release_heard(self._engine, amphora_ids))
+
+    def _find_exposed(self, exposure):
+        return exposure.find_exposed(self._get_listeners(),
+                                     self._conf.hmsync.failover_hold_max)
+
+    def _get_listeners(self):
+        return listeners_repo.get_listeners(
+            self._engine, timing.Settings.from_conf(self._conf))
 
     def _notify(self, payload_class, amphora_ids, *values):
         for payload in payloads.split(payload_class, amphora_ids, *values):
@@ -85,8 +130,7 @@ class FailoverGuard:
             for row in silent}
 
     def _choose(self, silent):
-        listeners = listeners_repo.get_listeners(
-            self._engine, timing.Settings.from_conf(self._conf))
+        with_key = functools.cache(self._get_listeners().with_key)
         newest = generation_repo.get_newest(self._engine)
         number = newest.number if newest else None
         others = previous_repo.get_known(self._engine, silent)
@@ -94,7 +138,7 @@ class FailoverGuard:
             self._engine, {row.generation for row in silent})
         return [row.id for row in silent if silence.must_hold(
             _to_silent(row, others.get(row.id, ()), number, doubtful),
-            listeners, self._conf.hmsync.failover_hold_max)]
+            with_key(row.key_digest), self._conf.hmsync.failover_hold_max)]
 
     def _report(self, held, silent):
         """Log whose hold begins, and whose ends without a heartbeat."""
@@ -130,5 +174,11 @@ def _to_silent(row, others, number, doubtful):
         others=others,
         applied_age=age(row.applied_at),
         unreachable_attempts=row.attempts if unreachable else 0,
-        held_for=age(row.held_since),
+        held_for=None if _is_heard_since(row) else age(row.held_since),
         is_on_trial=row.generation in doubtful)
+
+
+def _is_heard_since(row):
+    """Tell whether it was heard since it was held, and is silent again."""
+    return row.held_since is not None and not (
+        hold_repo.is_last_update_ours(row))

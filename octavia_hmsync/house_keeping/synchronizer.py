@@ -12,16 +12,14 @@
 
 """Brings every amphora to the newest generation, batch by batch."""
 
-import time
-
 from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
-from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.house_keeping import batches
+from octavia_hmsync.house_keeping import census
 from octavia_hmsync.house_keeping import examiner
 from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
@@ -30,8 +28,6 @@ from octavia_hmsync.notifications import payloads
 from octavia_hmsync.worker import runner
 
 LOG = logging.getLogger(__name__)
-
-_PURGE_INTERVAL = 600
 
 
 class Synchronizer:
@@ -63,8 +59,8 @@ class Synchronizer:
                                           notifier)
         self._batches = batches.Batches(
             self._run_batch, conf.hmsync.parallel_batches, wake)
-        self._purged_at = None
         self._pause = None
+        self._census = census.Census(engine)
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
 
     def run_once(self):
@@ -78,9 +74,8 @@ class Synchronizer:
         newest = generation_repo.get_newest(self._engine)
         if newest is None:
             return results
-        self._purge()
         self._report_pause(pause_repo.get(self._engine))
-        amphora_repo.add_missing(self._engine)
+        self._census.run_once()
         self._examiner.run_once(newest)
         self._report_completion(newest)
         self._begin_batch()
@@ -113,14 +108,6 @@ class Synchronizer:
         return {} if self._is_delegated else self._runner.run(
             on_all_begun=on_all_begun)
 
-    def _purge(self):
-        now = time.monotonic()
-        if (self._purged_at is not None and
-                now - self._purged_at < _PURGE_INTERVAL):
-            return
-        self._purged_at = now
-        amphora_repo.delete_gone(self._engine)
-
     def _report_pause(self, pause):
         if pause and pause != self._pause:
             LOG.warning('No amphora is uploaded to until %s UTC, or "octavia-'
@@ -132,8 +119,8 @@ class Synchronizer:
 
     def _report_completion(self, newest):
         if (newest.status == trial.OPEN and
-                newest.completed_at is None and not amphora_repo.count(
-                self._engine, newest.number).due and
+                newest.completed_at is None and
+                self._census.has_all(newest.number) and
                 generation_repo.set_completed(self._engine, newest.number)):
             LOG.info('Generation %d is complete: every amphora has it.',
                      newest.number)

@@ -53,6 +53,21 @@ class SilentAmphora:
     is_on_trial: bool = False
 
 
+def time_in_question(settings: timing.Settings) -> float:
+    """Return for how long whoever acknowledged a list may be held for that.
+
+    After that only for want of listeners.
+
+    :param settings: timing.Settings.
+    :returns: seconds.
+    """
+    return _ROUNDS_OF_TRIAL * _time_to_be_heard(settings)
+
+
+def _time_to_be_heard(settings: timing.Settings) -> float:
+    return settings.heartbeat_timeout + 2 * settings.heartbeat_interval
+
+
 def begun_before(silent_for: float, settings: timing.Settings) -> float:
     """Tell how long ago a hold that begins now counts as begun.
 
@@ -85,15 +100,13 @@ def must_hold(amphora: SilentAmphora, listeners: listening.Listeners,
     if amphora.held_for is not None and amphora.held_for > longest:
         return False
     if amphora.addresses is not None:
-        adoption = (settings.heartbeat_timeout +
-                    2 * settings.heartbeat_interval)
         if (amphora.applied_age is not None and
-                amphora.applied_age <= adoption):
+                amphora.applied_age <= _time_to_be_heard(settings)):
             # Its agent answered: it is alive, and has a whole timeout to be
             # heard at its new addresses.
             return True
         if (amphora.is_on_trial and amphora.applied_age is not None and
-                amphora.applied_age <= _ROUNDS_OF_TRIAL * adoption and
+                amphora.applied_age <= time_in_question(settings) and
                 amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN):
             # The list may be to blame: others are being asked, and if it is
             # the last good one comes back.

@@ -26,6 +26,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import due as due_repo
+from octavia_hmsync.db.repositories import exposure as exposure_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
@@ -99,6 +100,23 @@ class Calls(base.DatabaseTestCase):
         self._add(1)
         self.add_amphorae(2)
         return ()
+
+    @_call(amphora_repo.add_building)
+    def add_building(self):
+        self.add_amphorae(2, status='BOOTING')
+        self.add_amphorae(1)
+        return ()
+
+    @_call(amphora_repo.get_page)
+    def get_page(self):
+        return sorted(self._add())[0], 2
+
+    get_own_page = _call(amphora_repo.get_own_page)(get_page)
+
+    @_call(amphora_repo.is_any_behind)
+    def is_any_behind(self):
+        self._add()
+        return 1,
 
     @_call(claim_repo.claim_due)
     def claim_due(self):
@@ -294,6 +312,31 @@ class Calls(base.DatabaseTestCase):
     def count_held(self):
         hold_repo.hold(self.engine, *self.hold())
         return 60,
+
+    @_call(hold_repo.get_held_page)
+    def get_held_page(self):
+        hold_repo.hold(self.engine, *self.hold())
+        return None, 10, -60
+
+    @_call(exposure_repo.get_all)
+    def get_uses(self):
+        self._acknowledge()
+        return ()
+
+    @_call(exposure_repo.get_page)
+    def get_use_page(self):
+        self.get_uses()
+        return '', 10
+
+    @_call(exposure_repo.get_since)
+    def get_uses_since(self):
+        self.get_uses()
+        return LONG,
+
+    @_call(exposure_repo.get_without)
+    def get_without_use(self):
+        self._add()
+        return '', 2
 
     @_call(hold_repo.release_heard)
     def release_heard(self):

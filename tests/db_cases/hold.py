@@ -13,6 +13,7 @@
 """The failover guard, and what it writes into Octavia's tables and ours."""
 
 import datetime
+import itertools
 
 from oslo_utils import timeutils
 import sqlalchemy as sa
@@ -39,8 +40,10 @@ class HoldCases(amphora.AmphoraCases):
         generation_repo.publish(self.engine, 1, dict(
             zip(amphora.LIST, range(2))), 'because', 'controller1')
 
-    def make_guard(self):
-        return guard.FailoverGuard(self.conf, self.engine, self.notifier)
+    def make_guard(self, measure=None):
+        # Each time it looks at all, as when some time has passed.
+        return guard.FailoverGuard(self.conf, self.engine, self.notifier,
+                                   measure, itertools.count(0, 10).__next__)
 
     def add_silent(self, number=1, age=TIMEOUT + 1, busy=False, **values):
         ids = self.add_amphorae(number, **values)
@@ -103,6 +106,7 @@ class HoldCases(amphora.AmphoraCases):
             self.add_silent(**values)
         self.assertEqual(set(), self.guard.run_once())
         stopped, = self.add_silent(status='FAILOVER_STOPPED')
+        amphora.amphora_repo.add_missing(self.engine)
         self.assertEqual({stopped}, self.guard.run_once())
 
     def test_heard_again(self):
@@ -188,7 +192,7 @@ class HoldCases(amphora.AmphoraCases):
     def test_holds_begun(self):
         self.add_silent(3)
         measure = instruments.HealthManagerInstruments()
-        subject = guard.FailoverGuard(self.conf, self.engine, measure=measure)
+        subject = self.make_guard(measure)
         for _ in range(3):
             subject.run_once()
         self.assertEqual(3, measure.registry.get_sample_value(

@@ -61,20 +61,46 @@ def admitted(admitted_to=None, not_admitted_to=None):
 
 
 @api.retry
-def add_missing(engine):
+def add_missing(engine, amphora_ids=None):
     """Give each amphora with an agent a row, so that it can be claimed.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_ids: only these; by default all, which reads every row of
+                        both tables.
+    :returns: how many were added.
+    """
+    select = _select_missing(with_agent())
+    if amphora_ids is not None:
+        select = select.where(_OCTAVIA.c.id.in_(amphora_ids))
+    # Two statements instead of INSERT ... SELECT, which would lock Octavia's
+    # rows on MySQL.
+    with engine.connect() as connection:
+        missing = connection.execute(select).scalars().all()
+    return _add(engine, missing)
+
+
+@api.retry
+def add_building(engine):
+    """Give each amphora that is being built a row, before it has an agent.
+
+    So it is due as soon as it has one. Octavia has an index for these.
 
     :param engine: an SQLAlchemy engine.
     :returns: how many were added.
     """
-    # Two statements instead of INSERT ... SELECT, which would lock Octavia's
-    # rows on MySQL.
     with engine.connect() as connection:
-        missing = connection.execute(
-            sa.select(_OCTAVIA.c.id)
+        missing = connection.execute(_select_missing(
+            _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES))).scalars().all()
+    return _add(engine, missing)
+
+
+def _select_missing(condition):
+    return (sa.select(_OCTAVIA.c.id)
             .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(with_agent(), _TABLE.c.amphora_id.is_(None))
-        ).scalars().all()
+            .where(condition, _TABLE.c.amphora_id.is_(None)))
+
+
+def _add(engine, missing):
     if not missing:
         return 0
     rows = [{'amphora_id': amphora_id, 'attempts': 0,
@@ -84,10 +110,9 @@ def add_missing(engine):
         with engine.begin() as connection:
             connection.execute(sa.insert(_TABLE), rows)
         return len(rows)
-    except db_exc.DBDuplicateEntry:
-        # Another housekeeper adds the same ones; what it leaves, the next
-        # pass adds.
-        return 0
+    except db_exc.DBDuplicateEntry as e:
+        # Another one adds the same ones: see what it leaves.
+        raise db_exc.RetryRequest(e)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,22 +194,64 @@ def get_rows(engine):
             .where(with_agent()).order_by(_OCTAVIA.c.id)).all()
 
 
+def get_page(engine, after, size):
+    """Return some of Octavia's amphorae, by their ids.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the last id of the page before, '' for the first page.
+    :param size: how many at most; fewer on the last page.
+    :returns: ids, a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id).where(_OCTAVIA.c.id > after)
+            .order_by(_OCTAVIA.c.id).limit(size)).scalars().all()
+
+
+def get_own_page(engine, after, size):
+    """Return some of those that have a row of ours, as get_page()."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .where(_TABLE.c.amphora_id > after)
+            .order_by(_TABLE.c.amphora_id).limit(size)).scalars().all()
+
+
+def is_any_behind(engine, number):
+    """Tell whether an amphora that has a row is not at a generation.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(behind(number), with_agent()).limit(1)
+        ).first() is not None
+
+
 @api.retry
-def delete_gone(engine):
+def delete_gone(engine, amphora_ids=None):
     """Delete the rows of amphorae that are deleted or purged.
 
     :param engine: an SQLAlchemy engine.
+    :param amphora_ids: look at these only.
     :returns: how many were deleted.
     """
+    select = (
+        sa.select(_TABLE.c.amphora_id)
+        .outerjoin(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+        .where(sa.or_(_OCTAVIA.c.id.is_(None),
+                      _OCTAVIA.c.status.in_(compat.DELETED_STATUSES))))
+    if amphora_ids is not None:
+        select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
     with engine.connect() as connection:
-        gone = connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .outerjoin(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(sa.or_(_OCTAVIA.c.id.is_(None),
-                          _OCTAVIA.c.status.in_(compat.DELETED_STATUSES)))
-        ).scalars().all()
-        orphans = previous_repo.find_orphans(connection) if gone else ()
-    if not gone:
+        gone = connection.execute(select).scalars().all()
+        # Rare enough for a look at all to be the time for it.
+        orphans = (previous_repo.find_orphans(connection)
+                   if amphora_ids is None else [])
+    if not gone and not orphans:
         return 0
     with engine.begin() as connection:
         previous_repo.delete(connection, [*gone, *orphans])

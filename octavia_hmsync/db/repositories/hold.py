@@ -33,26 +33,35 @@ _OCTAVIA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 
 
-def find_silent(engine, before):
+def find_silent(engine, before, amphora_ids=None, max_age=None):
     """Find amphorae that nobody has heard for a while.
 
-    Only those that Octavia would fail over.
+    Only those that Octavia would fail over. Octavia has no index for that: to
+    look among all reads all.
 
     :param engine: an SQLAlchemy engine.
     :param before: by the controller's clock, as Octavia's own times, UTC.
+    :param amphora_ids: only among these.
+    :param max_age: only those that acknowledged a list in the last seconds.
     :returns: rows with the columns of hmsync_amphora, ``last_update``, and the
               database's time as ``now``.
     """
     columns = [c for c in _TABLE.c if c is not _TABLE.c.amphora_id]
+    select = (
+        sa.select(_OCTAVIA.c.id, _HEALTH.c.last_update,
+                  types.utcnow().label('now'), *columns)
+        .join(_HEALTH, _HEALTH.c.amphora_id == _OCTAVIA.c.id)
+        .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+        .where(_HEALTH.c.busy.is_(sa.false()),
+               _HEALTH.c.last_update < before,
+               _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES)))
+    if amphora_ids is not None:
+        select = select.where(_OCTAVIA.c.id.in_(amphora_ids))
+    if max_age is not None:
+        select = select.where(
+            _TABLE.c.applied_at > types.utcnow_plus(-max_age))
     with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_OCTAVIA.c.id, types.utcnow().label('now'),
-                      _HEALTH.c.last_update, *columns)
-            .join(_HEALTH, _HEALTH.c.amphora_id == _OCTAVIA.c.id)
-            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(_HEALTH.c.busy.is_(sa.false()),
-                   _HEALTH.c.last_update < before,
-                   _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES))).all()
+        return connection.execute(select).all()
 
 
 def is_last_update_ours(row):
@@ -78,7 +87,8 @@ def count_held(engine, heartbeat_timeout):
             sa.select(sa.func.count()).select_from(_TABLE)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
+            .where(_TABLE.c.held_since.is_not(None),
+                   _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
                    _HEALTH.c.last_update > since,
                    _HEALTH.c.last_update <= _TABLE.c.held_at)).scalar()
 
@@ -135,20 +145,52 @@ def _select_ids(connection, amphora_ids, condition):
     ).scalars().all()
 
 
+def get_held_page(engine, after, size, min_age):
+    """Return some of the amphorae whose hold began long ago, in that order.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the last (held_since, id) of the page before, None for the
+                  first page.
+    :param size: how many at most; fewer on the last page.
+    :param min_age: leave out those that are held for less, seconds.
+    :returns: a list of (held_since, id).
+    """
+    select = (sa.select(_TABLE.c.held_since, _TABLE.c.amphora_id)
+              .where(_TABLE.c.held_since <= types.utcnow_plus(-min_age)))
+    if after is not None:
+        since, amphora_id = after
+        select = select.where(
+            # The first of these is for the index.
+            _TABLE.c.held_since >= since,
+            sa.or_(_TABLE.c.held_since > since,
+                   _TABLE.c.amphora_id > amphora_id))
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(
+            select.order_by(_TABLE.c.held_since, _TABLE.c.amphora_id)
+            .limit(size))]
+
+
 @api.retry
-def release_heard(engine):
+def release_heard(engine, amphora_ids=None, max_age=None):
     """End the holds of amphorae that were heard since.
 
     :param engine: an SQLAlchemy engine.
+    :param amphora_ids: only of these.
+    :param max_age: only those that began in the last seconds.
     :returns: the ids of those whose hold this call ends, a list; another
               guard may have ended the others'.
     """
+    select = (sa.select(_TABLE.c.amphora_id)
+              .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+              .where(_TABLE.c.held_since.is_not(None),
+                     _HEALTH.c.last_update > _TABLE.c.held_at))
+    if amphora_ids is not None:
+        select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
+    if max_age is not None:
+        select = select.where(
+            _TABLE.c.held_since > types.utcnow_plus(-max_age))
     with engine.connect() as connection:
-        heard = connection.execute(
-            sa.select(_TABLE.c.amphora_id)
-            .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
-            .where(_TABLE.c.held_since.is_not(None),
-                   _HEALTH.c.last_update > _TABLE.c.held_at)).scalars().all()
+        heard = connection.execute(select).scalars().all()
     if not heard:
         return []
     with engine.begin() as connection:
