@@ -169,8 +169,10 @@ _upload_opts = [
 _rollout_opts = [
     cfg.IntOpt('canary_size', default=3, min=0,
                help='Amphorae that get a list with new addresses before all '
-                    'others, and as many more as it takes to try each new '
-                    'address. When they fall silent with it, or no '
+                    'others, chosen by chance, and as many more as it takes '
+                    'to try each new address. When those of one load '
+                    'balancer fall silent with it, more are asked, up to '
+                    'ten. When those of several do, or no '
                     'heartbeat comes to a new address, the last good list '
                     'is put back and the others never get the bad one. A '
                     'larger value finds an address that only '

@@ -122,7 +122,9 @@ class AdoptionObserver:
                   address; when that was read).
         """
         if not self._are_many:
-            return (self._unproven.get(amphora_id),
+            if amphora_id not in self._unproven:
+                return None, {}, self._read_at
+            return (self._unproven[amphora_id],
                     self._heard.setdefault(amphora_id, {}), self._read_at)
         if amphora_id not in self._looked_up:
             if len(self._looked_up) >= _LOOK_UPS:
