@@ -186,6 +186,18 @@ class Checks(upgradecheck.UpgradeCommands):
             # Nobody can tell what it is: it is named, too.
             return True
 
+    def _check_clocks(self):
+        """Whether nodes of the database agree on the time."""
+        ahead = hm_repo.find_ahead(self._engine)
+        if ahead:
+            return _warning(
+                f'The clocks of the database nodes differ: the keepalives of '
+                f'{", ".join(sorted(ahead))} lie up to '
+                f'{max(ahead.values()):.0f} s in the future of the node that '
+                f'this controller uses. Run NTP on all nodes of the '
+                f'database.')
+        return _GOOD
+
     def _check_house_keeping(self):
         if not keeper_repo.get_up(self._engine,
                                   self._conf.hmsync.offline_after):
@@ -247,6 +259,7 @@ class Checks(upgradecheck.UpgradeCommands):
                for _name, result in first):
             later += [('Health managers', self._check_health_managers()),
                       ('Housekeeping', self._check_house_keeping()),
+                      ('Clocks', self._check_clocks()),
                       ('Heartbeat key', self._check_key()),
                       ('Amphora images', self._check_images())]
         self._upgrade_checks = tuple(

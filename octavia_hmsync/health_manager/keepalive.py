@@ -49,6 +49,7 @@ class Keepalive:
         self._registered = None
         self._has_been_registered = False
         self._clock_is_wrong = False
+        self._clocks_are_apart = False
         # The listener reads its key once, when it starts; what SIGHUP puts
         # into the configuration later is not what it listens with.
         self._key = conf.health_manager.heartbeat_key
@@ -99,6 +100,19 @@ class Keepalive:
                       abs(ahead), 'ahead of' if ahead > 0 else 'behind',
                       2 * limit)
         self._clock_is_wrong = is_wrong
+        self._check_database_clocks()
+
+    def _check_database_clocks(self):
+        """Say when nodes of the database do not agree on the time."""
+        ahead = hm_repo.find_ahead(self._engine)
+        if ahead and not self._clocks_are_apart:
+            LOG.warning('The clocks of the database nodes differ: the '
+                        'keepalives of %s lie up to %d s in the future of the '
+                        'node that this controller uses. Health managers are '
+                        'taken for dead that much too early, or too late. '
+                        'Run NTP on all nodes of the database.',
+                        ', '.join(sorted(ahead)), max(ahead.values()))
+        self._clocks_are_apart = bool(ahead)
 
     def say_goodbye(self):
         """Tell that nobody listens here any more."""

@@ -590,6 +590,11 @@ class Calls(base.DatabaseTestCase):
     def get_clock_offset(self):
         return ()
 
+    @_call(hm_repo.find_ahead)
+    def find_ahead(self):
+        self._register(1, 2)
+        return ()
+
     @_call(hm_repo.set_heard)
     def set_heard(self):
         self._register(1, 2)

@@ -62,6 +62,20 @@ class HealthManagerCases(_Cases):
         self.assertAlmostEqual(1.5, self.members()['hm1'].keepalive_age,
                                delta=0.45)
 
+    def test_find_ahead(self):
+        """No age is negative but for a clock that is ahead."""
+        self.register()
+        self.register('hm2', '192.0.2.2')
+        self.assertEqual({}, hm_repo.find_ahead(self.engine))
+        self.make_older(models.HealthManager, 'keepalive_at', -10,
+                        host='hm2')
+        ahead = hm_repo.find_ahead(self.engine)
+        self.assertEqual({'hm2'}, set(ahead))
+        self.assertAlmostEqual(10, ahead['hm2'], delta=2)
+        found = self.members()['hm2']
+        self.assertLess(found.keepalive_age, 0)
+        self.assertTrue(member.is_listening(found, OFFLINE_AFTER))
+
     def test_touch(self):
         self.register()
         self.silence(seconds=15)

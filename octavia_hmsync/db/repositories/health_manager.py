@@ -12,6 +12,8 @@
 
 """Rows of ``hmsync_health_manager``: register, touch, say goodbye."""
 
+import time
+
 from oslo_db import exception as db_exc
 from oslo_utils import timeutils
 import sqlalchemy as sa
@@ -26,6 +28,9 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
 
 _TABLE = models.HealthManager.__table__
+
+# Seconds by which clocks of database nodes may differ.
+_CLOCKS_APART = 2
 
 
 def _select():
@@ -201,6 +206,26 @@ def get_clock_offset(engine):
     if before <= now <= after:
         return 0.0
     return ((before if now < before else after) - now).total_seconds()
+
+
+def find_ahead(engine):
+    """Find keepalives that are yet to be written, by the clock that answers.
+
+    They have the time of the node of the database that took them: its clock
+    is ahead of that of the node which answers now.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: by how many seconds, at the least, by host; without those that
+              are no more than _CLOCKS_APART.
+    """
+    began = time.monotonic()
+    rows = get_rows(engine)
+    # A node that lags waits before it reads, and answers with the time of
+    # before.
+    waited = time.monotonic() - began
+    ahead = {row.host: -_age(row, 'keepalive_at') - waited for row in rows}
+    return {host: seconds for host, seconds in ahead.items()
+            if seconds > _CLOCKS_APART}
 
 
 @api.retry

@@ -63,7 +63,7 @@ class TestCheck(base.CommandTestCase):
     def test_good(self):
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(9, text.count('Result: Success'))
+        self.assertEqual(10, text.count('Result: Success'))
 
     def test_no_tables(self):
         """What needs them is left out."""
@@ -157,6 +157,11 @@ class TestCheck(base.CommandTestCase):
         self.check(0)
         self.register('hm4', 4, release='not a version')
         self.check(1, 'The health managers hm4 (not a version) run an older')
+
+    def test_clocks_of_database_nodes(self):
+        self.make_older(models.HealthManager, 'keepalive_at', -8)
+        self.check(1, 'Check: Clocks', 'keepalives of hm1 lie up to 8 s in '
+                   'the future of the node', 'Run NTP')
 
     def test_another_key(self):
         self.register('hm2', 2, key='another')

@@ -102,6 +102,20 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertLessEqual(before, self.keepalive.written_at)
         self.assertLess(abs(self.keepalive.clock_offset), 10)
 
+    def test_clocks_of_database_nodes(self):
+        """Others' keepalives are of a time to come; it is said once."""
+        logged = self.useFixture(fixtures.FakeLogger())
+        self.keepalive.beat()
+        hm_repo.register(self.engine, 'hm2', '192.0.2.2', 5555, 'b', 30)
+        self.keepalive.beat()
+        self.assertNotIn('clocks', logged.output)
+        self.make_older(models.HealthManager, 'keepalive_at', -8, host='hm2')
+        for _ in range(2):
+            self.keepalive.beat()
+        self.assertEqual(1, logged.output.count(
+            'The clocks of the database nodes differ: the keepalives of hm2 '
+            'lie up to'))
+
     def test_registers_again_when_a_write_hung(self):
         """The others took it for dead while it waited for an answer."""
         self.keepalive.beat()
