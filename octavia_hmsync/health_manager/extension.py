@@ -73,7 +73,8 @@ class HealthManagerExtension:
             lambda: self._keepalive.clock_offset)
         self._export = export.Export(
             conf, self._engine, 'health_manager_metrics_address', measure,
-            figures.HealthManager(conf, self._engine).read, self._threads)
+            figures.HealthManager(conf, self._engine, instance.ID).read,
+            self._threads)
         self._watch = threading.Thread(
             target=self._watch_listener, name='hmsync-listener-watch',
             daemon=True)

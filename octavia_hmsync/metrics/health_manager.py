@@ -27,20 +27,21 @@ class HealthManager:
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
+    :param instance: id of this process, see health_manager/instance.py.
     """
 
-    def __init__(self, conf, engine):
+    def __init__(self, conf, engine, instance):
         self._conf = conf
         self._engine = engine
+        self._instance = instance
 
     def read(self):
         """Return the figures, a list of metrics."""
         own = ABSENT
-        for member in hm_repo.get_all(self._engine):
-            if member.host == self._conf.host:
-                own = mem.effective_status(
-                    member.status, member.keepalive_age,
-                    self._conf.hmsync.offline_after)
+        member = hm_repo.find(self._engine, self._conf.host, self._instance)
+        if member is not None:
+            own = mem.effective_status(member.status, member.keepalive_age,
+                                       self._conf.hmsync.offline_after)
         return [reading.gauge_by(
             'status', 'health_manager_status', 'How this health manager '
             'stands in the database: 1 for the status that it has.',

@@ -187,7 +187,7 @@ class TestFleet(FleetTestCase):
 class TestHealthManager(FleetTestCase):
 
     def test_status(self):
-        subject = health_manager.HealthManager(self.conf, self.engine)
+        subject = health_manager.HealthManager(self.conf, self.engine, 'i1')
         self.register(2)
         self.assertValues(subject, health_manager_status={'ABSENT': 1})
         self.register(1)
@@ -196,3 +196,9 @@ class TestHealthManager(FleetTestCase):
         self.assertValues(subject, health_manager_status={'DRAINING': 1})
         self.make_older(models.HealthManager, 'keepalive_at', 21, host='hm1')
         self.assertValues(subject, health_manager_status={'OFFLINE': 1})
+
+    def test_status_of_another_process(self):
+        self.register(1)
+        self.assertValues(health_manager.HealthManager(
+            self.conf, self.engine, 'another'),
+            health_manager_status={'ABSENT': 1})
