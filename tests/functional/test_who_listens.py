@@ -67,7 +67,7 @@ class TestRestart(WhoListensTestCase):
 
 class TestReplacement(WhoListensTestCase):
 
-    OPTIONS = {'hmsync': {'canary_size': 1}}
+    OPTIONS = {'hmsync': {'canary_size': 1, 'canary_wait': 5}}
 
     def wait_until_all_have(self, addresses):
         """Wait until amphorae use new addresses, whoever was first."""
