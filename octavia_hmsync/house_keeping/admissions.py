@@ -43,18 +43,20 @@ class Admissions:
         :param size: how many.
         :param fresh: the new addresses of the list; each is to be tried.
         :param status: of the generation from now on.
-        :returns: False if no amphora is left that the list concerns.
+        :returns: the ids of those that this call admits, a list; None if no
+                  amphora is left that the list concerns.
         """
         eligible, astray = self._find()
         if not eligible:
-            return False
+            return None
         chosen = canaries.choose(eligible, fresh, max(1, size))
         chosen += [a for a in astray if a not in chosen]
-        if self._begin(chosen, status):
-            LOG.info('%d of %d amphorae get generation %d first: %s.',
-                     len(chosen), len(eligible), self._newest.number,
-                     shorten(chosen))
-        return True
+        if not self._begin(chosen, status):
+            return []
+        LOG.info('%d of %d amphorae get generation %d first: %s.',
+                 len(chosen), len(eligible), self._newest.number,
+                 shorten(chosen))
+        return chosen
 
     def ask(self, asked, size, why, address=None):
         """Admit amphorae of other load balancers, to hear what they say.

@@ -164,6 +164,14 @@ class Examiner:
                             'no heartbeat came to new addresses of it')
             return
         LOG.info('Amphorae are heard with generation %d.', newest.number)
+        if self._conf.hmsync.wave_size:
+            status = self._admit(newest, admission, fresh, trial.WAVES)
+        else:
+            status = self._open(newest, 'all others get it now')
+        if status == trial.OPEN or (status and newest.status == trial.CANARY):
+            self._name_silent(newest, admitted)
+
+    def _name_silent(self, newest, admitted):
         silent = [a.amphora_id for a in admitted if a.fell_silent]
         if silent:
             LOG.warning(
@@ -173,10 +181,6 @@ class Examiner:
                 'as there are others.', newest.number,
                 sum(a.is_applied for a in admitted),
                 admissions.shorten(silent))
-        if self._conf.hmsync.wave_size:
-            self._admit(newest, admission, fresh, trial.WAVES)
-        else:
-            self._open(newest, 'all others get it now')
 
     def _get_witnesses(self, admitted, newest, settings):
         """Return those that were heard all the time, a list of Witness."""
@@ -216,15 +220,23 @@ class Examiner:
         return steady_for
 
     def _admit(self, newest, admission, fresh, status):
+        """Admit the next ones.
+
+        :returns: the status that the generation gets by this call, or None.
+        """
         size = (self._conf.hmsync.wave_size if status == trial.WAVES
                 else self._conf.hmsync.canary_size)
-        if not admission.admit(size, fresh, status):
-            self._open(newest, 'no other amphora is concerned')
+        chosen = admission.admit(size, fresh, status)
+        if chosen is None:
+            return self._open(newest, 'no other amphora is concerned')
+        return status if chosen else None
 
     def _open(self, newest, reason):
-        if generation_repo.set_open(self._engine, newest.number):
-            LOG.info('Generation %d goes to every amphora: %s.',
-                     newest.number, reason)
+        if not generation_repo.set_open(self._engine, newest.number):
+            return None
+        LOG.info('Generation %d goes to every amphora: %s.', newest.number,
+                 reason)
+        return trial.OPEN
 
     def _roll_back_silent(self, newest, good, fresh, admitted, members,
                           settings):

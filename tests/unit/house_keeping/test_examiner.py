@@ -364,6 +364,21 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
                     if 'goes on' in line)
         self.assertIn(hostile, warning)
 
+    def test_of_two_housekeepers_one_names_it(self):
+        subjects = [self.make(host, wave_size=2)
+                    for host in ('controller1', 'controller2')]
+        self.begin(14)
+        self.run_for(10, *subjects)
+        hostile = min(self.reached())
+        self.silent = {hostile}
+        self.run_for(56, *subjects)
+        self.silent = set()
+        while self.newest.is_on_trial:
+            self.run_for(POLL_INTERVAL, *subjects)
+        # When it leaves the canaries, and when it goes to all.
+        self.assertEqual(2, self.log.output.count('Generation 2 goes on'))
+        self.assertEqual(set(), self.suspects())
+
     def test_one_vetoes_nothing_where_others_are_few(self):
         for seconds in (45, LONG):
             ids = self.begin(2)
