@@ -38,6 +38,18 @@ class TestEveryDecision(base.TestCase):
             self.assertEqual(addr.canonical(result), result)
             self.assertNotEqual(world.last, result)
 
+    @given(cases.worlds(), st.sets(st.integers(0, 8)),
+           st.floats(0.001, 10000))
+    def test_keepalive_of_a_time_to_come_is_a_new_one(self, world, whose,
+                                                      ahead):
+        """The clock of another node of the database may be ahead."""
+        def with_age(age):
+            return [dataclasses.replace(m, keepalive_age=age) if n in whose
+                    else m for n, m in enumerate(world.members)]
+
+        self.assertEqual(world.plan(members=with_age(0.0)),
+                         world.plan(members=with_age(-ahead)))
+
     @given(cases.worlds(), st.randoms(use_true_random=False))
     def test_order_of_members_does_not_matter(self, world, rng):
         members = rng.sample(world.members, len(world.members))
