@@ -249,7 +249,8 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
             generation_repo.publish(self.engine, number, slots, '', 'here')
             self.driver.uploads.clear()
             self.run_until_idle()
-        self.assertLess(len(self.driver.uploads), 0.3 * len(ids))
+        # A quarter, by chance.
+        self.assertLess(len(self.driver.uploads), 0.4 * len(ids))
         self.assertEqual(0, amphora_repo.count(self.engine, 2).due)
         lists = ''.join(self.driver.lists().values())
         self.assertNotIn('192.0.2.1:5555', lists)
