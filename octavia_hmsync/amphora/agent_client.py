@@ -25,6 +25,7 @@ import errno
 import ipaddress
 import os
 import resource
+import socket
 import ssl
 import threading
 
@@ -39,6 +40,8 @@ _DETAIL = 200
 # For the clients that cannot do without threads: they cost memory, and
 # Octavia's drivers gain nothing by more.
 THREADS = 32
+# Seconds; one that answers at all does so long before.
+_PROBE_TIMEOUT = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,10 +64,15 @@ class Answer:
 
     :param result: APPLIED, UNREACHABLE, REJECTED or UNSUPPORTED.
     :param error: one line for the operator, None when APPLIED.
+    :param is_unanswered: whether nobody answered at its address: not even
+                          with a certificate that does not fit.
+    :param seconds: how long it took.
     """
 
     result: str
     error: str | None = None
+    is_unanswered: bool = False
+    seconds: float = dataclasses.field(default=0.0, compare=False)
 
 
 def create_client(conf):
@@ -139,6 +147,7 @@ class RestAgentClient:
         :returns: an Answer.
         """
         where = f'the agent at {upload.lb_network_ip} port {self._port}'
+        trace = tls.Trace()
         try:
             ipaddress.ip_address(upload.lb_network_ip)
         except ValueError:
@@ -147,17 +156,19 @@ class RestAgentClient:
                           f'not an IP address')
         try:
             async with asyncio.timeout(self._timeout):
-                status, body = await self._put(upload)
+                status, body = await self._put(upload, trace)
         except TimeoutError:
             return Answer(upload_result.UNREACHABLE,
                           f'{where} did not answer within {self._timeout} s: '
-                          f'check the amphora and the management network')
+                          f'check the amphora and the management network',
+                          is_unanswered=not trace.is_answered)
         except ssl.SSLCertVerificationError as e:
             return Answer(upload_result.UNREACHABLE,
                           _certificate_error(where, upload.amphora_id, e))
         except OSError as e:
             return Answer(upload_result.UNREACHABLE,
-                          f'{where} cannot be reached: {_reason(e)}')
+                          f'{where} cannot be reached: {_reason(e)}',
+                          is_unanswered=not trace.is_answered)
         except exceptions.StrangeAnswer as e:
             return Answer(upload_result.UNREACHABLE,
                           f'{where} gave a strange answer: {e}. See who '
@@ -170,11 +181,8 @@ class RestAgentClient:
                           f'answer ({type(e).__name__})')
         return _interpret(status, body, where, self._heartbeat_key)
 
-    async def _put(self, upload):
-        host = upload.lb_network_ip
-        ip = ipaddress.ip_address(host)
-        if ip.version == 6 and ip.is_link_local and '%' not in host:
-            host = f'{host}%{self._interface}'
+    async def _put(self, upload, trace):
+        host = _host(upload.lb_network_ip, self._interface)
         body = upload.body.encode()
         # In one write: an agent that has read half a body writes half a
         # configuration file.
@@ -187,8 +195,48 @@ class RestAgentClient:
             f'Connection: close\r\n\r\n'.encode() + body)
         reader = answer.AnswerReader()
         await tls.exchange(host, self._port, self._tls, upload.amphora_id,
-                           request, reader)
+                           request, reader, trace)
         return reader.status, reader.body
+
+
+def _host(lb_network_ip, interface):
+    ip = ipaddress.ip_address(lb_network_ip)
+    if ip.version == 6 and ip.is_link_local and '%' not in lb_network_ip:
+        return f'{lb_network_ip}%{interface}'
+    return lb_network_ip
+
+
+def does_anybody_answer(conf, lb_network_ips):
+    """Tell whether there is a way to one of some agents.
+
+    It begins to speak TLS and says nothing: an agent changes nothing.
+
+    :param conf: a parsed oslo.config object.
+    :param lb_network_ips: addresses of agents.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return any(_answers(conf, lb_network_ip, context)
+               for lb_network_ip in lb_network_ips)
+
+
+def _answers(conf, lb_network_ip, context):
+    haproxy = conf.haproxy_amphora
+    try:
+        host = _host(lb_network_ip, haproxy.lb_network_interface)
+        with socket.create_connection(
+                (host, haproxy.bind_port),
+                min(conf.hmsync.upload_timeout, _PROBE_TIMEOUT)) as sock:
+            with context.wrap_socket(sock):
+                return True
+    except ssl.SSLEOFError:
+        return False
+    except ssl.SSLError:
+        # That was an answer.
+        return True
+    except (ValueError, OSError):
+        return False
 
 
 def _interpret(status, body, where, secret):

@@ -18,6 +18,7 @@ one request each, that is most of the memory and a part of the time.
 """
 
 import asyncio
+import dataclasses
 import ssl
 import typing
 
@@ -38,8 +39,19 @@ class Reader(typing.Protocol):
         """Take a piece; True if nothing more is worth waiting for."""
 
 
+@dataclasses.dataclass
+class Trace:
+    """How far an exchange came.
+
+    :param is_answered: whether the other side sent anything at all.
+    """
+
+    is_answered: bool = False
+
+
 async def exchange(host: str, port: int, context: ssl.SSLContext,
-                   server_name: str, request: bytes, reader: Reader) -> None:
+                   server_name: str, request: bytes, reader: Reader,
+                   trace: Trace | None = None) -> None:
     """Send a request, and read the answer.
 
     :param host: an IP address.
@@ -49,13 +61,15 @@ async def exchange(host: str, port: int, context: ssl.SSLContext,
     :param request: bytes; sent in one write.
     :param reader: gets the answer as it comes, as far as it comes if the
                    connection ends before all of it is there.
+    :param trace: tells how far it came, whatever comes of it.
     :raises OSError: (ssl.SSLError is one) if no connection could be made, or
                      it broke before anything was answered.
     :raises StrangeAnswer: if the other side sends what no agent does.
     """
     loop = asyncio.get_running_loop()
     transport, connection = await loop.create_connection(
-        lambda: _Connection(context, server_name, request, reader),
+        lambda: _Connection(context, server_name, request, reader,
+                            trace or Trace()),
         host, port)
     try:
         await connection.answer
@@ -67,7 +81,8 @@ class _Connection(asyncio.Protocol):
     """A TLS client that sends first and then only reads."""
 
     def __init__(self, context: ssl.SSLContext, server_name: str,
-                 request: bytes, reader: Reader) -> None:
+                 request: bytes, reader: Reader, trace: Trace) -> None:
+        self._trace = trace
         self.answer: asyncio.Future[None] = (
             asyncio.get_running_loop().create_future())
         self._incoming = ssl.MemoryBIO()
@@ -86,6 +101,7 @@ class _Connection(asyncio.Protocol):
         self._advance()
 
     def data_received(self, data: bytes) -> None:
+        self._trace.is_answered = True
         self._arrivals += 1
         self._bytes += len(data)
         if self._arrivals > _ARRIVALS or self._bytes > _BYTES:

@@ -21,6 +21,7 @@ that waits for its last answers takes no more of them than these.
 import asyncio
 from collections import abc
 import concurrent.futures
+import dataclasses
 import queue
 import threading
 import time
@@ -132,8 +133,9 @@ class Uploader:
         async def upload_one(upload: agent_client.Upload) -> None:
             begun = self._loop.time()
             answer = await client.upload(upload)
-            self._on_ended(answer, self._loop.time() - begun)
-            put((upload, answer))
+            seconds = self._loop.time() - begun
+            self._on_ended(answer, seconds)
+            put((upload, dataclasses.replace(answer, seconds=seconds)))
 
         try:
             async with asyncio.TaskGroup() as group:

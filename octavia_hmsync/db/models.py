@@ -213,11 +213,13 @@ class Uploader(Base):
 
     # Service and host, as in a log.
     name = sa.Column(sa.String(320), primary_key=True)
-    # When an agent answered it for the last time, and the beginning of the
-    # first attempt in vain since then; how many amphorae these were.
+    # When somebody answered it for the last time, and the beginning of the
+    # first attempt since then at which nobody did; at how many amphorae
+    # there was one, and how many of these another one has reached.
     reached_at = sa.Column(types.Timestamp, nullable=True)
     failing_since = sa.Column(types.Timestamp, nullable=True)
     failures = sa.Column(sa.Integer, nullable=False, default=0)
+    overtaken = sa.Column(sa.Integer, nullable=False, default=0)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
 
 

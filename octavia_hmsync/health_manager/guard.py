@@ -20,15 +20,17 @@ from oslo_log import log as logging
 from oslo_utils import timeutils
 
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.health_manager import silence_watch
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import reach
 from octavia_hmsync.membership import silence
 from octavia_hmsync.membership import timing
-from octavia_hmsync.membership import upload_result
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
@@ -132,13 +134,23 @@ class FailoverGuard:
     def _choose(self, silent):
         with_key = functools.cache(self._get_listeners().with_key)
         newest = generation_repo.get_newest(self._engine)
-        number = newest.number if newest else None
         others = previous_repo.get_known(self._engine, silent)
         doubtful = generation_repo.find_doubtful(
             self._engine, {row.generation for row in silent})
+        gone = self._find_gone(newest.number, silent) if newest else set()
         return [row.id for row in silent if silence.must_hold(
-            _to_silent(row, others.get(row.id, ()), number, doubtful),
+            _to_silent(row, others.get(row.id, ()), row.id in gone, doubtful),
             with_key(row.key_digest), self._conf.hmsync.failover_hold_max)]
+
+    def _find_gone(self, number, silent):
+        attempts = attempt_repo.get_attempts(self._engine, number,
+                                             [row.id for row in silent])
+        if not attempts:
+            return set()
+        uploaders = uploader_repo.get_all(self._engine)
+        return {amphora_id for amphora_id, of_each in attempts.items()
+                if reach.is_believed(of_each, uploaders,
+                                     self._conf.hmsync.offline_after)}
 
     def _report(self, held, silent):
         """Log whose hold begins, and whose ends without a heartbeat."""
@@ -162,18 +174,16 @@ class FailoverGuard:
         self._held.update(dict.fromkeys(held, now))
 
 
-def _to_silent(row, others, number, doubtful):
+def _to_silent(row, others, is_gone, doubtful):
     def age(value):
         return None if value is None else (row.now - value).total_seconds()
 
-    unreachable = (row.result == upload_result.UNREACHABLE and
-                   row.attempted_generation == number)
     return silence.SilentAmphora(
         addresses=None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
         others=others,
         applied_age=age(row.applied_at),
-        unreachable_attempts=row.attempts if unreachable else 0,
+        is_gone=is_gone,
         held_for=None if _is_heard_since(row) else age(row.held_since),
         is_on_trial=row.generation in doubtful)
 

@@ -22,7 +22,11 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_hmsync.db.repositories import attempt as attempt_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
+from octavia_hmsync.membership import reach
 from octavia_hmsync.worker import jobboard
+from octavia_hmsync.worker import scout
 from octavia_hmsync.worker import targets
 
 LOG = logging.getLogger(__name__)
@@ -84,6 +88,7 @@ class Delegate:
     """
 
     def __init__(self, conf, engine, clock=time.monotonic):
+        self._max_age = conf.hmsync.offline_after
         self._engine = engine
         self._clock = clock
         self._board = jobboard.Jobboard(conf)
@@ -102,7 +107,7 @@ class Delegate:
         """
         try:
             while not self._stopping.is_set():
-                if targets.count_due(self._engine):
+                if self._is_wanted():
                     self._offer()
                 elif self._board_works:
                     return
@@ -124,7 +129,7 @@ class Delegate:
 
         :returns: False if the caller should do it.
         """
-        due = targets.count_due(self._engine)
+        due = self._count_untried()
         progress = self._progress.note(self._clock(), due)
         if self._progress.was_seen:
             self._warned = False
@@ -136,6 +141,29 @@ class Delegate:
             self._warned = True
         self._trusted = progress
         return progress and self._board_works
+
+    def _is_wanted(self):
+        """Tell whether any worker has something to do."""
+        uploaders = uploader_repo.get_all(self._engine)
+        workers = [u.name for u in reach.get_active(uploaders, self._max_age)
+                   if scout.is_worker(u)]
+        if workers:
+            return targets.count_due(
+                self._engine,
+                lambda number: attempt_repo.somebody_may_try(number, workers))
+        # They are known for as long as they have work.
+        known = [u.name for u in uploaders if not reach.is_suspect(u)]
+        return targets.count_due(
+            self._engine,
+            lambda number: attempt_repo.nobody_waits(number, known))
+
+    def _count_untried(self):
+        """Count what nobody has tried of late whose word counts."""
+        trusted = [u.name for u in uploader_repo.get_all(self._engine)
+                   if reach.is_trusted(u)]
+        return targets.count_due(
+            self._engine,
+            lambda number: attempt_repo.nobody_waits(number, trusted))
 
     def _offer(self):
         now = self._clock()

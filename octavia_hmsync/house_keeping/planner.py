@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
@@ -153,4 +154,5 @@ class Planner:
         # First these: a row that goes may be the last that pins one of them.
         left_repo.delete_expired(self._engine, opts.offline_retention)
         keeper_repo.delete_expired(self._engine, opts.offline_retention)
+        uploader_repo.delete_expired(self._engine, opts.offline_retention)
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)

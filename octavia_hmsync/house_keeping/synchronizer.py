@@ -18,6 +18,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.house_keeping import batches
 from octavia_hmsync.house_keeping import census
 from octavia_hmsync.house_keeping import examiner
@@ -26,6 +27,7 @@ from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 from octavia_hmsync.worker import runner
+from octavia_hmsync.worker import scout
 
 LOG = logging.getLogger(__name__)
 
@@ -55,11 +57,14 @@ class Synchronizer:
             measure.on_upload_ended)
         measure.uploads_in_flight.set_function(
             lambda: self._uploader.in_flight)
-        self._runner = runner.BatchRunner(conf, batch_engine, self._uploader,
-                                          notifier)
+        self._runner = runner.BatchRunner(
+            conf, batch_engine, self._uploader,
+            scout.Scout(conf, batch_engine, scout.HOUSEKEEPING), notifier)
         self._batches = batches.Batches(
             self._run_batch, conf.hmsync.parallel_batches, wake)
         self._pause = None
+        # The newest generation, and how far it may go, at the last look.
+        self._seen = None
         self._census = census.Census(engine)
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
 
@@ -76,6 +81,7 @@ class Synchronizer:
             return results
         self._report_pause(pause_repo.get(self._engine))
         self._census.run_once()
+        self._see(newest)
         self._examiner.run_once(newest)
         self._report_completion(newest)
         self._begin_batch()
@@ -107,6 +113,16 @@ class Synchronizer:
         # One may begin the next when workers do the rest already.
         return {} if self._is_delegated else self._runner.run(
             on_all_begun=on_all_begun)
+
+    def _see(self, newest):
+        """Let nobody wait with a list for what came of an older one.
+
+        Whoever publishes does so as well; an older release does not.
+        """
+        seen = (newest.number, newest.status)
+        if seen != self._seen:
+            uploader_repo.forget_older(self._engine, newest.number)
+            self._seen = seen
 
     def _report_pause(self, pause):
         if pause and pause != self._pause:

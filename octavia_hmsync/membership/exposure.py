@@ -46,7 +46,7 @@ class Sending:
         """
         return silence.SilentAmphora(
             addresses=self.addresses, others=self.others,
-            applied_age=float('inf'), unreachable_attempts=0, held_for=None)
+            applied_age=float('inf'), is_gone=False, held_for=None)
 
 
 class Exposure:

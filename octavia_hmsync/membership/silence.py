@@ -22,8 +22,6 @@ import dataclasses
 from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import timing
 
-# One lost connection is no proof of a death.
-_ATTEMPTS_IN_VAIN = 2
 # In the time in which a list should show: until the silence of one amphora on
 # trial is noticed, until others that are asked then show it too, and until
 # the good list is back.
@@ -38,8 +36,8 @@ class SilentAmphora:
                       never did.
     :param others: lists that it may be using instead, a tuple of tuples.
     :param applied_age: since it did, None if it never did.
-    :param unreachable_attempts: uploads of the newest list to it that
-                                 reached no agent; 0 if the last one did.
+    :param is_gone: whether uploads in vain prove it; see
+                    reach.is_believed().
     :param held_for: since it was first held back, None if it is not.
     :param is_on_trial: whether nobody has found that list good so far, or it
                         was rolled back.
@@ -48,7 +46,7 @@ class SilentAmphora:
     addresses: tuple[str, ...] | None
     others: tuple[tuple[str, ...], ...]
     applied_age: float | None
-    unreachable_attempts: int
+    is_gone: bool
     held_for: float | None
     is_on_trial: bool = False
 
@@ -107,14 +105,14 @@ def must_hold(amphora: SilentAmphora, listeners: listening.Listeners,
             return True
         if (amphora.is_on_trial and amphora.applied_age is not None and
                 amphora.applied_age <= time_in_question(settings) and
-                amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN):
+                not amphora.is_gone):
             # The list may be to blame: others are being asked, and if it is
             # the last good one comes back.
             return True
         if all(_level(addresses, listeners) is listening.Level.FINE
                for addresses in (amphora.addresses, *amphora.others)):
             return False
-    return amphora.unreachable_attempts < _ATTEMPTS_IN_VAIN
+    return not amphora.is_gone
 
 
 def _level(addresses: tuple[str, ...],

@@ -50,13 +50,15 @@ class Batch:
     :param generation: number of the generation that they are brought to.
     :param slots: slot by address of its list, see membership.subset.
     :param owner: owner of the claims.
+    :param uploads_from: a scout.Scout.
     :param notifier: a notifications.outbox.Outbox.
     :param key_digest: digest of the heartbeat key that amphorae get with the
                        list, None if it does not tell.
     """
 
-    def __init__(self, conf, engine, generation, slots, owner,
+    def __init__(self, conf, engine, generation, slots, owner, uploads_from,
                  notifier=outbox.NOWHERE, key_digest=None):
+        self._scout = uploads_from
         self._conf = conf
         self._engine = engine
         self._generation = generation
@@ -106,7 +108,8 @@ class Batch:
         self._left = limit
         self._claimed = {a.id: a for a in claim_repo.claim_due(
             self._engine, self._generation, self._owner, limit,
-            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to)}
+            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to,
+            self._scout.name)}
         self._left = len(self._claimed)
         self._claimed_until = asked_at + min(
             (a.claimed_for for a in self._claimed.values()), default=0)
@@ -141,6 +144,7 @@ class Batch:
         with contextlib.closing(chunks):
             try:
                 for answers in chunks:
+                    self._scout.note([answer for _, answer in answers])
                     outcomes = [self._outcome(claimed[upload.amphora_id],
                                               lists[upload.amphora_id],
                                               answer)
@@ -197,19 +201,23 @@ class Batch:
         retry_after = None
         if answer.error:
             retry_after = self._retry_after(amphora.attempts)
-            if _is_news(amphora, answer):
+            if self._is_news(amphora, answer):
                 LOG.warning('Amphora %s is %s: %s. It is tried again in '
                             '%d s.', amphora.id, answer.result, answer.error,
                             retry_after)
         return claim_repo.Outcome(amphora.id, answer.result, addresses,
-                                  answer.error, retry_after)
+                                  answer.error, retry_after,
+                                  is_unanswered=answer.is_unanswered,
+                                  seconds=answer.seconds)
 
     def _record(self, outcomes):
         self._counts.update(outcome.result for outcome in outcomes)
         if not outcomes:
             return set()
         recorded = claim_repo.record(self._engine, self._generation,
-                                     self._owner, outcomes, self._key_digest)
+                                     self._owner, outcomes, self._key_digest,
+                                     self._scout.name,
+                                     self._conf.hmsync.offline_after)
         self._left -= len(recorded)
         return recorded
 
@@ -217,7 +225,7 @@ class Batch:
         for outcome in outcomes:
             amphora = claimed[outcome.amphora_id]
             told = (amphora.id, amphora.load_balancer_id, self._generation)
-            if not _is_news(amphora, outcome):
+            if not self._is_news(amphora, outcome):
                 continue
             if outcome.error:
                 self._notifier.send(_FAILURES[outcome.result](
@@ -232,7 +240,10 @@ class Batch:
         # Amphorae that failed together must not come back together.
         return delay * random.uniform(1, 1.25)  # nosec B311
 
+    def _is_news(self, amphora, answer):
+        """Tell whether the last attempt ended in another way.
 
-def _is_news(amphora, answer):
-    """Tell whether the last attempt ended in another way."""
-    return answer.result != amphora.result
+        What a controller finds that reaches nobody, and has said so, is none.
+        """
+        return answer.result != amphora.result and not (
+            answer.is_unanswered and self._scout.is_blind)

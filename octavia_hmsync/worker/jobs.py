@@ -35,6 +35,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.worker import runner
+from octavia_hmsync.worker import scout
 
 LOG = logging.getLogger(__name__)
 
@@ -96,7 +97,9 @@ class JobRunner:
         self._runner = runner.BatchRunner(
             conf, self._engine,
             uploader.Uploader(agent_client.concurrency(conf),
-                              conf.hmsync.upload_rate), outbox.Outbox(conf))
+                              conf.hmsync.upload_rate),
+            scout.Scout(conf, self._engine, scout.WORKER),
+            outbox.Outbox(conf))
         self._problem = None
 
     def run(self, job_id):

@@ -33,10 +33,13 @@ class BatchRunner:
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param uploader: an amphora.uploader.Uploader.
+    :param uploads_from: a scout.Scout: whom this process can reach.
     :param notifier: a notifications.outbox.Outbox.
     """
 
-    def __init__(self, conf, engine, uploader, notifier=outbox.NOWHERE):
+    def __init__(self, conf, engine, uploader, uploads_from,
+                 notifier=outbox.NOWHERE):
+        self._scout = uploads_from
         self._conf = conf
         self._engine = engine
         self._uploader = uploader
@@ -47,11 +50,12 @@ class BatchRunner:
 
         :raises InvalidConfiguration: if an upload from here would harm.
         """
-        for target in permitted.get_targets(self._conf, self._engine):
-            if claim_repo.is_due(self._engine, target.generation.number,
-                                 target.admitted_to, target.not_admitted_to):
-                return True
-        return False
+        is_due = any(claim_repo.is_due(
+            self._engine, target.generation.number, target.admitted_to,
+            target.not_admitted_to, self._scout.name) for target in
+            permitted.get_targets(self._conf, self._engine))
+        # Asked at rest as well: others know by that who is there.
+        return self._scout.may_claim() and is_due
 
     def run(self, owner=None, limit=None, on_all_begun=lambda: None):
         """Run one batch, for whatever is most urgent by then.
@@ -67,16 +71,22 @@ class BatchRunner:
         """
         limit = limit or hmsync_conf.batch_limit(self._conf.hmsync)
         for target in permitted.get_targets(self._conf, self._engine):
-            with batch.Batch(self._conf, self._engine,
-                             target.generation.number,
-                             target.generation.slots,
-                             owner or str(uuid.uuid4()),
-                             self._notifier,
-                             target.generation.key_digest) as work:
-                if work.claim(limit, target.admitted_to,
-                              target.not_admitted_to):
-                    engine = engines.load(flows.get_sync_amphorae_flow(
-                        work, self._uploader, on_all_begun))
-                    engine.run()
-                    return engine.storage.fetch('results')
+            with self._scout.allowance(limit) as allowed:
+                results = allowed and self._run(
+                    target, owner or str(uuid.uuid4()), allowed, on_all_begun)
+            if results:
+                return results
         return {}
+
+    def _run(self, target, owner, limit, on_all_begun):
+        with batch.Batch(self._conf, self._engine, target.generation.number,
+                         target.generation.slots, owner, self._scout,
+                         self._notifier,
+                         target.generation.key_digest) as work:
+            if not work.claim(limit, target.admitted_to,
+                              target.not_admitted_to):
+                return {}
+            engine = engines.load(flows.get_sync_amphorae_flow(
+                work, self._uploader, on_all_begun))
+            engine.run()
+            return engine.storage.fetch('results')

@@ -75,8 +75,12 @@ def is_wanted(engine, number):
             not pause_repo.get(engine))
 
 
-def count_due(engine):
-    """Return how many amphorae could be claimed now."""
+def count_due(engine, condition=None):
+    """Return how many amphorae could be claimed now.
+
+    :param engine: an SQLAlchemy engine.
+    :param condition: see claim.count_due().
+    """
     return sum(claim_repo.count_due(
         engine, target.generation.number, target.admitted_to,
-        target.not_admitted_to) for target in get_targets(engine))
+        target.not_admitted_to, condition) for target in get_targets(engine))

@@ -23,6 +23,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import repositories
 from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import due as due_repo
@@ -39,6 +40,7 @@ from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
@@ -139,6 +141,80 @@ class Calls(base.DatabaseTestCase):
             claim_repo.Outcome(two, upload_result.APPLIED, OTHER_LIST),
             claim_repo.Outcome(three, upload_result.UNREACHABLE, LIST,
                                'it hangs', 10.0)]
+
+    @_call(claim_repo.record)
+    def record_reach(self):
+        """One that others did not reach, and one that they reached."""
+        one, two, three = self._try_in_vain('other', 'own')
+        self._claim()
+        return 1, 'batch1', [
+            claim_repo.Outcome(one, upload_result.APPLIED, LIST),
+            claim_repo.Outcome(two, upload_result.UNREACHABLE, LIST,
+                               'refused', 10.0, is_unanswered=True)
+        ], None, 'own', OFFLINE_AFTER
+
+    def _try_in_vain(self, *uploaders):
+        """Amphorae that each of these uploaders tried in vain."""
+        ids = self._add()
+        for name in uploaders:
+            uploader_repo.touch(self.engine, name, OFFLINE_AFTER)
+        for name in uploaders:
+            self._claim(name)
+            claim_repo.record(self.engine, 1, name, [
+                claim_repo.Outcome(amphora_id, upload_result.UNREACHABLE,
+                                   LIST, 'refused', 60, is_unanswered=True)
+                for amphora_id in ids], None, name, OFFLINE_AFTER)
+            self.make_older(models.Amphora, 'next_attempt_at', 1)
+        return ids
+
+    @_call(attempt_repo.get_attempts)
+    def get_attempts(self):
+        return 1, self._try_in_vain('one', 'two')[:2]
+
+    @_call(attempt_repo.get_waiting)
+    def get_waiting(self):
+        self._try_in_vain('one', 'two')
+        return ()
+
+    @_call(uploader_repo.touch)
+    def touch_uploader(self):
+        self._try_in_vain('one')
+        return 'one', OFFLINE_AFTER
+
+    @_call(uploader_repo.touch)
+    def touch_new_uploader(self):
+        self._try_in_vain('one')
+        return 'two', OFFLINE_AFTER
+
+    @_call(uploader_repo.get_all)
+    def get_uploaders(self):
+        self._try_in_vain('one', 'two')
+        return ()
+
+    @_call(uploader_repo.get_reachable)
+    def get_reachable(self):
+        self._try_in_vain('one', 'two')
+        return 'one',
+
+    @_call(uploader_repo.set_reached)
+    def set_reached(self):
+        self._try_in_vain('one', 'two')
+        with self.engine.begin() as connection:
+            connection.execute(models.Uploader.__table__.update().values(
+                overtaken=3))
+        return 'one',
+
+    @_call(uploader_repo.forget_older)
+    def forget_older(self):
+        self._try_in_vain('one', 'two')
+        return 2,
+
+    @_call(uploader_repo.delete_expired)
+    def delete_expired_uploaders(self):
+        self._try_in_vain('one', 'two', 'three')
+        for name in ('two', 'three'):
+            self.make_older(models.Uploader, 'keepalive_at', LONG, name=name)
+        return LONG - 100,
 
     @_call(claim_repo.give_back)
     def give_back(self):

@@ -19,8 +19,10 @@ from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.health_manager import guard
 from octavia_hmsync.metrics import instruments
@@ -35,6 +37,7 @@ class HoldCases(amphora.AmphoraCases):
 
     def setUp(self):
         super().setUp()
+        self.batches = itertools.count(1)
         self.notifier = fakes.Notifier()
         self.guard = self.make_guard()
         generation_repo.publish(self.engine, 1, dict(
@@ -89,15 +92,64 @@ class HoldCases(amphora.AmphoraCases):
         self.assertGreater(self.age(silent), TIMEOUT)
         self.assertIsNone(self.row(silent).held_since)
 
+    def try_in_vain(self, silent, uploader, **values):
+        """Have an uploader find it unreachable, and nobody wait."""
+        owner = f'batch{next(self.batches)}'
+        uploader_repo.touch(self.engine, uploader, 20)
+        self.claim(owner)
+        claim_repo.record(self.engine, 1, owner, [claim_repo.Outcome(
+            silent, 'UNREACHABLE', amphora.LIST, 'refused', 10,
+            **{'is_unanswered': True, 'seconds': 1.0, **values})],
+            uploader=uploader, max_age=20)
+        self.records.set_health(silent, age=TIMEOUT + 1)
+        self.retry_now()
+        return self.guard.run_once()
+
     def test_unreachable_twice(self):
         silent, = self.add_silent()
         amphora.amphora_repo.add_missing(self.engine)
-        for attempts in (1, 2):
+        self.assertEqual({silent}, self.try_in_vain(silent, 'hk1'))
+        # It reaches another one; one failed upload may be bad luck.
+        uploader_repo.set_reached(self.engine, 'hk1')
+        self.assertEqual({silent}, self.guard_again(silent))
+        self.assertEqual(set(), self.try_in_vain(silent, 'hk1'))
+
+    def guard_again(self, silent):
+        self.records.set_health(silent, age=TIMEOUT + 1)
+        return self.guard.run_once()
+
+    def test_unreachable_for_who_reaches_nobody(self):
+        """It may be the controller that is cut off."""
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        for _ in range(3):
+            self.assertEqual({silent}, self.try_in_vain(silent, 'hk1'))
+
+    def test_unreachable_for_one_of_two(self):
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        uploader_repo.touch(self.engine, 'hk2', 20)
+        for _ in range(2):
+            held = self.try_in_vain(silent, 'hk1')
+            uploader_repo.set_reached(self.engine, 'hk1')
+        self.assertEqual({silent}, held)
+        self.assertEqual(set(), self.try_in_vain(silent, 'hk2'))
+
+    def test_something_answers_there(self):
+        """A certificate that does not fit is no death."""
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        for _ in range(3):
+            held = self.try_in_vain(silent, 'hk1', is_unanswered=False)
+            self.assertEqual({silent}, held)
+
+    def test_what_an_older_release_found_is_no_proof(self):
+        silent, = self.add_silent()
+        amphora.amphora_repo.add_missing(self.engine)
+        for attempts in (1, 2, 3):
             self.claim(f'batch{attempts}')
             self.record(silent, 'UNREACHABLE', f'batch{attempts}')
-            held = self.guard.run_once()
-            self.assertEqual({silent} if attempts == 1 else set(), held)
-            self.records.set_health(silent, age=TIMEOUT + 1)
+            self.assertEqual({silent}, self.guard_again(silent))
             self.retry_now()
 
     def test_those_that_octavia_would_not_fail_over(self):

@@ -16,6 +16,7 @@ from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
 from tests.db_cases import base
 
@@ -71,6 +72,8 @@ class ProgressCases(base.DatabaseTestCase):
 
     def test_failed(self):
         self.record(1, ('APPLIED', 'UNREACHABLE', 'REJECTED'))
+        generation_repo.publish(self.engine, 2, dict.fromkeys(LIST, 0), '',
+                                'here')
         self.record(2, (None, None, 'UNSUPPORTED'))
         rows = progress_repo.get_failed(self.engine, 2, 10)
         self.assertEqual(

@@ -129,7 +129,7 @@ def admit(engine, number, amphora_ids):
     with engine.begin() as connection:
         connection.execute(
             sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(amphora_ids))
-            .values(admitted_generation=number))
+            .values(admitted_generation=number, next_attempt_at=None))
 
 
 def get_admitted(engine, number):

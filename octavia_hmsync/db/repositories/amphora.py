@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
@@ -256,5 +257,6 @@ def delete_gone(engine, amphora_ids=None):
     with engine.begin() as connection:
         previous_repo.delete(connection, [*gone, *orphans])
         heartbeat_repo.delete_heartbeats(connection, gone)
+        attempt_repo.delete_gone(connection, gone)
         return connection.execute(
             sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(gone))).rowcount

@@ -21,6 +21,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
@@ -28,6 +29,8 @@ from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import upload_result
 
 _TABLE = models.Amphora.__table__
+_ATTEMPT = models.Attempt.__table__
+_GENERATION = models.Generation.__table__
 _OCTAVIA = compat.AMPHORA
 _LOAD_BALANCER = compat.LOAD_BALANCER
 
@@ -47,7 +50,8 @@ class ClaimedAmphora:
     :param role: its role, or None.
     :param addresses: the list that its agent last acknowledged, or None.
     :param result: how the last attempt ended, or None.
-    :param attempts: attempts at the newest generation so far.
+    :param attempts: how often the uploader has tried it in vain with the
+                     newest generation.
     :param claimed_for: seconds until the claim lapses.
     :param load_balancer_id: id of its load balancer, or None.
     :param has_failed: whether the last attempt that was recorded failed;
@@ -79,6 +83,9 @@ class Outcome:
     :param error: one line for the operator, None when APPLIED.
     :param retry_after: seconds until the next attempt, None when APPLIED.
     :param uploaded: False if the amphora had this very list already.
+    :param is_unanswered: whether nobody answered at its address, not even
+                          with an error.
+    :param seconds: how long the attempt took.
     """
 
     amphora_id: str
@@ -87,6 +94,8 @@ class Outcome:
     error: str | None = None
     retry_after: float | None = None
     uploaded: bool = True
+    is_unanswered: bool = False
+    seconds: float = 0.0
 
 
 # Batches that begin at once go for the same amphorae; one of them gets them,
@@ -95,7 +104,7 @@ _CLAIM_TRIES = 10
 
 
 def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
-              not_admitted_to=None):
+              not_admitted_to=None, uploader=None):
     """Claim amphorae that are behind a generation and may be tried now.
 
     :param engine: an SQLAlchemy engine.
@@ -105,12 +114,15 @@ def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
     :param expiry: seconds after which the claim lapses.
     :param admitted_to: only those that were admitted to this generation.
     :param not_admitted_to: only those that were not.
+    :param uploader: name of the uploader: not those that it waits for.
     :returns: what was claimed, a list of ClaimedAmphora, empty if none was
               due.
     """
+    conditions = _is_due_for(uploader, number, admitted_to, not_admitted_to)
     for _ in range(_CLAIM_TRIES):
-        due = _find_due(engine, number, limit, admitted_to, not_admitted_to)
-        claimed = _claim(engine, number, owner, due, expiry) if due else []
+        due = _find_due(engine, limit, conditions)
+        claimed = _claim(engine, number, owner, due, expiry,
+                         uploader) if due else []
         if claimed or not due:
             return claimed
     return []
@@ -122,61 +134,79 @@ def _unclaimed():
 
 
 def _is_due(number, admitted_to, not_admitted_to):
-    may_try = sa.or_(_TABLE.c.attempted_generation.is_(None),
-                     _TABLE.c.attempted_generation < number,
-                     _TABLE.c.next_attempt_at.is_(None),
-                     _TABLE.c.next_attempt_at <= types.utcnow())
-    return sa.and_(amphora_repo.with_agent(), amphora_repo.behind(number),
-                   _unclaimed(), may_try,
+    # Three ranges of one index: what waits is not read.
+    at_once = _TABLE.c.next_attempt_at.is_(None)
+    may_try = sa.or_(
+        sa.and_(at_once, _TABLE.c.generation.is_(None)),
+        sa.and_(at_once, _TABLE.c.generation < number),
+        sa.and_(_TABLE.c.next_attempt_at <= types.utcnow(),
+                amphora_repo.behind(number)))
+    return sa.and_(may_try, amphora_repo.with_agent(), _unclaimed(),
                    amphora_repo.admitted(admitted_to, not_admitted_to))
 
 
-def _find_due(engine, number, limit, admitted_to, not_admitted_to):
+def _is_due_for(uploader, *which):
+    conditions = [_is_due(*which)]
+    if uploader is not None:
+        conditions.append(attempt_repo.nobody_waits(which[0], [uploader]))
+    return conditions
+
+
+def _find_due(engine, limit, conditions):
     with engine.connect() as connection:
         # Those that failed come last: they are the ones that take long.
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_is_due(number, admitted_to, not_admitted_to))
+            .where(*conditions)
             .order_by(sa.case((_TABLE.c.result == upload_result.APPLIED, 0),
                               (_TABLE.c.result.is_(None), 0), else_=1))
             .limit(limit)).scalars().all()
 
 
-def is_due(engine, number, admitted_to=None, not_admitted_to=None):
+def is_due(engine, number, admitted_to=None, not_admitted_to=None,
+           uploader=None):
     """Tell whether claim_due() would find any.
 
     :param engine: an SQLAlchemy engine.
     :param number: see claim_due().
     :param admitted_to: likewise.
     :param not_admitted_to: likewise.
+    :param uploader: likewise.
     """
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_is_due(number, admitted_to, not_admitted_to))
+            .where(*_is_due_for(uploader, number, admitted_to,
+                                not_admitted_to))
             .limit(1)).first() is not None
 
 
-def count_due(engine, number, admitted_to=None, not_admitted_to=None):
-    """Count what claim_due() would find.
+def count_due(engine, number, admitted_to=None, not_admitted_to=None,
+              condition=None):
+    """Count the amphorae that could be claimed now.
 
     :param engine: an SQLAlchemy engine.
     :param number: see claim_due().
     :param admitted_to: likewise.
     :param not_admitted_to: likewise.
+    :param condition: called with number for another condition, such as
+                      attempt.somebody_may_try().
     :returns: how many amphorae could be claimed now.
     """
+    conditions = [_is_due(number, admitted_to, not_admitted_to)]
+    if condition is not None:
+        conditions.append(condition(number))
     with engine.connect() as connection:
         return connection.execute(
             sa.select(sa.func.count()).select_from(_TABLE)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(_is_due(number, admitted_to, not_admitted_to))).scalar()
+            .where(*conditions)).scalar()
 
 
 @api.retry
-def _claim(engine, number, owner, amphora_ids, expiry):
+def _claim(engine, number, owner, amphora_ids, expiry, uploader):
     """Claim, and read what was claimed in the same transaction.
 
     Another connection may lead to another node of Galera, which does not know
@@ -196,7 +226,8 @@ def _claim(engine, number, owner, amphora_ids, expiry):
                 (_TABLE.c.claim_owner, owner),
                 (_TABLE.c.claim_expires_at, types.utcnow_plus(expiry)))
         ).rowcount
-        claimed = _get_claimed(connection, number, owner) if count else []
+        claimed = _get_claimed(connection, number, owner,
+                               uploader) if count else []
         if len(claimed) < count:
             # Their agents are gone since they were found.
             connection.execute(
@@ -207,33 +238,37 @@ def _claim(engine, number, owner, amphora_ids, expiry):
     return claimed
 
 
-def _get_claimed(connection, number, owner):
+def _get_claimed(connection, number, owner, uploader):
     rows = connection.execute(
         sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
                   _LOAD_BALANCER.c.topology, _OCTAVIA.c.role,
                   _TABLE.c.controller_ip_port_list, _TABLE.c.result,
-                  _TABLE.c.attempts, _TABLE.c.attempted_generation,
+                  sa.func.coalesce(_ATTEMPT.c.attempts, 0).label('attempts'),
                   _TABLE.c.claim_expires_at, _TABLE.c.error,
                   _OCTAVIA.c.load_balancer_id, _TABLE.c.key_digest,
                   types.utcnow().label('now'))
         .join(_TABLE, _OCTAVIA.c.id == _TABLE.c.amphora_id)
         .outerjoin(_LOAD_BALANCER,
                    _LOAD_BALANCER.c.id == _OCTAVIA.c.load_balancer_id)
+        .outerjoin(_ATTEMPT, sa.and_(
+            _ATTEMPT.c.amphora_id == _TABLE.c.amphora_id,
+            _ATTEMPT.c.uploader == uploader,
+            _ATTEMPT.c.generation == number))
         .where(_TABLE.c.claim_owner == owner,
                amphora_repo.with_agent())).all()
     return [ClaimedAmphora(
         row.id, row.lb_network_ip, row.topology, row.role,
         None if row.controller_ip_port_list is None
         else addr.split_list(row.controller_ip_port_list),
-        row.result,
-        row.attempts if row.attempted_generation == number else 0,
+        row.result, row.attempts,
         (row.claim_expires_at - row.now).total_seconds(),
         row.load_balancer_id, row.error is not None, row.key_digest)
         for row in rows]
 
 
 @api.retry
-def record(engine, number, owner, outcomes, key_digest=None):
+def record(engine, number, owner, outcomes, key_digest=None, uploader=None,
+           max_age=0):
     """Record how the attempts of a batch ended, and give the claims back.
 
     :param engine: an SQLAlchemy engine.
@@ -241,6 +276,9 @@ def record(engine, number, owner, outcomes, key_digest=None):
     :param owner: the batch that claimed them.
     :param outcomes: a list of Outcome.
     :param key_digest: digest of the heartbeat key that was uploaded.
+    :param uploader: name of the uploader; None if nothing is to be known of
+                     whom it reaches.
+    :param max_age: ``[hmsync] offline_after``, seconds.
     :returns: the ids of those that were recorded, a set; not of one that is
               deleted, or whose claim had lapsed and that another batch took
               over.
@@ -253,6 +291,7 @@ def record(engine, number, owner, outcomes, key_digest=None):
         with engine.begin() as connection:
             if _record(connection, number, owner, outcomes, claimed,
                        key_digest) == len(ids):
+                _record_reach(connection, number, uploader, outcomes, max_age)
                 return ids
             # From here on it could not be told which ones they were.
             raise _NotAllClaimed()
@@ -262,9 +301,9 @@ def record(engine, number, owner, outcomes, key_digest=None):
                 sa.select(_TABLE.c.amphora_id)
                 .where(_TABLE.c.claim_owner == owner).with_for_update()
             ).scalars())
-            _record(connection, number, owner,
-                    [o for o in outcomes if o.amphora_id in ids], claimed,
-                    key_digest)
+            outcomes = [o for o in outcomes if o.amphora_id in ids]
+            _record(connection, number, owner, outcomes, claimed, key_digest)
+            _record_reach(connection, number, uploader, outcomes, max_age)
         return ids
 
 
@@ -311,6 +350,31 @@ def _get_use(claimed, amphora_id):
         return claimed[amphora_id].use
     # Of another batch meanwhile, or gone; if not, nothing is known of it.
     return adoption.Use(None, (), is_certain=False)
+
+
+def _record_reach(connection, number, uploader, outcomes, max_age):
+    """Note whom the uploader reached; what failed waits for the others."""
+    if uploader is None:
+        return
+    times = attempt_repo.record(connection, number, uploader, outcomes,
+                                max_age)
+    if times:
+        if number < _get_newest(connection):
+            # A list that was published meanwhile waits for nobody.
+            times = dict.fromkeys(times)
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(times))
+            .values(next_attempt_at=_of_each(
+                [o for o in outcomes if o.amphora_id in times],
+                lambda o: times[o.amphora_id],
+                _TABLE.c.next_attempt_at.type)))
+
+
+def _get_newest(connection):
+    # Locked: whoever publishes comes before, or after all of this.
+    return connection.execute(
+        sa.select(_GENERATION.c.number).order_by(_GENERATION.c.number.desc())
+        .limit(1).with_for_update(read=True)).scalar() or 0
 
 
 def _of_each(outcomes, get, type_):
@@ -427,9 +491,11 @@ def retry_now(engine):
     :returns: how many there are.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.next_attempt_at.is_not(None))
-            .values(next_attempt_at=None)).rowcount
+        waiting = set(connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .where(_TABLE.c.next_attempt_at.is_not(None))).scalars())
+        attempt_repo.forget_times(connection)
+        return len(waiting | attempt_repo.retry_now(connection))
 
 
 @api.retry
@@ -442,9 +508,13 @@ def upload_again(engine, amphora_ids):
     :returns: how many there are.
     """
     with engine.begin() as connection:
-        return sum(connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.amphora_id.in_(amphora_ids[n:n + _AT_ONCE]),
-                   _unclaimed())
-            .values(generation=None, result=None, next_attempt_at=None)
-        ).rowcount for n in range(0, len(amphora_ids), _AT_ONCE))
+        return sum(_upload_again(connection, amphora_ids[n:n + _AT_ONCE])
+                   for n in range(0, len(amphora_ids), _AT_ONCE))
+
+
+def _upload_again(connection, amphora_ids):
+    attempt_repo.retry_now(connection, amphora_ids)
+    return connection.execute(
+        sa.update(_TABLE)
+        .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed())
+        .values(generation=None, result=None, next_attempt_at=None)).rowcount

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import trial
@@ -148,6 +149,8 @@ def _insert(connection, number, slots, reason, status, published_by,
         slots=addr.join_list(map(str, slots.values())),
         status=status, wave=0, published_at=types.utcnow(),
         key_digest=key_digest))
+    # A new list is tried at once by everybody.
+    attempt_repo.forget_times(connection)
 
 
 @api.retry
@@ -214,11 +217,14 @@ def set_open(engine, number):
     :returns: True if this call was the first to say so.
     """
     with engine.begin() as connection:
-        return connection.execute(
+        is_first = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.number == number,
                    _TABLE.c.status.in_(trial.TRIAL_STATUSES))
             .values(status=trial.OPEN)).rowcount == 1
+        if is_first:
+            attempt_repo.forget_older(connection, number)
+        return is_first
 
 
 @api.retry

@@ -16,6 +16,7 @@ from octavia_hmsync.db import api
 from tests.db_cases import admission
 from tests.db_cases import amphora
 from tests.db_cases import announced
+from tests.db_cases import attempt
 from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
@@ -137,4 +138,8 @@ class TestSender(mariadb.MariaDBMixin, port.SenderCases):
 
 class TestReleaseBefore(mariadb.MariaDBMixin,
                         release_before.PreviousListCases):
+    pass
+
+
+class TestAttempt(mariadb.MariaDBMixin, attempt.AttemptCases):
     pass

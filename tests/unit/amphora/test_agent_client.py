@@ -189,6 +189,43 @@ class TestAilments(AgentClientTestCase):
                           self.make_client(client_cert=other.client_path))
         self.assertEqual(0, amphora.uploads)
 
+    def test_where_nobody_answers(self):
+        for ailment in (ailing.REFUSES, ailing.BLACK_HOLE, ailing.SILENT):
+            self.add(ailment)
+        for answer in self.upload(self.make_client(timeout=1)):
+            self.assertTrue(answer.is_unanswered, answer)
+            self.assertGreaterEqual(answer.seconds, 0)
+
+    def test_where_something_answers(self):
+        """Whatever it is, a certificate that does not fit as well."""
+        for ailment in (ailing.HEALTHY, ailing.SERVER_ERROR, ailing.IMPOSTOR,
+                        ailing.RESETS, ailing.HANGS_IN_ANSWER):
+            self.add(ailment)
+        other = self.useFixture(certificates.Certificates(
+            os.path.join(self.directory, 'other')))
+        self.add(ailing.HEALTHY, certs=other)
+        self.add_answering(b'SSH-2.0-OpenSSH\r\n')
+        for answer in self.upload(self.make_client(timeout=3)):
+            self.assertFalse(answer.is_unanswered, answer)
+
+    def test_whether_there_is_a_way(self):
+        conf = self.make_client_conf(timeout=1)
+        dead = [self.add(ailment).lb_network_ip for ailment in
+                (ailing.REFUSES, ailing.SILENT)]
+        self.assertFalse(agent_client.does_anybody_answer(conf, dead))
+        self.assertFalse(agent_client.does_anybody_answer(conf, []))
+        self.assertFalse(agent_client.does_anybody_answer(conf, ['nonsense']))
+        well = self.add(ailing.HEALTHY)
+        self.assertTrue(agent_client.does_anybody_answer(
+            conf, [*dead, well.lb_network_ip]))
+        self.assertEqual(0, well.uploads)
+        self.check_that_it_takes_an_upload(well)
+
+    def check_that_it_takes_an_upload(self, amphora):
+        """It takes an upload as ever."""
+        self.amphorae = [amphora]
+        self.assertAnswer('APPLIED')
+
     def test_slow_answer_within_the_time_limit(self):
         self.add(ailing.SLOW, delay=1)
         self.assertAnswer('APPLIED')
@@ -379,9 +416,9 @@ class TestAddresses(AgentClientTestCase):
         """It is reached through the interface that Octavia's client takes."""
         hosts = []
 
-        async def exchange(host, *args):
+        async def exchange(host, port, tls, name, request, reader, trace):
             hosts.append(host)
-            args[-1].feed(ANSWERS_202)
+            reader.feed(ANSWERS_202)
 
         self.patch(tls, 'exchange', exchange)
         amphora = self.add(ailing.HEALTHY)

@@ -13,6 +13,7 @@
 from tests.db_cases import admission
 from tests.db_cases import amphora
 from tests.db_cases import announced
+from tests.db_cases import attempt
 from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
@@ -124,4 +125,8 @@ class TestSender(sqlite.SqliteMixin, port.SenderCases):
 
 class TestReleaseBefore(sqlite.SqliteMixin,
                         release_before.PreviousListCases):
+    pass
+
+
+class TestAttempt(sqlite.SqliteMixin, attempt.AttemptCases):
     pass

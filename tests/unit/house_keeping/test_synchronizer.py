@@ -209,7 +209,8 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         for attempts in range(1, 5):
             self.run_until_idle()
             self.assertEqual(attempts, len(self.driver.uploads))
-            self.make_older(models.Amphora, 'next_attempt_at', 1)
+            for model in (models.Amphora, models.Attempt):
+                self.make_older(model, 'next_attempt_at', 1)
         self.driver.broken.clear()
         self.assertEqual({'APPLIED': 1}, self.run_until_idle())
 

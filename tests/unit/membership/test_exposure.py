@@ -34,7 +34,7 @@ _AMPHORAE = st.builds(
     silence.SilentAmphora, addresses=_LISTS,
     others=st.lists(_LISTS, max_size=2).map(tuple),
     applied_age=st.floats(RECENT + 1, 10000),
-    unreachable_attempts=st.integers(0, 3),
+    is_gone=st.booleans(),
     held_for=st.one_of(st.none(), st.floats(0, 2 * HOLD_MAX)),
     is_on_trial=st.booleans())
 _MEMBERS = st.dictionaries(_NUMBERS, st.sampled_from(

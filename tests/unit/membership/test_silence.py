@@ -30,13 +30,13 @@ POLL_INTERVAL = 2
 class TestMustHold(base.TestCase):
 
     def must_hold(self, members, addresses=(1, 2), applied_age=LONG_AGO,
-                  attempts=0, held_for=None, pinned=(), others=(),
+                  is_gone=False, held_for=None, pinned=(), others=(),
                   hold_max=HOLD_MAX, is_on_trial=False, left=()):
         return silence.must_hold(
             silence.SilentAmphora(
                 None if addresses is None else cases.addresses(*addresses),
                 tuple(cases.addresses(*other) for other in others),
-                applied_age, attempts, held_for, is_on_trial),
+                applied_age, is_gone, held_for, is_on_trial),
             cases.listeners(members, cases.addresses(*pinned),
                             left=cases.addresses(*left)), hold_max)
 
@@ -97,7 +97,7 @@ class TestMustHold(base.TestCase):
         self.assertFalse(self.must_hold(members, applied_age=5 * LISTENED,
                                         is_on_trial=True))
         self.assertFalse(self.must_hold(
-            members, applied_age=LISTENED + 21, attempts=2,
+            members, applied_age=LISTENED + 21, is_gone=True,
             is_on_trial=True))
 
     def test_may_be_using_a_dead_list(self):
@@ -110,10 +110,9 @@ class TestMustHold(base.TestCase):
                                        others=[(2, 3), (1, 2)]))
 
     def test_tried_in_vain(self):
-        """One failed upload may be bad luck."""
-        self.assertTrue(self.must_hold([], attempts=1))
-        self.assertFalse(self.must_hold([], attempts=2))
-        self.assertFalse(self.must_hold([], None, None, attempts=2))
+        self.assertTrue(self.must_hold([]))
+        self.assertFalse(self.must_hold([], is_gone=True))
+        self.assertFalse(self.must_hold([], None, None, is_gone=True))
 
     def test_never_acknowledged(self):
         self.assertTrue(self.must_hold([self.alive(1)], None, None))
@@ -129,11 +128,11 @@ class TestMustHold(base.TestCase):
     @given(st.lists(st.integers(1, 9), unique=True),
            st.one_of(st.none(), st.lists(st.integers(1, 9), min_size=1,
                                          unique=True)),
-           st.floats(0, LONG_AGO), st.integers(0, 3))
-    def test_never_longer_than_stated(self, alive, addresses, age, attempts):
+           st.floats(0, LONG_AGO), st.booleans())
+    def test_never_longer_than_stated(self, alive, addresses, age, is_gone):
         self.assertFalse(self.must_hold(
             [self.alive(n) for n in alive], addresses,
-            None if addresses is None else age, attempts,
+            None if addresses is None else age, is_gone,
             held_for=HOLD_MAX - LISTENED / 2 + 0.1))
 
     def failover(self, looks, start, gap, hold_max):

@@ -29,6 +29,7 @@ from octavia_hmsync.notifications import broker
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 from octavia_hmsync.worker import batch
+from octavia_hmsync.worker import scout
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
@@ -49,6 +50,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.uploader = uploader.Uploader(concurrency=1, rate=20)
         self.addCleanup(self.uploader.close)
         self.notifier = fakes.Notifier()
+        self.scout = scout.Scout(self.conf, self.engine, scout.HOUSEKEEPING)
         self.publish(1)
 
     def publish(self, number, status=trial.OPEN):
@@ -63,7 +65,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
     def run_batch(self, number=1, on_all_begun=lambda: None, slots=SLOTS,
                   key_digest=None):
         with batch.Batch(self.conf, self.engine, number, slots, 'batch',
-                         self.notifier, key_digest) as work:
+                         self.scout, self.notifier, key_digest) as work:
             if work.claim(100):
                 return work.run(self.uploader, on_all_begun)
         return {}

@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import flows
+from octavia_hmsync.worker import scout
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
@@ -40,7 +41,9 @@ class TestSyncAmphoraeFlow(sqlite.SqliteMixin, base.DatabaseTestCase):
         pace = uploader.Uploader(concurrency=8)
         self.addCleanup(pace.close)
         generation_repo.publish(self.engine, 1, SLOTS, 'because', 'here')
-        self.work = batch.Batch(conf, self.engine, 1, SLOTS, 'batch')
+        self.work = batch.Batch(
+            conf, self.engine, 1, SLOTS, 'batch',
+            scout.Scout(conf, self.engine, scout.HOUSEKEEPING))
         self.flow = flows.get_sync_amphorae_flow(self.work, pace)
 
     def claim(self, number):

@@ -55,6 +55,7 @@ def upgrade():
         sa.Column('reached_at', types.Timestamp, nullable=True),
         sa.Column('failing_since', types.Timestamp, nullable=True),
         sa.Column('failures', sa.Integer, nullable=False),
+        sa.Column('overtaken', sa.Integer, nullable=False),
         sa.Column('keepalive_at', types.Timestamp, nullable=False))
     operations.create_table(
         'hmsync_attempt',
