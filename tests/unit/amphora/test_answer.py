@@ -175,7 +175,7 @@ class TestExchange(base.TestCase):
         """
         async def run():
             connection = tls._Connection(self.client_context, NAME,
-                                         b'request', self.reader)
+                                         b'request', self.reader, tls.Trace())
             connection.connection_made(Transport(self.server))
             for number, data in enumerate(data_of(self.server)):
                 if connection.answer.done():
