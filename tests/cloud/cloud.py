@@ -24,6 +24,7 @@ from tests.cloud import amphora
 from tests.cloud import certificates
 from tests.cloud import controllers
 from tests.cloud import database
+from tests.cloud import hostile
 from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import process
@@ -201,6 +202,15 @@ class Cloud(fixtures.Fixture):
         return self.useFixture(ailing.AilingAmphora(
             member['amphora_id'], member['lb_network_ip'], self.certificates,
             ailment, port=AMPHORA_PORT, **kwargs))
+
+    def add_hostile_amphora(self, addresses, disliked, silence):
+        """Add an amphora, of a SINGLE load balancer; see HostileAmphora."""
+        load_balancer = self._plan_one('SINGLE')
+        self._record(load_balancer)
+        member = load_balancer['amphorae'][0]
+        return self.useFixture(hostile.HostileAmphora(
+            self, member['amphora_id'], member['lb_network_ip'], addresses,
+            disliked, silence, port=AMPHORA_PORT))
 
     @property
     def amphora_ids(self):

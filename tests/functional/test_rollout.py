@@ -104,3 +104,35 @@ class TestRollout(RolloutTestCase):
         third = cloud.add_health_manager(cloud.address(3))
         self.wait_until_synced([good.address, third.address])
         self.assert_nothing_failed_over()
+
+
+class TestHostileAmphora(RolloutTestCase):
+
+    def test_falls_silent_and_resumes(self):
+        """It vetoes no address, where the others are few and many."""
+        cloud = self.make_cloud(boot_numbers=(1,), options={
+            'hmsync': {'canary_size': 3, 'canary_wait': 1}})
+        addresses = [f'{cloud.address(n)}:5555' for n in (1, 2)]
+        for _ in range(2):
+            cloud.add_load_balancer(addresses[:1])
+        # Longer than half of heartbeat_timeout and an interval.
+        hostile = cloud.add_hostile_amphora(addresses[:1], addresses[1], 8)
+        good, = self.start(1)
+        self.wait_until_synced([good.address])
+        self.wait_until_applied({hostile.amphora_id})
+
+        new = cloud.add_health_manager(cloud.address(2))
+        self.wait_for(lambda: hostile.silences, 'upload to it',
+                      base.START_TIMEOUT)
+        number = self.newest().number
+        self.wait_until_status(number, trial.OPEN)
+        self.wait_until_synced([good.address, new.address])
+        line = [line for line in self.housekeeping.log().splitlines()
+                if f'Generation {number} goes on' in line]
+        self.assertEqual(1, len(line), self.housekeeping.log())
+        self.assertIn(hostile.amphora_id, line[0])
+        self.assertEqual([], [g for g in self.generations().values()
+                              if g.status == trial.ROLLED_BACK])
+        self.assertEqual(set(), cloud.records.failovers_begun(
+            {hostile.amphora_id}))
+        self.assert_nothing_failed_over()
