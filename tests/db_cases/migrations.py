@@ -235,6 +235,22 @@ class MigrationCases(base.TestCase):
                          generation_repo.get_newest(self.engine).status)
         self.assertEqual(1, len(hm_repo.get_all(self.engine)))
 
+    def test_previous_lists_of_0005(self):
+        """No list is lost that an amphora may be using."""
+        self.upgrade_to('0005')
+        self.execute(
+            'INSERT INTO hmsync_amphora (amphora_id, generation, '
+            'controller_ip_port_list, previous_ip_port_lists, applied_at, '
+            'attempts, result) VALUES '
+            "('amphora', 4, '192.0.2.1:5555', "
+            "'?2\n192.0.2.2:5555, 192.0.2.3:5555\n192.0.2.4:5555', "
+            "'2026-01-01 00:00:00.000000', 1, 'APPLIED')")
+        schema.upgrade(self.engine)
+        unproven, = doubt_repo.get_unproven(self.engine)
+        self.assertEqual(
+            (adoption.Unknown(2), ('192.0.2.2:5555', '192.0.2.3:5555'),
+             ('192.0.2.4:5555',)), unproven.doubt.previous)
+
     def test_history(self):
         self.assertEqual(schema.head(), schema.history()[-1][0])
         self.assertEqual(('0001', 'Initial tables.'), schema.history()[0])

@@ -110,10 +110,15 @@ class TestAcknowledged(base.TestCase):
 @st.composite
 def _histories(draw):
     """Draw what happens to an amphora at each generation, and its lists."""
-    return draw(st.lists(st.tuples(
-        st.sampled_from(('acknowledged', 'acknowledged', 'failed',
-                         'failed and arrived', 'same', 'adopted')),
-        st.integers(0, draw(st.sampled_from((3, 40))))), max_size=60))
+    number = draw(st.sampled_from((2, 60)))
+    return draw(st.lists(
+        st.tuples(st.sampled_from(('acknowledged', 'tried again', 'back',
+                                   'failed', 'failed and arrived',
+                                   'adopted')),
+                  st.integers(0, number)) if number == 2 else
+        st.tuples(st.sampled_from(('acknowledged', 'acknowledged', 'failed')),
+                  st.integers(0, number)),
+        min_size=draw(st.sampled_from((0, 40))), max_size=60))
 
 
 class TestNoListIsLost(base.TestCase):
@@ -132,7 +137,9 @@ class TestNoListIsLost(base.TestCase):
                     in_truth = {use.addresses: in_truth[use.addresses]}
                     use = dataclasses.replace(use, previous=())
                 continue
-            if what != 'same':
+            if what == 'back':
+                addresses = use.addresses or addresses
+            elif what != 'tried again':
                 addresses = cases.addresses(list_number)
             if what == 'failed':
                 use = dataclasses.replace(use, is_certain=False)
