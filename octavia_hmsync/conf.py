@@ -84,9 +84,8 @@ _membership_opts = [
                     'ONLINE before its address is published, so that '
                     'several that start together are one change. A larger '
                     'value means fewer uploads in a slow rolling restart '
-                    'and a later first heartbeat at a new health manager. '
-                    'Not waited for when so few published addresses are '
-                    'alive that amphorae come near heartbeat_timeout.'),
+                    'and a later first heartbeat at a new health manager, '
+                    'also where all others are gone.'),
     cfg.IntOpt('removal_delay', default=60, min=0,
                help='Seconds after its last keepalive for which the address '
                     'of a lost health manager stays published, so that a '

@@ -26,8 +26,9 @@ from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import timing
 
 # A stream of health managers that start one after the other must not put
-# off the publication for ever.
+# off the publication for ever; nor for long where too few others listen.
 _LONGEST_SETTLE = 10
+_LONGEST_URGENT_SETTLE = 3
 # Generations in CALM_PERIOD before further ones have to wait for longer.
 _UNHURRIED = 3
 # Seconds.
@@ -158,7 +159,7 @@ def _decide(listeners: listening.Listeners, published: frozenset[str],
         a for a in leaving if listeners.listens(a) or
         not listeners.has_key(a))
     held = None
-    if not is_urgent and _is_settling(listeners, new - listeners.pinned):
+    if _is_settling(listeners, new - listeners.pinned, is_urgent):
         # What leaves waits too, so that a move is one change; a drain was
         # asked for.
         new &= listeners.pinned
@@ -204,12 +205,13 @@ def _is_overdue(listeners: listening.Listeners, address: str) -> bool:
             member.keepalive_age >= listeners.settings.removal_delay)
 
 
-def _is_settling(listeners: listening.Listeners,
-                 added: frozenset[str]) -> bool:
+def _is_settling(listeners: listening.Listeners, added: frozenset[str],
+                 is_urgent: bool) -> bool:
     waited = [member.online_for for member in map(listeners.member, added)
               if member is not None]
     settle_time = listeners.settings.settle_time
-    if not waited or max(waited) >= _LONGEST_SETTLE * settle_time:
+    longest = _LONGEST_URGENT_SETTLE if is_urgent else _LONGEST_SETTLE
+    if not waited or max(waited) >= longest * settle_time:
         return False
     return min(waited) < settle_time
 

@@ -67,7 +67,9 @@ class TestRestart(WhoListensTestCase):
 
 class TestReplacement(WhoListensTestCase):
 
-    OPTIONS = {'hmsync': {'canary_size': 1, 'canary_wait': 5}}
+    # Those that start together are one change.
+    OPTIONS = {'hmsync': {'canary_size': 1, 'canary_wait': 5,
+                          'settle_time': 8}}
 
     def wait_until_all_have(self, addresses):
         """Wait until amphorae use new addresses, whoever was first."""
