@@ -16,10 +16,13 @@ import typing
 
 from oslo_log import log as logging
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync import live_options
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import subset
 
 LOG = logging.getLogger(__name__)
@@ -82,10 +85,28 @@ class LiveControllerList(live_options.LiveOptions):
                       generation_repo.get_newest(self._engine))
         if generation is None:
             return None
+        slots, where = (generation.slots,
+                        f' (generation {generation.number})')
+        own = heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
+        if None not in (own, generation.key_digest) and (
+                own != generation.key_digest):
+            # An amphora boots with the key of this controller: where that
+            # changes, it is ahead of the list, or behind it.
+            hearing = self._find_hearing(own)
+            if hearing:
+                slots, where = hearing, ' (those with this heartbeat_key)'
         health_manager = self._conf.health_manager
         addresses = subset.subset(
-            self._conf.host, generation.slots, subset.max_list_length(
+            self._conf.host, slots, subset.max_list_length(
                 health_manager.heartbeat_timeout,
                 health_manager.heartbeat_interval))
-        return ({OPTION: list(addresses)},
-                f' (generation {generation.number})')
+        return {OPTION: list(addresses)}, where
+
+    def _find_hearing(self, own):
+        """Return who listens with a key, as slots by address."""
+        members = hm_repo.get_all(self._engine)
+        hearing = addr.canonical(
+            m.address for m in members if m.key_digest == own and
+            m.status == mem.ONLINE and not mem.is_silent(
+                m.keepalive_age, self._conf.hmsync.offline_after))
+        return {address: slot for slot, address in enumerate(hearing)}

@@ -21,6 +21,7 @@ from cliff import lister
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
 from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync import exceptions
@@ -31,19 +32,31 @@ class ListHealthManagers(base.DatabaseMixin, lister.Lister):
     """List the health managers that have registered.
 
     A health manager is ONLINE while its keepalives come; one that has been
-    silent for longer than offline_after is shown as OFFLINE.
+    silent for longer than offline_after is shown as OFFLINE. key is SAME if
+    it listens with the heartbeat_key of the newest list, OTHER if not, and
+    RESTART if its octavia.conf has another one by now than it listens with.
     """
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
+        newest = generation_repo.get_newest(engine)
         rows = [
             (row.host, row.ip_address, row.port, mem.effective_status(
                 row.status, (row.now - row.keepalive_at).total_seconds(),
                 conf.hmsync.offline_after),
-             base.format_time(row.keepalive_at))
+             base.format_time(row.keepalive_at), _tell_key(row, newest))
             for row in hm_repo.get_rows(engine)]
-        return (('host', 'ip_address', 'port', 'status', 'keepalive_at'),
-                rows)
+        return (('host', 'ip_address', 'port', 'status', 'keepalive_at',
+                 'key'), rows)
+
+
+def _tell_key(row, newest):
+    """Tell of a health manager's heartbeat key whether it is the list's."""
+    if row.configured_key_digest not in (None, row.key_digest):
+        return 'RESTART'
+    if newest is None or None in (row.key_digest, newest.key_digest):
+        return ''
+    return 'SAME' if row.key_digest == newest.key_digest else 'OTHER'
 
 
 class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
@@ -73,11 +86,12 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: see its log.')
         return (('host', 'ip_address', 'port', 'status', 'online_since',
-                 'keepalive_at', 'heard_at'),
+                 'keepalive_at', 'heard_at', 'key'),
                 (row.host, row.ip_address, row.port, status,
                  base.format_time(row.online_since),
                  base.format_time(row.keepalive_at),
-                 base.format_time(row.heard_at)))
+                 base.format_time(row.heard_at),
+                 _tell_key(row, generation_repo.get_newest(engine))))
 
 
 class _HostCommand(base.DatabaseMixin, command.Command):

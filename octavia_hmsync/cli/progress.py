@@ -16,6 +16,7 @@ import collections
 import dataclasses
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
@@ -54,12 +55,14 @@ class Look:
     :param pause: the Pause that there is, or None.
     :param house_keepers: hosts of the housekeepers that are up.
     :param failed: the first rows of those that failed at the newest one.
+    :param other_key: how many amphorae are not known to sign with its key.
     """
 
     parts: list
     pause: pause_repo.Pause | None
     house_keepers: list
     failed: list
+    other_key: int = 0
 
     @property
     def is_complete(self):
@@ -82,7 +85,9 @@ def look(conf, engine):
         parts, pause_repo.get(engine),
         keeper_repo.get_up(engine, conf.hmsync.offline_after),
         progress_repo.get_failed(engine, parts[0].generation.number,
-                                 _NAMED) if parts else [])
+                                 _NAMED) if parts else [],
+        amphora_repo.count_other_key(
+            engine, parts[0].generation.key_digest) if parts else 0)
 
 
 class Rates:
@@ -149,6 +154,9 @@ def describe_problems(seen, offline_after):
         lines.append(describe_pause(seen.pause))
     if not seen.house_keepers:
         lines.append(describe_nobody(offline_after))
+    if seen.other_key:
+        lines.append(f'{seen.other_key} amphorae are not known to sign with '
+                     f'the heartbeat_key of the newest list.')
     for row in seen.failed:
         lines.append(f'{row.id} at {row.lb_network_ip} is {row.result} after '
                      f'{row.attempts} attempts: {row.error}. '

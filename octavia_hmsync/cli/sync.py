@@ -39,6 +39,8 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
     acknowledged a list whether they use it: see "amphora list --help".
     suspects are addresses with which amphorae fell silent; see "sync retry".
     paused_until tells that no amphora is uploaded to; see "sync pause".
+    other_key counts the amphorae that are not known to sign with the
+    heartbeat_key of the newest list.
     """
 
     def take_action(self, parsed_args):
@@ -54,6 +56,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         return (('generation', 'status', 'paused_until',
                  'controller_ip_port_list', 'suspects', 'amphorae', 'due',
                  'applied', 'unreachable', 'rejected', 'unsupported',
+                 'other_key',
                  *(state.value.lower() for state in adoption.Adoption)),
                 (newest.number if newest else None,
                  newest.status if newest else None,
@@ -63,6 +66,8 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                  counts.amphorae, counts.due,
                  *(counts.results.get(result, 0)
                    for result in upload_result.ALL),
+                 amphora_repo.count_other_key(
+                     engine, newest.key_digest if newest else None),
                  *(adoptions[state] for state in adoption.Adoption)))
 
 

@@ -13,7 +13,6 @@
 """Keeps Octavia from failing over amphorae that could not be heard."""
 
 import datetime
-import functools
 import time
 
 from oslo_log import log as logging
@@ -132,7 +131,7 @@ class FailoverGuard:
             for row in silent}
 
     def _choose(self, silent):
-        with_key = functools.cache(self._get_listeners().with_key)
+        listeners = self._get_listeners()
         newest = generation_repo.get_newest(self._engine)
         others = previous_repo.get_known(self._engine, silent)
         doubtful = generation_repo.find_doubtful(
@@ -140,7 +139,7 @@ class FailoverGuard:
         gone = self._find_gone(newest.number, silent) if newest else set()
         return [row.id for row in silent if silence.must_hold(
             _to_silent(row, others.get(row.id, ()), row.id in gone, doubtful),
-            with_key(row.key_digest), self._conf.hmsync.failover_hold_max)]
+            listeners, self._conf.hmsync.failover_hold_max)]
 
     def _find_gone(self, number, silent):
         attempts = attempt_repo.get_attempts(self._engine, number,
@@ -185,7 +184,10 @@ def _to_silent(row, others, is_gone, doubtful):
         applied_age=age(row.applied_at),
         is_gone=is_gone,
         held_for=None if _is_heard_since(row) else age(row.held_since),
-        is_on_trial=row.generation in doubtful)
+        is_on_trial=row.generation in doubtful,
+        key_digest=row.key_digest,
+        previous_key_digest=None if row.adopted_at
+        else row.previous_key_digest)
 
 
 def _is_heard_since(row):

@@ -101,7 +101,8 @@ class Admissions:
                 self._engine, self._newest.number, self._good_number):
             addresses = subset.subset(candidate.amphora_id,
                                       self._newest.slots, self._length)
-            if candidate.addresses == addresses:
+            if candidate.addresses == addresses and (
+                    self._newest.key_digest in (None, candidate.key_digest)):
                 continue
             eligible.append(canaries.Eligible(
                 candidate.amphora_id, candidate.load_balancer, addresses,

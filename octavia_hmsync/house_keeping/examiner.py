@@ -73,14 +73,18 @@ class Examiner:
             self._engine, settings, lambda: self._look(settings))
         members = listeners.members
         if good and listening.has_nothing_to_lose(
-                good.addresses, newest.addresses, listeners):
+                good.addresses, newest.addresses,
+                listeners.with_key(good.key_digest)):
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
             return
         admitted = self._get_admitted(newest, settings)
         watch = trial.time_to_watch(
             self._conf.hmsync.canary_wait, len(newest.addresses), settings)
-        fresh = set(newest.addresses) - set(good.addresses if good else ())
+        # With another key, nobody was heard at any of them so far.
+        fresh = set(newest.addresses) - set(
+            good.addresses if good and good.key_digest in
+            (None, newest.key_digest) else ())
         admission = admissions.Admissions(
             self._engine, newest, good, settings.max_list_length)
         verdict = self._judge(admitted, admission, newest, watch, settings)

@@ -20,6 +20,7 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import keys as keys_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
@@ -90,12 +91,15 @@ class Planner:
         self._announcer.run_once(listeners)
         newest = generation_repo.get_newest(self._engine)
         good = generation_repo.get_last_good(self._engine)
-        decision = plan.plan(
-            listeners, newest.addresses if newest and
-            newest.status != trial.ROLLED_BACK else None,
-            trial.get_suspects(generation_repo.get_suspects(self._engine),
-                               listeners.members),
-            good.addresses if good else None)
+        keys = keys_repo.make_keys(self._engine, listeners, newest)
+        key_digest = self._choose_key(keys, newest)
+        decision = plan.for_key(plan.plan(
+            listeners.with_key(key_digest), newest.addresses if newest and
+            newest.status != trial.ROLLED_BACK else None, keys.suspects,
+            good.addresses if good and
+            good.key_digest in (None, key_digest) else None),
+            newest.addresses if newest else (),
+            is_key_new=keys.published not in (None, key_digest))
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -105,11 +109,13 @@ class Planner:
         slots = subset.assign_slots(newest.slots if newest else {},
                                     decision.addresses)
         status = trial.first_status(
-            good.addresses if good else (), decision.addresses, listeners,
-            opts.canary_size, opts.wave_size)
+            good.addresses if good else (), decision.addresses,
+            listeners.with_key(good and good.key_digest), opts.canary_size,
+            opts.wave_size, is_key_new=good is not None and
+            good.key_digest not in (None, key_digest))
         if not generation_repo.publish(
                 self._engine, number, slots, decision.reason,
-                self._conf.host, status):
+                self._conf.host, status, key_digest):
             LOG.debug('Another housekeeper published generation %d.', number)
             return instruments.LOST_RACE
         LOG.info('Published generation %d: %s. controller_ip_port_list is '
@@ -118,6 +124,16 @@ class Planner:
         self._notifier.send(payloads.GenerationPublished(
             number, tuple(slots), status, decision.reason, self._conf.host))
         return instruments.PUBLISHED
+
+    def _choose_key(self, keys, newest):
+        """Return the digest of the key for which the next list is."""
+        chosen = keys.choose()
+        if (newest is not None and newest.key_digest is None and
+                chosen is not None):
+            # Of an earlier release, or from before anybody could tell.
+            generation_repo.set_key_digest(self._engine, newest.number,
+                                           chosen)
+        return chosen
 
     def _keep_alive(self, opts):
         now = self._clock()

@@ -32,11 +32,14 @@ class Sending:
     :param others: lists that it may be using instead, a tuple of tuples.
     :param key_digest: of the heartbeat key that it signs with, None if that
                        is not known.
+    :param previous_key_digest: of the one with which it may go on signing,
+                                with one of the others.
     """
 
     addresses: tuple[str, ...]
     others: tuple[tuple[str, ...], ...] = ()
     key_digest: str | None = None
+    previous_key_digest: str | None = None
 
     def as_silent(self) -> silence.SilentAmphora:
         """Return an amphora that uses it and is silent, at the worst.
@@ -46,7 +49,9 @@ class Sending:
         """
         return silence.SilentAmphora(
             addresses=self.addresses, others=self.others,
-            applied_age=float('inf'), is_gone=False, held_for=None)
+            applied_age=float('inf'), is_gone=False, held_for=None,
+            key_digest=self.key_digest,
+            previous_key_digest=self.previous_key_digest)
 
 
 class Exposure:
@@ -108,11 +113,11 @@ class Exposure:
             key_digest = sending.key_digest
             # Few lists hold an address that is not heard, and only there the
             # rule, which costs more, has something to decide.
-            if all(addresses and all(has_listened(address, key_digest)
-                                     for address in addresses)
-                   for addresses in (sending.addresses, *sending.others)):
+            if sending.previous_key_digest is None and all(
+                    addresses and all(has_listened(address, key_digest)
+                                      for address in addresses)
+                    for addresses in (sending.addresses, *sending.others)):
                 continue
-            if silence.must_hold(sending.as_silent(), with_key(key_digest),
-                                 hold_max):
+            if silence.must_hold(sending.as_silent(), listeners, hold_max):
                 exposed |= users
         return exposed

@@ -52,7 +52,7 @@ class Keys:
     published: str | None
     keepers: abc.Mapping[str, str | None]
     listeners: listening.Listeners
-    suspects: abc.Container[str] = ()
+    suspects: abc.Collection[str] = ()
 
     def choose(self) -> str | None:
         """Return the key for which the next list is.

@@ -114,6 +114,23 @@ def plan(listeners: listening.Listeners, last: tuple[str, ...] | None,
                    is_urgent=_cannot_wait(listeners, has))
 
 
+def for_key(decision: Decision, last: tuple[str, ...],
+            is_key_new: bool) -> Decision:
+    """Publish the last list again if nothing but the heartbeat key changes.
+
+    :param decision: a Decision.
+    :param last: the newest published list, a tuple.
+    :param is_key_new: whether it is for another key than the next one.
+    :returns: a Decision.
+    """
+    if not is_key_new or decision.held and decision.addresses is None:
+        return decision
+    parts = filter(None, (decision.reason, 'for another heartbeat_key'))
+    return dataclasses.replace(
+        decision, addresses=decision.addresses or last,
+        reason=', '.join(parts))
+
+
 def _find_too_few(listeners: listening.Listeners,
                   addresses: tuple[str, ...]) -> frozenset[str]:
     """Find dead addresses that a list cannot bear until their time has come.

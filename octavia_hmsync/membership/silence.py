@@ -41,6 +41,10 @@ class SilentAmphora:
     :param held_for: since it was first held back, None if it is not.
     :param is_on_trial: whether nobody has found that list good so far, or it
                         was rolled back.
+    :param key_digest: of the heartbeat key that it got with its list, None if
+                       that is not known.
+    :param previous_key_digest: of the one with which it may go on signing,
+                                with one of the others.
     """
 
     addresses: tuple[str, ...] | None
@@ -49,6 +53,8 @@ class SilentAmphora:
     is_gone: bool
     held_for: float | None
     is_on_trial: bool = False
+    key_digest: str | None = None
+    previous_key_digest: str | None = None
 
 
 def time_in_question(settings: timing.Settings) -> float:
@@ -109,10 +115,23 @@ def must_hold(amphora: SilentAmphora, listeners: listening.Listeners,
             # The list may be to blame: others are being asked, and if it is
             # the last good one comes back.
             return True
-        if all(_level(addresses, listeners) is listening.Level.FINE
-               for addresses in (amphora.addresses, *amphora.others)):
+        if all(_level(addresses, hearing) is listening.Level.FINE
+               for addresses, hearing in _get_used(amphora, listeners)):
             return False
     return not amphora.is_gone
+
+
+def _get_used(amphora: SilentAmphora, listeners: listening.Listeners
+              ) -> list[tuple[tuple[str, ...], listening.Listeners]]:
+    """Return the lists that it may be using, each with who hears it then."""
+    own = listeners.with_key(amphora.key_digest)
+    used = [(addresses, own) for addresses in (
+        amphora.addresses, *amphora.others) if addresses is not None]
+    if amphora.previous_key_digest not in (None, amphora.key_digest):
+        # Which of the others came with which key is not known.
+        before = listeners.with_key(amphora.previous_key_digest)
+        used += [(addresses, before) for addresses in amphora.others]
+    return used
 
 
 def _level(addresses: tuple[str, ...],

@@ -67,17 +67,18 @@ class Admitted:
 
 def first_status(old: abc.Sequence[str], new: abc.Collection[str],
                  listeners: listening.Listeners, canary_size: int,
-                 wave_size: int) -> str:
+                 wave_size: int, is_key_new: bool = False) -> str:
     """Tell how a list begins its way.
 
     :param old: the list that amphorae have, empty if that is not known.
     :param new: the list.
-    :param listeners: who listens where.
+    :param listeners: who listens where, for the key of the old list.
     :param canary_size: ``[hmsync] canary_size``.
     :param wave_size: ``[hmsync] wave_size``.
+    :param is_key_new: whether amphorae get another heartbeat key with it.
     :returns: CANARY, WAVES or OPEN.
     """
-    if set(new) <= set(old):
+    if set(new) <= set(old) and not is_key_new:
         # Nothing in it that could be out of reach.
         return OPEN
     if listening.has_nothing_to_lose(old, new, listeners):

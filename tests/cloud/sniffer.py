@@ -78,7 +78,7 @@ class Sniffer(fixtures.Fixture):
 
     def __init__(self, heartbeat_key, network):
         super().__init__()
-        self._key = heartbeat_key
+        self._keys = [heartbeat_key]
         self._network = network
         self._lock = threading.Lock()
         self._heartbeats = []
@@ -124,15 +124,23 @@ class Sniffer(fixtures.Fixture):
             address = ipaddress.ip_address(packet[24:40])
             udp, host = packet[40:], f'[{address}]'
         port, length = struct.unpack('!HH', udp[2:6])
-        try:
-            message = status_message.unwrap_envelope(udp[8:length], self._key)
-            amphora_id = message['id']
-            listeners = message.get('listeners')
-        except Exception:
-            # Not a heartbeat, or that of another cloud.
+        for key in self._keys:
+            try:
+                message = status_message.unwrap_envelope(udp[8:length], key)
+                amphora_id = message['id']
+                listeners = message.get('listeners')
+                break
+            except Exception:
+                # Not a heartbeat, or that of another cloud or key.
+                continue
+        else:
             return None
         return Heartbeat(seen_at, amphora_id, f'{host}:{port}',
                          listeners=listeners)
+
+    def add_key(self, heartbeat_key):
+        """Record heartbeats that are signed with another key, too."""
+        self._keys = [*self._keys, heartbeat_key]
 
     def heartbeats(self, since=0):
         """All heartbeats recorded, oldest first."""

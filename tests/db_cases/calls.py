@@ -248,6 +248,11 @@ class Calls(base.DatabaseTestCase):
         self._add()
         return 1,
 
+    @_call(amphora_repo.count_other_key)
+    def count_other_key(self):
+        self.add_amphorae(2)
+        return 'digest',
+
     @_call(amphora_repo.count)
     def count(self):
         self._add()

@@ -16,8 +16,10 @@ import os
 
 from oslo_config import cfg
 
+from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync import controller_list
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import trial
 from tests.db_cases import base as db_base
@@ -126,6 +128,29 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
             self.publish(number, number, status)
             self.live._look()
             self.assertEqual(expected, self.option)
+
+    def test_another_key_than_the_list_is_for(self):
+        """What boots here has the key of this controller."""
+        self.conf.set_override('heartbeat_key', 'new', 'health_manager')
+        old, new = map(heartbeat_key.digest, ('old', 'new'))
+        listed = [f'192.0.2.{n}:5555' for n in (1, 2)]
+        generation_repo.publish(
+            self.engine, 1, subset.assign_slots({}, listed), '', 'here',
+            key_digest=old)
+        self.live._look()
+        self.assertEqual(listed, self.option)
+        for number, digest in (1, old), (2, new), (3, new):
+            hm_repo.register(self.engine, f'hm{number}',
+                             f'192.0.2.{number}', 5555, 'instance', 20,
+                             digest)
+        self.live._look()
+        self.assertEqual(['192.0.2.2:5555', '192.0.2.3:5555'], self.option)
+        hm_repo.set_offline(self.engine, 'hm2', 'instance')
+        self.live._look()
+        self.assertEqual(['192.0.2.3:5555'], self.option)
+        hm_repo.set_offline(self.engine, 'hm3', 'instance')
+        self.live._look()
+        self.assertEqual(listed, self.option)
 
     def test_trial_is_over(self):
         self.publish(1, 1)

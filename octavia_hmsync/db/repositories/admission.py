@@ -43,6 +43,8 @@ class Candidate:
     :param harm: what its failover would do, from 0 on.
     :param is_mute: whether it was seen to go on with a list before.
     :param fell_silent: whether it once did while a list was on trial.
+    :param key_digest: digest of the key that it got with that list, None if
+                       that is not known.
     """
 
     amphora_id: str
@@ -52,6 +54,7 @@ class Candidate:
     harm: int
     is_mute: bool
     fell_silent: bool
+    key_digest: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +101,7 @@ def get_candidates(engine, number, good=None):
             sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
                       _TABLE.c.generation, _TABLE.c.result,
                       _TABLE.c.not_adopted_at, _TABLE.c.fell_silent_at,
+                      _TABLE.c.key_digest,
                       _OCTAVIA.c.role, _OCTAVIA.c.load_balancer_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
@@ -115,7 +119,7 @@ def get_candidates(engine, number, good=None):
         row.generation, addr.split_list(row.controller_ip_port_list)
         if row.result == upload_result.APPLIED else None,
         _HARM.get(row.role, len(_HARM)), row.not_adopted_at is not None,
-        row.fell_silent_at is not None) for row in rows]
+        row.fell_silent_at is not None, row.key_digest) for row in rows]
 
 
 @api.retry

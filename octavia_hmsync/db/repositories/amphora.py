@@ -155,6 +155,24 @@ def count(engine, number):
                   results=dict(results))
 
 
+def count_other_key(engine, key_digest):
+    """Count the amphorae that are not known to sign with a key.
+
+    :param engine: an SQLAlchemy engine.
+    :param key_digest: digest of the key; None for no particular one.
+    :returns: how many.
+    """
+    if key_digest is None:
+        return 0
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count())
+            .select_from(_OCTAVIA.outerjoin(
+                _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
+            .where(with_agent(), sa.func.coalesce(
+                _TABLE.c.key_digest, '') != key_digest)).scalar()
+
+
 def count_adoptions(engine, members, settings):
     """Count the amphorae by whether they use the list that they acknowledged.
 

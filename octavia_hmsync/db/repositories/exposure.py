@@ -76,7 +76,7 @@ def _select():
     return sa.select(_TABLE.c.amphora_id.label('id'),
                      _TABLE.c.controller_ip_port_list,
                      _TABLE.c.previous_ip_port_lists, _TABLE.c.adopted_at,
-                     _TABLE.c.key_digest)
+                     _TABLE.c.key_digest, _TABLE.c.previous_key_digest)
 
 
 def _get(engine, select):
@@ -86,4 +86,6 @@ def _get(engine, select):
     return {row.id: None if row.controller_ip_port_list is None
             else exposure.Sending(
                 addr.split_list(row.controller_ip_port_list),
-                others.get(row.id, ()), row.key_digest) for row in rows}
+                others.get(row.id, ()), row.key_digest,
+                None if row.adopted_at else row.previous_key_digest)
+            for row in rows}

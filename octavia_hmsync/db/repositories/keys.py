@@ -26,12 +26,21 @@ def get_keys(engine, settings):
     :param settings: timing.Settings.
     :returns: key.Keys.
     """
-    listeners = listeners_repo.get_listeners(engine, settings)
-    members = [m for m in map(listeners.member, listeners.addresses) if m]
-    newest = generation_repo.get_newest(engine)
+    return make_keys(engine, listeners_repo.get_listeners(engine, settings),
+                     generation_repo.get_newest(engine))
+
+
+def make_keys(engine, listeners, newest):
+    """Read the rest of who has which key.
+
+    :param engine: an SQLAlchemy engine.
+    :param listeners: listening.Listeners, for any key.
+    :param newest: the newest Generation, or None.
+    :returns: key.Keys.
+    """
     return key.Keys(
         newest.key_digest if newest and newest.status != trial.ROLLED_BACK
         else None,
-        keeper_repo.get_key_digests(engine, settings.offline_after),
-        listeners,
-        trial.get_suspects(generation_repo.get_suspects(engine), members))
+        keeper_repo.get_key_digests(engine, listeners.settings.offline_after),
+        listeners, frozenset(trial.get_suspects(
+            generation_repo.get_suspects(engine), listeners.members)))

@@ -33,7 +33,7 @@ from tests.unit.cli import base
 
 COLUMNS = {
     ('health', 'manager', 'list'): [
-        'host', 'ip_address', 'port', 'status', 'keepalive_at'],
+        'host', 'ip_address', 'port', 'status', 'keepalive_at', 'key'],
     ('amphora', 'list'): [
         'id', 'lb_network_ip', 'generation', 'result', 'applied_at',
         'attempts', 'error', 'adoption', 'adopted_at', 'adopted_via'],
@@ -43,7 +43,8 @@ COLUMNS = {
     ('sync', 'status'): [
         'generation', 'status', 'paused_until', 'controller_ip_port_list',
         'suspects', 'amphorae', 'due', 'applied', 'unreachable', 'rejected',
-        'unsupported', 'adopted', 'pending', 'not_adopted', 'unproven'],
+        'unsupported', 'other_key', 'adopted', 'pending', 'not_adopted',
+        'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 
@@ -234,8 +235,8 @@ class TestCommands(base.CommandTestCase):
             'generation': 1, 'status': 'OPEN', 'paused_until': None,
             'controller_ip_port_list': ', '.join(LIST), 'suspects': '',
             'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
-            'rejected': 1, 'unsupported': 1, 'adopted': 0, 'pending': 1,
-            'not_adopted': 0, 'unproven': 0,
+            'rejected': 1, 'unsupported': 1, 'other_key': 0, 'adopted': 0,
+            'pending': 1, 'not_adopted': 0, 'unproven': 0,
         }, self.run_json('sync', 'status'))
 
     def test_empty(self):
