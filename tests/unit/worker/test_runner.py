@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import trial
 from octavia_hmsync.worker import runner
+from octavia_hmsync.worker import scout
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
@@ -50,7 +51,9 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
             health_manager={'heartbeat_key': 'S3cret'})
         pace = uploader.Uploader(concurrency=8)
         self.addCleanup(pace.close)
-        self.subject = runner.BatchRunner(self.conf, self.engine, pace)
+        self.subject = runner.BatchRunner(
+            self.conf, self.engine, pace,
+            scout.Scout(self.conf, self.engine, scout.HOUSEKEEPING))
 
     def publish(self, number=1, status=trial.OPEN, slots=SLOTS):
         generation_repo.publish(self.engine, number, slots, 'because', 'here',
