@@ -30,6 +30,12 @@ _FEW = 500
 # As many are looked up, one by one, until all is read anew. Whoever has the
 # heartbeat key can send any number of ids.
 _LOOK_UPS = 2000
+# Of those that are in doubt for long, which may be for ever, the ids of so
+# many are read in each heartbeat_timeout, in turn; so many are looked up, when
+# they are heard, until all is read anew, and each once in so many seconds.
+_OVERDUE_PAGE = 500
+_OVERDUE_LOOK_UPS = 5
+_OVERDUE_INTERVAL = 600
 
 
 class AdoptionObserver:
@@ -41,7 +47,10 @@ class AdoptionObserver:
 
     It reads which amphorae are in doubt every half heartbeat_interval, or,
     when they are many, whether the one that it hears is; and it writes only
-    what is not known yet.
+    what is not known yet. Those that have been for long cost the same however
+    many they are: each is looked up now and then, as its agent may have
+    restarted. All of them are while somebody waits for this health manager to
+    drain.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
@@ -59,6 +68,12 @@ class AdoptionObserver:
         self._unproven = {}
         self._heard = {}
         self._looked_up = {}
+        # When each of those that are in doubt for long was looked up last;
+        # those of this turn, and where the next page begins.
+        self._overdue = {}
+        self._turn = []
+        self._after = None
+        self._page_read_at = None
         self._address = None
         self._is_heard = None
         self._is_draining = False
@@ -114,6 +129,9 @@ class AdoptionObserver:
             heartbeat_repo.note_heartbeat(self._engine, amphora_id,
                                           self._address, delay)
             ages[self._address] = -since_read
+            if amphora_id in self._overdue:
+                # The time until its next heartbeat may prove it.
+                self._overdue[amphora_id] = float('-inf')
 
     def _look_up(self, amphora_id):
         """Return what is known of an amphora.
@@ -121,17 +139,48 @@ class AdoptionObserver:
         :returns: (its Unproven, or None; seconds since it was heard, by
                   address; when that was read).
         """
-        if not self._are_many:
-            if amphora_id not in self._unproven:
-                return None, {}, self._read_at
+        if amphora_id in self._unproven:
             return (self._unproven[amphora_id],
                     self._heard.setdefault(amphora_id, {}), self._read_at)
         if amphora_id not in self._looked_up:
+            if not self._are_many and not self._is_its_turn(amphora_id):
+                return None, {}, self._read_at
             if len(self._looked_up) >= _LOOK_UPS:
                 # A later heartbeat makes up for this one.
                 return None, {}, self._read_at
             self._looked_up[amphora_id] = self._read(amphora_id)
         return self._looked_up[amphora_id]
+
+    def _is_its_turn(self, amphora_id):
+        """Tell whether to look up one that may be in doubt for long."""
+        if (amphora_id not in self._overdue or
+                len(self._looked_up) >= _OVERDUE_LOOK_UPS):
+            return False
+        now = self._clock()
+        rounds = len(self._overdue) // _OVERDUE_LOOK_UPS
+        interval = self._conf.health_manager.heartbeat_interval
+        if now - self._overdue[amphora_id] < max(
+                _OVERDUE_INTERVAL, rounds * interval / 2):
+            return False
+        self._overdue[amphora_id] = now
+        return True
+
+    def _read_overdue(self, now, min_age):
+        if (self._page_read_at is not None and now - self._page_read_at <
+                self._conf.health_manager.heartbeat_timeout):
+            return
+        self._page_read_at = now
+        page = doubt_repo.get_overdue_page(self._engine, self._after,
+                                           _OVERDUE_PAGE, min_age)
+        self._turn += [amphora_id for _, amphora_id in page]
+        for amphora_id in self._turn[-len(page):] if page else ():
+            self._overdue.setdefault(amphora_id, float('-inf'))
+        self._after = page[-1] if len(page) == _OVERDUE_PAGE else None
+        if self._after is None:
+            # That was all; whoever was not among them is in doubt no more.
+            self._overdue = {amphora_id: self._overdue[amphora_id]
+                             for amphora_id in self._turn}
+            self._turn = []
 
     def _read(self, amphora_id):
         read_at = self._clock()
@@ -174,8 +223,14 @@ class AdoptionObserver:
         self._is_heard = own and own.is_heard
         self._is_draining = own is not None and own.status == mem.DRAINING
         self._key_digest = own and own.key_digest
-        rows = doubt_repo.get_unproven(self._engine, limit=_FEW + 1)
+        max_age = None if self._is_draining else 2 * adoption.time_to_wait(
+            self._conf.health_manager.heartbeat_timeout)
+        rows = doubt_repo.get_unproven(self._engine, max_age=max_age,
+                                       limit=_FEW + 1)
         self._are_many = len(rows) > _FEW
         if rows and not self._are_many:
-            self._heard = heartbeat_repo.get_heartbeats(self._engine)
+            self._heard = heartbeat_repo.get_heartbeats(self._engine,
+                                                        max_age=max_age)
             self._unproven = {row.amphora_id: row for row in rows}
+        if max_age is not None:
+            self._read_overdue(now, max_age)

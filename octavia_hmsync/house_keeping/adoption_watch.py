@@ -54,14 +54,14 @@ class AdoptionWatch:
         """
         settings = timing.Settings.from_conf(self._conf)
         # In the middle of a sync there are thousands that tell nothing yet.
+        max_age = 2 * adoption.time_to_wait(settings.heartbeat_timeout)
         unproven = doubt_repo.get_unproven(
             self._engine, min_age=adoption.time_to_adopt(
-                settings.heartbeat_interval),
-            max_age=2 * adoption.time_to_wait(settings.heartbeat_timeout))
+                settings.heartbeat_interval), max_age=max_age)
         if not unproven:
             self._watch = heartbeats.HeartbeatWatch()
             return 0
-        noted = heartbeat_repo.get_heartbeats(self._engine)
+        noted = heartbeat_repo.get_heartbeats(self._engine, max_age=max_age)
         listeners = listeners_repo.get_listeners(self._engine, settings)
         self._name(unproven, doubt_repo.judge(
             unproven, noted, listeners.members, settings))

@@ -311,6 +311,11 @@ class Calls(base.DatabaseTestCase):
         self._acknowledge()
         return ()
 
+    @_call(doubt_repo.get_overdue_page)
+    def get_overdue_page(self):
+        self._acknowledge()
+        return None, 2, -60
+
     @_call(heartbeat_repo.get_heartbeats)
     def get_heartbeats(self):
         self._acknowledge()

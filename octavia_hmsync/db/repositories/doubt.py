@@ -108,6 +108,32 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
         row.not_adopted_at is not None, row.key_digest) for row in rows]
 
 
+def get_overdue_page(engine, after, size, min_age):
+    """Return some of the amphorae that have been unproven for long.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the last (applied_at, id) of the page before, None for the
+                  first page.
+    :param size: how many at most; fewer on the last page.
+    :param min_age: leave out those that acknowledged later, seconds.
+    :returns: a list of (applied_at, id), in that order.
+    """
+    select = (sa.select(_TABLE.c.applied_at, _TABLE.c.amphora_id)
+              .where(_TABLE.c.adopted_at.is_(None),
+                     _TABLE.c.applied_at <= types.utcnow_plus(-min_age)))
+    if after is not None:
+        applied_at, amphora_id = after
+        select = select.where(
+            # The first of these is for the index.
+            _TABLE.c.applied_at >= applied_at,
+            sa.or_(_TABLE.c.applied_at > applied_at,
+                   _TABLE.c.amphora_id > amphora_id))
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(
+            select.order_by(_TABLE.c.applied_at, _TABLE.c.amphora_id)
+            .limit(size))]
+
+
 def judge_all(engine, members, settings):
     """Tell of each amphora that acknowledged a list whether it uses it.
 

@@ -28,11 +28,12 @@ _TABLE = models.Heartbeat.__table__
 _HEALTH = compat.AMPHORA_HEALTH
 
 
-def get_heartbeats(engine, amphora_id=None):
+def get_heartbeats(engine, amphora_id=None, max_age=None):
     """Return where unproven amphorae were heard since they acknowledged.
 
     :param engine: an SQLAlchemy engine.
     :param amphora_id: only this one.
+    :param max_age: leave out those that acknowledged longer ago, seconds.
     :returns: {amphora id: {address: seconds since}}.
     """
     select = (sa.select(_TABLE, types.utcnow().label('now'))
@@ -41,6 +42,9 @@ def get_heartbeats(engine, amphora_id=None):
                      _TABLE.c.heard_at > _AMPHORA.c.applied_at))
     if amphora_id is not None:
         select = select.where(_TABLE.c.amphora_id == amphora_id)
+    if max_age is not None:
+        select = select.where(
+            _AMPHORA.c.applied_at > types.utcnow_plus(-max_age))
     with engine.connect() as connection:
         rows = connection.execute(select).all()
     heard: dict[str, dict[str, float]] = {}

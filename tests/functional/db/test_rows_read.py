@@ -117,7 +117,7 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
             hm_repo.register(
                 self.engine, f'hm{number}', ip, int(port), f'hm{number}',
                 HOUR, heartbeat_key.digest(KEY), is_observing=True)
-            hm_repo.set_heard(self.engine, f'hm{number}')
+            hm_repo.set_heard(self.engine, f'hm{number}', f'hm{number}')
         with self.engine.begin() as connection:
             connection.execute(sa.update(models.HealthManager).values(
                 online_since=types.utcnow_plus(-HOUR),
@@ -186,9 +186,9 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
             sync._batches.wait()
 
         observes = observer.AdoptionObserver(self.conf, self.engine,
-                                             self.clock)
+                                             'hm1', self.clock)
         hm1 = keepalive.Keepalive(
-            self.conf, self.engine, AddressDriver(), Listener())
+            self.conf, self.engine, AddressDriver(), Listener(), 'hm1')
         watch = adoption_watch.AdoptionWatch(self.conf, self.engine,
                                              self.clock)
         plans = planner.Planner(self.conf, self.engine, lambda: (),
