@@ -33,6 +33,7 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import keys as keys_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
@@ -40,6 +41,7 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import reach
 from octavia_hmsync.membership import timing
 from octavia_hmsync import version
 
@@ -205,6 +207,14 @@ class Checks(upgradecheck.UpgradeCommands):
                 'No octavia-housekeeping has registered that is up. Without '
                 'it nobody publishes lists and uploads them. Restart it with '
                 'the plugin switched on.')
+        blind = reach.get_blind(uploader_repo.get_all(self._engine),
+                                self._conf.hmsync.offline_after)
+        if blind:
+            return _warning(
+                f'These cannot reach the agents of amphorae that others '
+                f'reach: {", ".join(u.name for u in blind)}. Check the route '
+                f'from there to TCP '
+                f'{self._conf.haproxy_amphora.bind_port} of amphorae.')
         return _GOOD
 
     def _check_key(self):

@@ -17,15 +17,18 @@ from cliff import command
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import progress
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import reach
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
 
@@ -38,6 +41,8 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
     adopted, pending, not_adopted and unproven tell of those that have
     acknowledged a list whether they use it: see "amphora list --help".
     suspects are addresses with which amphorae fell silent; see "sync retry".
+    blind_controllers are services that cannot reach amphorae which others
+    reach, and that leave the uploads to these.
     paused_until tells that no amphora is uploaded to; see "sync pause".
     other_key counts the amphorae that are not known to sign with the
     heartbeat_key of the newest list.
@@ -53,8 +58,11 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         suspects = trial.get_suspects(
             generation_repo.get_suspects(engine), members)
         pause = pause_repo.get(engine)
+        blind = reach.get_blind(uploader_repo.get_all(engine),
+                                conf.hmsync.offline_after)
         return (('generation', 'status', 'paused_until',
-                 'controller_ip_port_list', 'suspects', 'amphorae', 'due',
+                 'controller_ip_port_list', 'suspects',
+                 'blind_controllers', 'amphorae', 'due',
                  'applied', 'unreachable', 'rejected', 'unsupported',
                  'other_key',
                  *(state.value.lower() for state in adoption.Adoption)),
@@ -63,6 +71,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                  base.format_time(pause.ends_at) if pause else None,
                  addr.join_list(newest.addresses) if newest else '',
                  addr.join_list(addr.canonical(suspects)),
+                 ', '.join(u.name for u in blind),
                  counts.amphorae, counts.due,
                  *(counts.results.get(result, 0)
                    for result in upload_result.ALL),
@@ -100,8 +109,10 @@ class Run(base.DatabaseMixin, command.Command):
                 f'"octavia-hmsync amphora list".')
         again = list(rows if parsed_args.all else set(parsed_args.amphora))
         if parsed_args.dry_run:
+            waiting = attempt_repo.get_waiting(engine)
             number = len(again) if again or parsed_args.all else sum(
-                row.next_attempt_at is not None for row in rows.values())
+                row.next_attempt_at is not None or amphora_id in waiting
+                for amphora_id, row in rows.items())
             self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
             return
         when = _tell_when(conf, engine)

@@ -81,6 +81,19 @@ def is_suspect(uploader: Uploader) -> bool:
     return uploader.overtaken >= _OVERTAKEN
 
 
+def count_overtaken(uploader: Uploader,
+                    applied_at: abc.Collection[datetime.datetime]) -> int:
+    """Return how many amphorae others reach to which there is no way.
+
+    :param uploader: an Uploader that has just looked for one in vain.
+    :param applied_at: when each amphora that it tried answered somebody.
+    """
+    if uploader.failing_since is None:
+        return 0
+    # It was another one: an answer to itself would have ended this.
+    return sum(at >= uploader.failing_since for at in applied_at)
+
+
 def get_able(uploaders: abc.Iterable[Uploader],
              max_age: float) -> list[Uploader]:
     """Return those that are up, and not known to reach nobody.

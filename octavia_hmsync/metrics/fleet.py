@@ -25,9 +25,11 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import reach
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
 from octavia_hmsync.metrics import reading
@@ -60,6 +62,7 @@ class Fleet:
         members = hm_repo.get_all(self._engine)
         newest = generation_repo.get_newest(self._engine)
         return [*self._health_managers(members),
+                *self._uploaders(),
                 *self._generation(newest, members),
                 *self._amphorae(newest, members)]
 
@@ -87,6 +90,16 @@ class Fleet:
                 'heartbeat_key_mismatches', 'Health managers that are up '
                 'with another heartbeat key than this housekeeper.',
                 len(mismatches))]
+
+    def _uploaders(self):
+        max_age = self._conf.hmsync.offline_after
+        uploaders = uploader_repo.get_all(self._engine)
+        blind = reach.get_blind(uploaders, max_age)
+        return [reading.gauge_by(
+            'uploader', 'uploader_blind', 'Services that look for amphorae to '
+            'upload to: 1 for one that cannot reach those that others reach.',
+            {u.name: int(u in blind) for u in uploaders
+             if reach.is_up(u, max_age)})]
 
     def _generation(self, newest, members):
         suspects = trial.get_suspects(

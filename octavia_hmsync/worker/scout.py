@@ -111,9 +111,7 @@ class Scout:
     def _look(self, limit):
         self._touch()
         own, others = self._get()
-        if own.failing_since is not None and self._find_way():
-            uploader_repo.set_reached(self._engine, self.name)
-            self._has_reached = True
+        if own.failing_since is not None and self._find_way(own):
             own, others = self._get()
         max_age = self._conf.hmsync.offline_after
         allowed = reach.batch_limit(own, others, max_age, limit,
@@ -141,14 +139,23 @@ class Scout:
         own = uploaders.pop(self.name)
         return own, list(uploaders.values())
 
-    def _find_way(self):
+    def _find_way(self, own):
+        """Look for a way, not too often; True if that told anything."""
         now = self._clock()
         if (self._probed_at is not None and
                 now - self._probed_at < PROBE_INTERVAL):
             return False
         self._probed_at = now
-        return self._probe(uploader_repo.get_reachable(self._engine,
-                                                       self.name))
+        reachable = uploader_repo.get_reachable(self._engine, self.name)
+        if self._probe(list(reachable)):
+            uploader_repo.set_reached(self._engine, self.name)
+            self._has_reached = True
+            return True
+        overtaken = reach.count_overtaken(own, reachable.values())
+        if overtaken and not reach.is_suspect(own):
+            uploader_repo.add_overtaken(self._engine, self.name, overtaken)
+            return True
+        return False
 
     def _report(self, is_blind):
         if is_blind and not self.is_blind:

@@ -218,7 +218,7 @@ class AttemptCases(base.DatabaseTestCase):
     def test_where_there_is_a_way(self):
         ids = self.add(5)
         self.try_(BLIND, limit=1)
-        self.assertEqual([], uploader_repo.get_reachable(self.engine, BLIND))
+        self.assertEqual({}, uploader_repo.get_reachable(self.engine, BLIND))
         self.try_(GOOD, 'APPLIED')
         reachable = uploader_repo.get_reachable(self.engine, BLIND)
         self.assertEqual(3, len(reachable))

@@ -196,6 +196,11 @@ class Calls(base.DatabaseTestCase):
         self._try_in_vain('one', 'two')
         return 'one',
 
+    @_call(uploader_repo.add_overtaken)
+    def add_overtaken(self):
+        self._try_in_vain('one', 'two')
+        return 'one', 3
+
     @_call(uploader_repo.set_reached)
     def set_reached(self):
         self._try_in_vain('one', 'two')

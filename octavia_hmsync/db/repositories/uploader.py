@@ -70,25 +70,25 @@ def get_all(engine):
 
 
 def get_reachable(engine, name):
-    """Return addresses of agents that answered somebody last.
+    """Return agents that answered somebody last.
 
     :param engine: an SQLAlchemy engine.
     :param name: an uploader; not those that it tries in vain.
-    :returns: a list of lb_network_ip.
+    :returns: when each did, a dict by lb_network_ip.
     """
     with engine.connect() as connection:
         in_vain = connection.execute(
             sa.select(_ATTEMPT.c.amphora_id)
             .where(_ATTEMPT.c.uploader == name)).scalars().all()
-        return connection.execute(
-            sa.select(_OCTAVIA.c.lb_network_ip)
+        rows = connection.execute(
+            sa.select(_OCTAVIA.c.lb_network_ip, _AMPHORA.c.applied_at)
             .join(_AMPHORA, _AMPHORA.c.amphora_id == _OCTAVIA.c.id)
             .where(amphora_repo.with_agent(),
                    _AMPHORA.c.applied_at.is_not(None),
                    _AMPHORA.c.result == upload_result.APPLIED,
                    _AMPHORA.c.amphora_id.not_in(in_vain))
-            .order_by(_AMPHORA.c.applied_at.desc()).limit(_SAMPLE)
-        ).scalars().all()
+            .order_by(_AMPHORA.c.applied_at.desc()).limit(_SAMPLE)).all()
+    return {row.lb_network_ip: row.applied_at for row in rows}
 
 
 @api.retry
@@ -121,6 +121,20 @@ def set_reached(engine, name):
         if overtaken:
             attempt_repo.forget(connection, name)
             attempt_repo.look_again(connection, name)
+
+
+@api.retry
+def add_overtaken(engine, name, number):
+    """Record that others reach amphorae to which an uploader has no way.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: the uploader's name.
+    :param number: how many.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.name == name)
+            .values(overtaken=_TABLE.c.overtaken + number))
 
 
 @api.retry

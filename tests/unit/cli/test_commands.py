@@ -27,6 +27,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import schema
 from tests.cloud import process
 from tests.unit.cli import base
@@ -42,9 +43,9 @@ COLUMNS = {
         'completed_at', 'reason'],
     ('sync', 'status'): [
         'generation', 'status', 'paused_until', 'controller_ip_port_list',
-        'suspects', 'amphorae', 'due', 'applied', 'unreachable', 'rejected',
-        'unsupported', 'other_key', 'adopted', 'pending', 'not_adopted',
-        'unproven'],
+        'suspects', 'blind_controllers', 'amphorae', 'due', 'applied',
+        'unreachable', 'rejected', 'unsupported', 'other_key', 'adopted',
+        'pending', 'not_adopted', 'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 
@@ -234,10 +235,18 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual({
             'generation': 1, 'status': 'OPEN', 'paused_until': None,
             'controller_ip_port_list': ', '.join(LIST), 'suspects': '',
+            'blind_controllers': '',
             'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
             'rejected': 1, 'unsupported': 1, 'other_key': 0, 'adopted': 0,
             'pending': 1, 'not_adopted': 0, 'unproven': 0,
         }, self.run_json('sync', 'status'))
+
+    def test_blind_controllers(self):
+        for host in ('good', 'blind'):
+            uploader_repo.touch(self.engine, f'hk on {host}', 20)
+        uploader_repo.add_overtaken(self.engine, 'hk on blind', 3)
+        self.assertEqual('hk on blind', self.run_json(
+            'sync', 'status')['blind_controllers'])
 
     def test_empty(self):
         self.assertEqual([], self.run_json('health', 'manager', 'list'))

@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import version
 from tests.unit.cli import base
 
@@ -140,6 +141,13 @@ class TestCheck(base.CommandTestCase):
     def test_no_house_keeping(self):
         self.make_older(models.HouseKeeper, 'keepalive_at', 100)
         self.check(1, 'No octavia-housekeeping has registered that is up')
+
+    def test_blind_controller(self):
+        for host in ('good', 'blind'):
+            uploader_repo.touch(self.engine, f'hk on {host}', 20)
+        self.check(0)
+        uploader_repo.add_overtaken(self.engine, 'hk on blind', 3)
+        self.check(1, 'others reach: hk on blind. Check the route')
 
     def test_health_manager_without_the_statistics_driver(self):
         self.register('hm2', 2, is_observing=False)

@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import health_manager
@@ -118,6 +119,13 @@ class TestFleet(FleetTestCase):
             0, self.values()['last_roll_back_age_seconds', None], delta=5)
         generation_repo.set_completed(self.engine, 3)
         self.assertValues(generation_completed=1)
+
+    def test_blind_controller(self):
+        for host in ('good', 'blind', 'gone'):
+            uploader_repo.touch(self.engine, host, 20)
+        self.make_older(models.Uploader, 'keepalive_at', 21, name='gone')
+        uploader_repo.add_overtaken(self.engine, 'blind', 3)
+        self.assertValues(uploader_blind={'good': 0, 'blind': 1})
 
     def test_pause(self):
         pause_repo.begin(self.engine, 60, 'because')

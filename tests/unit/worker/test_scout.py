@@ -18,6 +18,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.membership import reach
@@ -164,6 +165,23 @@ class TestBlindController(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual([], self.is_blind())
         self.assertIn('can reach the agents of amphorae again',
                       self.log.output)
+
+    def test_it_was_alone_for_long(self):
+        """What it found then is too old; the way to others tells."""
+        self.make_older(models.Uploader, 'keepalive_at', 21,
+                        name=self.good.scout.name)
+        for _ in range(4):
+            self.assertTrue(self.blind.drain())
+            claim_repo.retry_now(self.engine)
+        self.assertEqual(0, self.count_warnings())
+        self.good.now += 100
+        self.good.drain()
+        self.blind.run()
+        self.assertEqual([], self.is_blind())
+        self.blind.now += scout.PROBE_INTERVAL
+        self.blind.run()
+        self.assertEqual([self.blind.scout.name], self.is_blind())
+        self.assertEqual(1, self.count_warnings())
 
     def test_the_other_one_ends(self):
         """Then it does what it can."""

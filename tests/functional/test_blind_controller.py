@@ -1,0 +1,63 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A controller that cannot reach amphorae, beside one that can."""
+
+import json
+
+from tests.functional import base
+from tests.functional import test_failover_guard
+
+# Nobody listens there: refused at once.
+NO_WAY = {'haproxy_amphora': {'bind_port': 1}}
+HEARTBEAT_TIMEOUT = test_failover_guard.HEARTBEAT_TIMEOUT
+
+
+class TestBlindController(test_failover_guard.GuardTestCase):
+
+    def test_all_health_managers_replaced(self):
+        """The blind one is first, and drains the queue again and again."""
+        cloud = self.make_cloud(amphorae=5, boot_numbers=(1,), options={
+            'hmsync': {'retry_interval': 1, 'retry_interval_max': 60}})
+        old, = self.start(1)
+        self.wait_until_synced([old.address])
+        self.housekeeping.stop()
+        blind = cloud.add_housekeeping('blind', NO_WAY)
+        blind.wait_until_ready(base.START_TIMEOUT)
+        old.kill_tree()
+        new = [cloud.add_health_manager(cloud.address(n)) for n in (2, 3)]
+        self.wait_until_published([m.address for m in new])
+        self.wait_for(
+            lambda: min(row.attempts for row in self.results().values()) > 2,
+            'attempts in vain')
+        # Past the time after which they would be failed over.
+        self.watch(1.5 * HEARTBEAT_TIMEOUT)
+
+        self.housekeeping.start()
+        self.wait_until_synced([m.address for m in new])
+        self.watch(HEARTBEAT_TIMEOUT)
+        self.assert_nothing_failed_over()
+        self.wait_for(lambda: self.blind_controllers() ==
+                      'octavia-housekeeping on blind', 'who is blind', 45)
+        # It leaves the next list to the other one.
+        log = blind.log()
+        third = cloud.add_health_manager(cloud.address(4))
+        self.wait_until_synced([m.address for m in (*new, third)])
+        self.assertEqual(1, blind.log().count(
+            'cannot reach the agents of amphorae that others reach'))
+        self.assertNotIn('is UNREACHABLE', blind.log()[len(log):])
+        self.assert_nothing_failed_over()
+
+    def blind_controllers(self):
+        return json.loads(self.cloud.command(
+            'octavia-hmsync', 'sync', 'status', '-f', 'json').stdout
+        )['blind_controllers']
