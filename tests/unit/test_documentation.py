@@ -85,7 +85,7 @@ class TestFaults(base.BaseTestCase):
 
     def test_they_exist(self):
         for row in self.rows:
-            modules = re.findall(r'``(functional|soak)/\s+((?:db/\s+)?)'
+            modules = re.findall(r'``(functional|soak|unit)/\s+((?:\w+/\s+)?)'
                                  r'(test_\w+)', row)
             source = ''.join(
                 (TOP / 'tests' / kind / folder.strip() /
