@@ -35,6 +35,7 @@ from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import keys as keys_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
+from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
@@ -45,6 +46,7 @@ from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
 from tests.db_cases import base
@@ -370,6 +372,11 @@ class Calls(base.DatabaseTestCase):
     def admit(self):
         return 3, self._acknowledge()[:2]
 
+    @_call(admission_repo.note_silence)
+    def note_silence(self):
+        """Two of those that acknowledged the second list."""
+        return 2, self._acknowledge()[:2]
+
     @_call(admission_repo.get_admitted)
     def get_admitted(self):
         admission_repo.admit(self.engine, 2, self._acknowledge()[:2])
@@ -526,6 +533,12 @@ class Calls(base.DatabaseTestCase):
         self._publish(1)
         return 1, {LIST[0]: 0}, 'because', 'controller2'
 
+    @_call(generation_repo.find_doubtful)
+    def find_doubtful(self):
+        self._publish(1, 2)
+        self._publish(3, status=trial.CANARY)
+        return {None, 1, 3},
+
     @_call(generation_repo.set_completed)
     def set_completed(self):
         self._publish(1, 2)
@@ -641,6 +654,12 @@ class Calls(base.DatabaseTestCase):
         with self.engine.begin() as connection:
             left_repo.add(connection, '192.0.2.101:5555')
         return 'hm1', '192.0.2.3', 5555, 'instance1', OFFLINE_AFTER
+
+    @_call(listeners_repo.get_listeners)
+    def get_listeners(self):
+        self._leave(1, 2)
+        keeper_repo.touch(self.engine, 'hk1', ['192.0.2.1:5555'])
+        return timing.Settings.from_conf(self.conf),
 
     @_call(left_repo.get_all)
     def get_left_addresses(self):
