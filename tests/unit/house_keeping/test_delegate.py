@@ -10,9 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import delegate
 from tests.db_cases import base as db_base
@@ -80,7 +82,7 @@ class Board:
         self.is_open = False
 
 
-class TestDelegate(sqlite.SqliteMixin, db_base.DatabaseTestCase):
+class DelegateTestCase(sqlite.SqliteMixin, db_base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -95,6 +97,9 @@ class TestDelegate(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         amphora_repo.add_missing(self.engine)
         generation_repo.publish(self.engine, 1, {'192.0.2.1:5555': 0}, 'test',
                                 'test')
+
+
+class TestDelegate(DelegateTestCase):
 
     def test_nothing_due(self):
         self.subject.run_once()
@@ -152,3 +157,66 @@ class TestDelegate(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.now += 1
         if self.now > 30:
             self.subject.stop()
+
+
+class TestWhoReachesWhom(DelegateTestCase):
+    """Jobs are offered while a worker has something to do."""
+
+    WORKERS = ('octavia-worker on w1', 'octavia-worker on w2')
+
+    def setUp(self):
+        super().setUp()
+        self.make_due()
+        for name in self.WORKERS:
+            uploader_repo.touch(self.engine, name, 20)
+
+    def try_(self, name, result='UNREACHABLE'):
+        claimed = claim_repo.claim_due(self.engine, 1, name, 10, 60,
+                                       uploader=name)
+        claim_repo.record(self.engine, 1, name, [claim_repo.Outcome(
+            a.id, result, ('192.0.2.1:5555',), 'refused', 60,
+            is_unanswered=result != 'APPLIED') for a in claimed],
+            uploader=name, max_age=20)
+
+    def offers(self):
+        before = self.board.offers
+        self.subject._stopping.clear()
+        self.subject.run_once()
+        return self.board.offers - before
+
+    def forget(self, *names):
+        for name in names:
+            self.make_older(models.Uploader, 'keepalive_at', 21, name=name)
+
+    def test_until_each_worker_waits(self):
+        self.assertEqual(1, self.offers())
+        self.try_(self.WORKERS[0])
+        self.assertEqual(1, self.offers())
+        self.try_(self.WORKERS[1])
+        self.assertEqual(0, self.offers())
+        # They look for work only while there are jobs.
+        self.forget(*self.WORKERS)
+        self.assertEqual(0, self.offers())
+        self.make_older(models.Attempt, 'next_attempt_at', 1)
+        self.make_older(models.Amphora, 'next_attempt_at', 1)
+        self.assertEqual(1, self.offers())
+
+    def test_a_blind_one_is_not_waited_for(self):
+        uploader_repo.add_overtaken(self.engine, self.WORKERS[0], 3)
+        self.try_(self.WORKERS[1])
+        self.assertEqual(0, self.offers())
+
+    def test_what_a_worker_tried_is_not_left_lying(self):
+        self.try_(self.WORKERS[0])
+        self.assertTrue(self.subject.are_at_work())
+        self.now += delegate.PATIENCE + 1
+        self.assertTrue(self.subject.are_at_work())
+
+    def test_what_only_a_suspect_tried_is(self):
+        """Nobody else would find out that it reaches nobody."""
+        self.add_amphorae(2)
+        amphora_repo.add_missing(self.engine)
+        self.try_(self.WORKERS[0])
+        self.assertTrue(self.subject.are_at_work())
+        self.now += delegate.PATIENCE + 1
+        self.assertFalse(self.subject.are_at_work())
