@@ -16,10 +16,13 @@ import atexit
 import contextlib
 import functools
 import glob
+import itertools
 import os
 import re
 import shutil
+import socket
 import stat
+import threading
 
 import fixtures
 
@@ -208,6 +211,47 @@ class GaleraCluster(fixtures.Fixture):
             finally:
                 cursor.execute('UNLOCK TABLES')
                 cursor.execute('SET GLOBAL wsrep_desync = OFF')
+
+
+class Spreader(fixtures.Fixture):
+    """A proxy which leads each connection to another node, in turn.
+
+    .address and .port are where it listens.
+    """
+
+    def __init__(self, nodes):
+        super().__init__()
+        self._nodes = itertools.cycle(nodes)
+
+    def _setUp(self):
+        self._listener = socket.create_server(('127.0.0.1', 0), backlog=50)
+        self.address, self.port = self._listener.getsockname()
+        self.addCleanup(self._listener.close)
+        self.addCleanup(self._listener.shutdown, socket.SHUT_RDWR)
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def url(self, node, database):
+        """As a node's own, by way of the proxy."""
+        return node.url(database).replace(f'{node.address}:{node.port}',
+                                          f'{self.address}:{self.port}')
+
+    def _serve(self):
+        with contextlib.suppress(OSError):
+            while True:
+                client, _address = self._listener.accept()
+                node = next(self._nodes)
+                server = socket.create_connection((node.address, node.port))
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=_copy, args=ends,
+                                     daemon=True).start()
+
+
+def _copy(source, target):
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
 
 
 @functools.cache

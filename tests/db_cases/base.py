@@ -31,8 +31,10 @@ _OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip', 'vrrp_group',
 class DatabaseTestCase(base.TestCase):
     """One database for the tests of a class, each of which finds it empty.
 
-    make_database() comes from a mixin.
+    make_database() comes from a mixin, and so may options of [database].
     """
+
+    database_options: dict = {}
 
     @classmethod
     def setUpClass(cls):
@@ -49,7 +51,8 @@ class DatabaseTestCase(base.TestCase):
         super().setUp()
         self.conf = self.make_conf(
             DEFAULT={'host': 'controller1'},
-            database={'connection': self.database.connection})
+            database={'connection': self.database.connection,
+                      **self.database_options})
         self.engine = api.create_engine(self.conf)
         self.addCleanup(self.engine.dispose)
         self.empty()

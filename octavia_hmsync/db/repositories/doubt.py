@@ -179,7 +179,13 @@ def set_previous(engine, unproven, previous):
     with engine.begin() as connection:
         if connection.execute(
                 sa.update(_TABLE).where(_are_still([unproven]))
-                .values(previous_ip_port_lists=None)).rowcount:
+                .values(previous_ip_port_lists='')).rowcount:
+            # And back: at another node of Galera only a row that has changed
+            # is in anybody's way.
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.amphora_id == unproven.amphora_id)
+                .values(previous_ip_port_lists=None))
             previous_repo.replace(connection, {},
                                   {unproven.amphora_id: previous})
 

@@ -18,7 +18,8 @@ that the amphora has adopted its list. So a text that is there is newer than
 the rows and counts instead of them. Nobody else writes any; to such a service
 NULL means that the lists are not known.
 
-Rows change in a transaction that has changed the amphora's own row before.
+Rows change in a transaction that has changed the amphora's own row before,
+and not to what it was: on Galera that would keep nobody away.
 """
 
 import collections

@@ -16,6 +16,7 @@ What two controllers do at the same moment, each at a node of its own, has to
 come to what it comes to on one server.
 """
 
+from concurrent import futures
 import subprocess
 import sys
 import threading
@@ -23,12 +24,14 @@ import time
 
 import fixtures
 from oslo_utils import timeutils
+import sqlalchemy as sa
 
 from octavia_hmsync.cli import drain
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
@@ -36,17 +39,23 @@ from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
+from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
+from octavia_hmsync.worker import batch
+from octavia_hmsync.worker import scout
 from tests.cloud import database
 from tests.cloud import galera
 from tests.cloud import octavia_conf
 from tests.cloud import process
 from tests.cloud import waiting
+from tests.db_cases import amphora
 from tests.db_cases import base
+from tests.db_cases import health_manager
+from tests.db_cases import published
 
 OFFLINE_AFTER = 30
 LIST = {'192.0.2.101:5555': 0}
@@ -223,8 +232,8 @@ class TestAmphoraeAtOnce(GaleraTestCase):
     def work(self, engine, number, name):
         """Batches, one after the other, until there is nothing to do."""
         done = []
-        for batch in range(1000):
-            owner = f'{name}-{number}-{batch}'
+        for count in range(1000):
+            owner = f'{name}-{number}-{count}'
             claimed = claim_repo.claim_due(engine, number, owner, 7, 600)
             if not claimed:
                 if not claim_repo.count_due(engine, number):
@@ -236,6 +245,34 @@ class TestAmphoraeAtOnce(GaleraTestCase):
             self.assertEqual({a.id for a in claimed}, recorded)
             done += recorded
         self.fail('no end')
+
+    def test_claim_while_an_amphora_is_observed(self):
+        """Which lists it may be using is left to the batch."""
+        amphora_repo.add_missing(self.engine)
+        amphora_id = min(self.ids)
+        for number, address in enumerate(('192.0.2.7:5555', *LIST), 1):
+            claim_repo.claim_due(self.engine, number, 'a', self.NUMBER, 60)
+            claim_repo.record(self.engine, number, 'a', [claim_repo.Outcome(
+                amphora_id, upload_result.APPLIED, (address,))])
+            claim_repo.release(self.engine, 'a')
+        unproven, = doubt_repo.get_unproven(self.engine,
+                                            amphora_id=amphora_id)
+        self.assertNotEqual((), unproven.doubt.previous)
+        replace = previous_repo.replace
+
+        def claim_first(*args):
+            claim_repo.claim_due(self.engines[0], 3, 'b', self.NUMBER, 60)
+            replace(*args)
+
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_hmsync.db.repositories.previous_list.replace',
+            claim_first))
+        doubt_repo.set_previous(self.engines[1], unproven, (('new:1',),))
+        row, = [row for row in self.rows(models.Amphora)
+                if row.amphora_id == amphora_id]
+        self.assertEqual('b', row.claim_owner)
+        found, = doubt_repo.get_unproven(self.engine, amphora_id=amphora_id)
+        self.assertEqual(unproven.doubt.previous, found.doubt.previous)
 
     def test_hold_and_release(self):
         amphora_repo.add_missing(self.engine)
@@ -344,6 +381,107 @@ class TestReads(GaleraTestCase):
         with engine.connect() as connection:
             return connection.exec_driver_sql(
                 'SELECT @@wsrep_sync_wait').scalar()
+
+
+class TestClocks(GaleraTestCase):
+
+    AHEAD = 12
+
+    def test_node_ahead(self):
+        """Who writes at another node looks younger, and is told."""
+        @sa.event.listens_for(self.engines[1], 'begin')
+        def turn_clock(connection):
+            connection.exec_driver_sql(
+                f'SET SESSION timestamp = UNIX_TIMESTAMP(SYSDATE(6)) + '
+                f'{self.AHEAD}')
+
+        self.register(self.engines[0], 'hm1')
+        self.register(self.engines[1], 'hm2', '192.0.2.2')
+        ahead = hm_repo.find_ahead(self.engines[0])
+        self.assertEqual({'hm2'}, set(ahead))
+        self.assertAlmostEqual(self.AHEAD, ahead['hm2'], delta=3)
+        found = self.members()
+        self.assertLess(found['hm2'].keepalive_age, 0)
+        # Nobody is silent for that, and nobody goes.
+        for engine in self.engines:
+            self.assertEqual({'hm1', 'hm2'}, {
+                m.host for m in hm_repo.get_all(engine)
+                if member.is_listening(m, OFFLINE_AFTER)})
+            self.assertEqual([], hm_repo.delete_expired(engine, 60))
+        self.assertTrue(hm_repo.touch(
+            self.engines[0], 'hm2', 'a', '192.0.2.2', 5555, OFFLINE_AFTER))
+        self.assertEqual({}, hm_repo.find_ahead(self.engines[0]))
+
+    def test_lag_is_none(self):
+        """One that waits answers with the time of before."""
+        self.register(self.engines[0], 'hm1')
+        node = self.cluster.nodes[2]
+        hm_repo.get_all(self.engines[2])
+        with futures.ThreadPoolExecutor(1) as executor:
+            with self.cluster.lagging(node):
+                hm_repo.touch(self.engines[0], 'hm1', 'a', '192.0.2.1', 5555,
+                              OFFLINE_AFTER)
+                found = executor.submit(hm_repo.find_ahead, self.engines[2])
+                time.sleep(4)
+                hm_repo.touch(self.engines[0], 'hm1', 'a', '192.0.2.1', 5555,
+                              OFFLINE_AFTER)
+            self.assertEqual({}, found.result(60))
+
+
+class _SpreadMixin:
+    """Each connection, which is each transaction, is to another node."""
+
+    database_options = {'connection_recycle_time': 0}
+
+    @classmethod
+    def make_database(cls):
+        cls.cluster = galera.shared_cluster()
+        cls.spreader = galera.Spreader(cls.cluster.nodes)
+        cls.spreader.setUp()
+        cls.addClassCleanup(cls.spreader.cleanUp)
+        return _SpreadDatabase(cls.spreader, cls.cluster.nodes[0])
+
+
+class _SpreadDatabase(database.MariaDBDatabase):
+
+    def __init__(self, spreader, node):
+        super().__init__(server=node)
+        self._spreader = spreader
+
+    def _setUp(self):
+        super()._setUp()
+        self.connection = self._spreader.url(self.server, self.name)
+
+
+class TestSpreadClaims(_SpreadMixin, amphora.ClaimCases):
+
+    def test_batch_that_uploads_nothing(self):
+        """Nothing of it is claimed any more."""
+        self.add_amphorae(5)
+        amphora_repo.add_missing(self.engine)
+        for number in range(20):
+            with batch.Batch(
+                    self.conf, self.engine, 1, LIST, f'batch{number}',
+                    scout.Scout(self.conf, self.engine,
+                                scout.HOUSEKEEPING)) as begun:
+                self.assertTrue(begun.claim(5))
+                # What would be uploaded is all of it.
+                self.assertEqual(5, len(begun._claimed))
+            self.assertEqual([None] * 5, [
+                row.claim_owner for row in self.rows(models.Amphora)])
+
+
+class TestSpreadRecords(_SpreadMixin, amphora.RecordCases):
+    pass
+
+
+class TestSpreadHealthManager(_SpreadMixin,
+                              health_manager.HealthManagerCases):
+    pass
+
+
+class TestSpreadGeneration(_SpreadMixin, published.GenerationCases):
+    pass
 
 
 class TestUpgrade(GaleraTestCase):
