@@ -795,6 +795,12 @@ class Calls(base.DatabaseTestCase):
         self._touch(1)
         return plan.Settings(10, 60, OFFLINE_AFTER, 2, 60),
 
+    @_call(keys_repo.make_keys)
+    def make_keys(self):
+        settings, = self.get_keys()
+        return (listeners_repo.get_listeners(self.engine, settings),
+                generation_repo.get_newest(self.engine))
+
     @_call(keeper_repo.delete_expired)
     def delete_expired_house_keepers(self):
         self._touch(1, 2, 3)
