@@ -12,7 +12,10 @@
 
 """What doc/source/install and doc/source/admin/operations.rst tell to do."""
 
+import json
 import subprocess
+import threading
+import time
 
 from tests.cloud import database
 from tests.cloud import octavia_conf
@@ -99,25 +102,51 @@ class TestRollOut(OperationsCase):
 
 class TestHeartbeatKey(OperationsCase):
 
-    def test_change(self):
-        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2))
-        managers = self.start(1, 2)
-        addresses = [manager.address for manager in managers]
-        self.wait_until_synced(addresses)
+    def change(self, *controllers):
+        for controller in controllers:
+            self.restart(controller, octavia_conf.merge(controller.options,
+                                                        OTHER_KEY))
 
-        for manager in managers:
-            manager.stop()
-        self.restart(self.housekeeping, octavia_conf.merge(
-            self.housekeeping.options, OTHER_KEY))
-        self.upload_again()
-        for manager in managers:
-            manager.options = octavia_conf.merge(manager.options, OTHER_KEY)
-            manager.start()
-        cloud.wait_until_ready(base.START_TIMEOUT)
+    def status(self):
+        return json.loads(self.run_command('sync', 'status', '-f', 'json'))
+
+    def watch_ages(self, stop, ages):
+        while not stop.wait(0.5):
+            ages.append(max(self.cloud.records.health_ages().values()))
+
+    def test_change(self):
+        """As doc/source/admin/heartbeat-key.rst tells."""
+        cloud = self.make_cloud(amphorae=3, boot_numbers=(1, 2, 3, 4))
+        managers = self.start(1, 2, 3, 4)
+        first, second = managers[:2], managers[2:]
+        self.wait_until_synced([manager.address for manager in managers])
+        cloud.sniffer.add_key(OTHER_KEY['health_manager']['heartbeat_key'])
+        since = time.time()
+        stop, ages = threading.Event(), []
+        watcher = threading.Thread(target=self.watch_ages, args=(stop, ages))
+        watcher.start()
+        self.addCleanup(watcher.join)
+        self.addCleanup(stop.set)
+
+        self.change(*first)
+        self.wait_until_synced([manager.address for manager in second])
+        self.change(self.housekeeping)
+        self.wait_until_synced([manager.address for manager in first])
+        self.wait_for(lambda: self.status()['other_key'] == 0, 'the new key')
+        self.change(*second)
+        self.wait_until_synced([manager.address for manager in managers])
         # Longer than the wait of the failover loop and heartbeat_timeout.
         self.watch(25)
-        self.assertLess(max(cloud.records.health_ages().values()), 5)
         self.assert_nothing_failed_over()
+        self.assertEqual({None}, {
+            row.held_since for row in self.results().values()})
+        # As Octavia has them heard, and as they send.
+        self.assertLess(max(ages), 10)
+        for amphora_id in cloud.amphora_ids:
+            sent = [beat.time for beat in cloud.sniffer.heartbeats(since)
+                    if beat.amphora_id == amphora_id]
+            self.assertLess(max(after - before for before, after
+                                in zip(sent, sent[1:])), 10)
 
 
 class TestRestore(OperationsCase):

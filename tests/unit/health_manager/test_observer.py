@@ -105,6 +105,33 @@ class ObserverTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
                 for row in self.rows(models.Heartbeat)}
 
 
+class TestKey(ObserverTestCase):
+
+    def test_heard_with_another_key(self):
+        """It goes on as before, at an address that its new list has, too."""
+        amphora_id, = self.add()
+        addresses = ('192.0.2.1:5555',)
+        owner = 'batch'
+        for number, key in enumerate(('old', 'new'), 1):
+            claim_repo.claim_due(self.engine, number, owner, 10, 120)
+            claim_repo.record(
+                self.engine, number, owner, [claim_repo.Outcome(
+                    amphora_id, 'APPLIED', addresses)], key)
+            if key == 'old':
+                self.adopt()
+        self.set_age(100, amphora_id)
+        self.assertEqual(('new', 'old'), (
+            self.row(amphora_id).key_digest,
+            self.row(amphora_id).previous_key_digest))
+        for key in 'old', 'new':
+            self.assertFalse(self.is_adopted(amphora_id))
+            hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555,
+                             f'instance-{key}', 20, key)
+            self.make(instance=f'instance-{key}').observe(amphora_id)
+        self.assertTrue(self.is_adopted(amphora_id))
+        self.assertIsNone(self.row(amphora_id).previous_key_digest)
+
+
 class TestProof(ObserverTestCase):
 
     def setUp(self):

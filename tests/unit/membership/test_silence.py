@@ -12,6 +12,8 @@
 
 """Whose failover is held back."""
 
+import dataclasses
+
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -39,6 +41,28 @@ class TestMustHold(base.TestCase):
                 applied_age, is_gone, held_for, is_on_trial),
             cases.listeners(members, cases.addresses(*pinned),
                             left=cases.addresses(*left)), hold_max)
+
+    def test_nobody_listens_with_its_key(self):
+        """Nor with that with which it may go on."""
+        def must_hold(key, previous, others, **keys):
+            members = [dataclasses.replace(self.alive(n), key_digest=digest)
+                       for n, digest in enumerate(keys.values(), 1)]
+            return silence.must_hold(
+                silence.SilentAmphora(
+                    cases.addresses(1), others, LONG_AGO, False, None,
+                    key_digest=key, previous_key_digest=previous),
+                cases.listeners(members), HOLD_MAX)
+
+        old = (cases.addresses(2),)
+        self.assertFalse(must_hold('new', None, (), hm1='new', hm2='old'))
+        self.assertTrue(must_hold('old', None, (), hm1='new', hm2='old'))
+        self.assertFalse(must_hold(None, None, (), hm1='new', hm2='old'))
+        # It may not have adopted, or have adopted the key and not the list.
+        self.assertTrue(must_hold('new', 'old', old, hm1='new', hm2='old'))
+        self.assertTrue(must_hold('new', 'old', old, hm1='new', hm2='new'))
+        # The same list with another key.
+        self.assertTrue(must_hold('new', 'old', (cases.addresses(1),),
+                                  hm1='new'))
 
     def alive(self, number, online_for=LISTENED):
         return cases.make_member(number, online_for=online_for)
