@@ -51,6 +51,25 @@ class TestHealthManager(base.CommandTestCase):
         return {r['host']: r['status'] for r in self.run_json(
             'health', 'manager', 'list')}.get(host)
 
+    def test_whose_key_it_has(self):
+        for number, (listening, configured) in enumerate(
+                (('old', 'old'), ('new', 'new'), ('old', 'new'),
+                 (None, None)), 1):
+            hm_repo.register(self.engine, f'hm{number}', f'192.0.2.{number}',
+                             5555, 'instance', 20, listening,
+                             configured_key_digest=configured)
+
+        def keys():
+            return [row['key'] for row in self.run_json('health', 'manager',
+                                                        'list')]
+
+        self.assertEqual(['', '', 'RESTART', ''], keys())
+        generation_repo.publish(self.engine, 1, {'192.0.2.1:5555': 0}, '',
+                                'here', key_digest='old')
+        self.assertEqual(['SAME', 'OTHER', 'RESTART', ''], keys())
+        self.assertEqual('OTHER', self.run_json(
+            'health', 'manager', 'show', 'hm2')['key'])
+
     def test_drain_and_resume(self):
         for _ in range(2):
             self.assertEqual(
