@@ -80,6 +80,26 @@ class TestLateAnswer(HostileAgentCase):
         self.assert_nothing_failed_over()
 
 
+class TestStrangeAnswers(HostileAgentCase):
+
+    def test_those_without_end_delay_nobody(self):
+        cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
+            'hmsync': {'upload_timeout': 30, 'canary_size': 0}})
+        strange = [self.add(1, ailment)[0] for ailment in (
+            ailing.ONE_BYTE_RECORDS, ailing.ENDLESS_CONTINUE,
+            ailing.ENDLESS_HEADERS, ailing.ENDLESS_HANDSHAKE)]
+        self.start(1)
+        self.wait_until_published([f'{cloud.address(1)}:5555'])
+        self.wait_until_applied(cloud.amphora_ids)
+        for amphora in strange:
+            self.wait_for(lambda a=amphora: self.results()[
+                a.amphora_id].result == upload_result.UNREACHABLE,
+                f'end of an upload to one with {amphora.ailment}')
+            self.assertIn('gave a strange answer',
+                          self.results()[amphora.amphora_id].error)
+        self.assert_nothing_failed_over()
+
+
 class TestKilledHousekeeper(HostileAgentCase):
 
     def test_killed_in_the_middle_of_a_batch(self):
