@@ -49,10 +49,13 @@ class HealthManagerCases(base.DatabaseTestCase):
 
     def look(self, steady_for=STEADY, subject=None):
         """Have one of the housekeepers look; returns what it tells."""
-        (subject or self.subject).run_once(listening.Listeners(
-            hm_repo.get_all(self.engine), (), cases.SETTINGS,
-            reader_steady_for=steady_for))
+        (subject or self.subject).run_once(self.get_listeners(steady_for))
         return self.notifier.take()
+
+    def get_listeners(self, steady_for=STEADY):
+        return listening.Listeners(hm_repo.get_all(self.engine), (),
+                                   cases.SETTINGS,
+                                   reader_steady_for=steady_for)
 
     def test_life(self):
         self.register()
@@ -118,10 +121,10 @@ class HealthManagerCases(base.DatabaseTestCase):
     def test_several_at_once(self):
         for n in range(1, 6):
             self.register(f'192.0.2.{n}', host=f'hm{n}')
-        members = hm_repo.get_all(self.engine)
+        listeners = self.get_listeners()
         self.run_at_once([lambda: announcer.Announcer(
-            self.engine, self.notifier).run_once(
-                members, OFFLINE_AFTER, STEADY) for _ in range(4)])
+            self.engine, self.notifier).run_once(listeners)
+            for _ in range(4)])
         self.assertEqual([f'hm{n}' for n in range(1, 6)],
                          sorted(p.host for p in self.notifier.take()))
 
@@ -130,9 +133,9 @@ class HealthManagerCases(base.DatabaseTestCase):
         self.register()
         self.look()
         self.silence()
-        old_view = hm_repo.get_all(self.engine)
+        old_view = self.get_listeners()
         self.silence(seconds=0)
-        self.subject.run_once(old_view, OFFLINE_AFTER, STEADY)
+        self.subject.run_once(old_view)
         self.assertEqual(payloads.HealthManagerDown,
                          type(self.notifier.take()[0]))
         other = announcer.Announcer(self.engine, self.notifier)

@@ -15,7 +15,9 @@ import contextlib
 import threading
 import time
 
+from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import uploader
+from octavia_hmsync.membership import upload_result
 from tests.unit import base
 
 
@@ -37,7 +39,8 @@ class Client:
         while upload in self.hanging and not self.gate.is_set():
             await asyncio.sleep(0.01)
         self.at_once -= 1
-        return f'answer of {upload}'
+        return agent_client.Answer(upload_result.REJECTED,
+                                   f'answer of {upload}')
 
 
 class Broken:
@@ -63,8 +66,9 @@ class TestUploader(base.TestCase):
                                   self.all_begun.set)
 
     def run_all(self, *args, **kwargs):
-        return [answer for chunk in self.start(*args, **kwargs)
-                for answer in chunk]
+        return [(upload, answer.error)
+                for chunk in self.start(*args, **kwargs)
+                for upload, answer in chunk]
 
     def test_each_is_answered_once(self):
         answers = self.run_all(self.make(8), range(50))
@@ -110,13 +114,13 @@ class TestUploader(base.TestCase):
         while subject.in_flight > 1:
             time.sleep(0.01)
         self.assertEqual([1, 2], sorted(
-            int(answer[-1]) for answer, _seconds in ended))
+            int(answer.error[-1]) for answer, _seconds in ended))
         self.client.gate.set()
         for _chunk in chunks:
             pass
         self.assertEqual(0, subject.in_flight)
         self.assertEqual({f'answer of {n}' for n in range(3)},
-                         {answer for answer, _seconds in ended})
+                         {answer.error for answer, _seconds in ended})
         self.assertGreater(min(seconds for _, seconds in ended), 0.009)
 
     def test_rate(self):
