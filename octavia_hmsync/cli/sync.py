@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import exceptions
@@ -194,7 +195,7 @@ class Pause(base.DatabaseMixin, command.Command):
         newest = generation_repo.get_newest(engine)
         pause = pause_repo.begin(
             engine, parsed_args.seconds,
-            claim_repo.storable(' '.join(parsed_args.reason.split())))
+            outcome_repo.storable(' '.join(parsed_args.reason.split())))
         self.app.stdout.write(
             f'No amphora is uploaded to until '
             f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync sync '

@@ -23,6 +23,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import upload_result
@@ -128,8 +129,8 @@ class Batch:
                        amphora.addresses == lists[amphora.id] and
                        amphora.result == upload_result.APPLIED and
                        self._wanted_key in (None, amphora.key_digest)]
-        self._record([claim_repo.Outcome(a.id, upload_result.APPLIED,
-                                         lists[a.id], uploaded=False)
+        self._record([outcome_repo.Outcome(a.id, upload_result.APPLIED,
+                                           lists[a.id], uploaded=False)
                       for a in unconcerned])
         others = [claimed[amphora_id] for amphora_id in
                   claimed.keys() - {a.id for a in unconcerned}]
@@ -205,19 +206,19 @@ class Batch:
                 LOG.warning('Amphora %s is %s: %s. It is tried again in '
                             '%d s.', amphora.id, answer.result, answer.error,
                             retry_after)
-        return claim_repo.Outcome(amphora.id, answer.result, addresses,
-                                  answer.error, retry_after,
-                                  is_unanswered=answer.is_unanswered,
-                                  seconds=answer.seconds)
+        return outcome_repo.Outcome(amphora.id, answer.result, addresses,
+                                    answer.error, retry_after,
+                                    is_unanswered=answer.is_unanswered,
+                                    seconds=answer.seconds)
 
     def _record(self, outcomes):
         self._counts.update(outcome.result for outcome in outcomes)
         if not outcomes:
             return set()
-        recorded = claim_repo.record(self._engine, self._generation,
-                                     self._owner, outcomes, self._key_digest,
-                                     self._scout.name,
-                                     self._conf.hmsync.offline_after)
+        recorded = outcome_repo.record(self._engine, self._generation,
+                                       self._owner, outcomes, self._key_digest,
+                                       self._scout.name,
+                                       self._conf.hmsync.offline_after)
         self._left -= len(recorded)
         return recorded
 
@@ -229,7 +230,7 @@ class Batch:
                 continue
             if outcome.error:
                 self._notifier.send(_FAILURES[outcome.result](
-                    *told, claim_repo.storable(outcome.error)))
+                    *told, outcome_repo.storable(outcome.error)))
             elif amphora.has_failed:
                 self._notifier.send(payloads.AmphoraRecovered(*told))
 

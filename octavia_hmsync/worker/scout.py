@@ -153,7 +153,8 @@ class Scout:
             return True
         overtaken = reach.count_overtaken(own, reachable.values())
         if overtaken and not reach.is_suspect(own):
-            uploader_repo.add_overtaken(self._engine, self.name, overtaken)
+            uploader_repo.set_overtaken(self._engine, self.name,
+                                        own.overtaken + overtaken)
             return True
         return False
 

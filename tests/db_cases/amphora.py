@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.membership import addresses as addr
 from tests.db_cases import base
 
@@ -55,8 +56,8 @@ class AmphoraCases(base.DatabaseTestCase):
                **values):
         if result != 'APPLIED':
             values = {'error': 'it hangs', 'retry_after': 10, **values}
-        return len(claim_repo.record(
-            self.engine, number, owner, [claim_repo.Outcome(
+        return len(outcome_repo.record(
+            self.engine, number, owner, [outcome_repo.Outcome(
                 amphora_id, result, LIST, **values)]))
 
     def row(self, amphora_id):
@@ -437,12 +438,12 @@ class RecordCases(AmphoraCases):
     def test_many_in_one_call(self):
         ids = self.add(30)
         self.claim()
-        outcomes = [claim_repo.Outcome(
+        outcomes = [outcome_repo.Outcome(
             amphora_id, ('APPLIED', 'UNREACHABLE')[n % 2], LIST,
             error=f'error {n % 3}' if n % 2 else None,
             retry_after=n if n % 2 else None)
             for n, amphora_id in enumerate(ids)]
-        self.assertEqual(set(ids), claim_repo.record(
+        self.assertEqual(set(ids), outcome_repo.record(
             self.engine, 1, 'batch1', outcomes))
         for outcome in outcomes:
             row = self.row(outcome.amphora_id)
@@ -458,11 +459,11 @@ class RecordCases(AmphoraCases):
                 .where(models.Amphora.amphora_id == ids[0]))
             connection.execute(sa.delete(models.Amphora).where(
                 models.Amphora.amphora_id == ids[1]))
-        self.assertEqual({ids[2]}, claim_repo.record(
+        self.assertEqual({ids[2]}, outcome_repo.record(
             self.engine, 1, 'batch1',
-            [claim_repo.Outcome(ids[0], 'APPLIED', LIST),
-             claim_repo.Outcome(ids[1], 'APPLIED', LIST),
-             claim_repo.Outcome(ids[2], 'REJECTED', LIST, 'no', 10)]))
+            [outcome_repo.Outcome(ids[0], 'APPLIED', LIST),
+             outcome_repo.Outcome(ids[1], 'APPLIED', LIST),
+             outcome_repo.Outcome(ids[2], 'REJECTED', LIST, 'no', 10)]))
         self.assertEqual([('batch2', None, 0), (None, 'REJECTED', 1)], [
             (row.claim_owner, row.result, row.attempts)
             for row in map(self.row, (ids[0], ids[2]))])
@@ -475,9 +476,9 @@ class RecordCases(AmphoraCases):
         few = api.create_engine(self.conf, connections=2)
         self.addCleanup(few.dispose)
         recorded = self.run_at_once([
-            lambda o=owner: claim_repo.record(few, 1, o, [
-                claim_repo.Outcome(next(iter(self.claimed(o))), 'APPLIED',
-                                   LIST)]) for owner in owners])
+            lambda o=owner: outcome_repo.record(few, 1, o, [
+                outcome_repo.Outcome(next(iter(self.claimed(o))), 'APPLIED',
+                                    LIST)]) for owner in owners])
         self.assertEqual(set(ids), set().union(*recorded))
 
     def test_a_list_for_each(self):
@@ -491,12 +492,12 @@ class RecordCases(AmphoraCases):
                  for n, amphora_id in enumerate(applied)}
         self.claim()
         with self.count_statements() as statements:
-            self.assertEqual(set(ids), claim_repo.record(
+            self.assertEqual(set(ids), outcome_repo.record(
                 self.engine, 1, 'batch1',
-                [claim_repo.Outcome(amphora_id, 'APPLIED', addresses)
+                [outcome_repo.Outcome(amphora_id, 'APPLIED', addresses)
                  for amphora_id, addresses in lists.items()] +
-                [claim_repo.Outcome(amphora_id, 'UNREACHABLE', LIST,
-                                    f'error {n}', 100 * n)
+                [outcome_repo.Outcome(amphora_id, 'UNREACHABLE', LIST,
+                                      f'error {n}', 100 * n)
                  for n, amphora_id in enumerate(failed)]))
         self.assertEqual(4, len(statements), statements)
         for amphora_id, addresses in lists.items():
@@ -514,9 +515,9 @@ class RecordCases(AmphoraCases):
         doubt_repo.set_adopted(
             self.engine, doubt_repo.get_unproven(self.engine))
         self.claim('batch2', number=2)
-        claim_repo.record(self.engine, 2, 'batch2', [
-            claim_repo.Outcome(kept, 'APPLIED', lists[kept]),
-            claim_repo.Outcome(changed, 'APPLIED', lists[kept])])
+        outcome_repo.record(self.engine, 2, 'batch2', [
+            outcome_repo.Outcome(kept, 'APPLIED', lists[kept]),
+            outcome_repo.Outcome(changed, 'APPLIED', lists[kept])])
         self.assertIsNotNone(self.row(kept).adopted_at)
         self.assertIsNone(self.row(changed).adopted_at)
         unproven, = doubt_repo.get_unproven(self.engine)

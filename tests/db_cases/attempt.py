@@ -20,6 +20,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.membership import trial
 from tests.db_cases import base
@@ -66,12 +67,12 @@ class AttemptCases(base.DatabaseTestCase):
             result = (results if isinstance(results, str)
                       else results[amphora_id])
             outcomes.append(
-                claim_repo.Outcome(amphora_id, 'APPLIED', LIST)
-                if result == 'APPLIED' else claim_repo.Outcome(
+                outcome_repo.Outcome(amphora_id, 'APPLIED', LIST)
+                if result == 'APPLIED' else outcome_repo.Outcome(
                     amphora_id, result, LIST, 'refused', wait,
                     is_unanswered=is_unanswered, seconds=1.0))
         claimed = set(claimed)
-        self.assertEqual(claimed, claim_repo.record(
+        self.assertEqual(claimed, outcome_repo.record(
             self.engine, number, owner, outcomes, uploader=name,
             max_age=UP))
         return claimed
@@ -241,7 +242,7 @@ class AttemptCases(base.DatabaseTestCase):
         self.wait()
         owner, _ids = self.claim(BLIND)
         self.publish(2)
-        claim_repo.record(self.engine, 1, owner, [claim_repo.Outcome(
+        outcome_repo.record(self.engine, 1, owner, [outcome_repo.Outcome(
             amphora_id, 'UNREACHABLE', LIST, 'refused', 60,
             is_unanswered=True)], uploader=BLIND, max_age=UP)
         self.assertTrue(self.is_due(BLIND, 2))

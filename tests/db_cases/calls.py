@@ -37,6 +37,7 @@ from octavia_hmsync.db.repositories import keys as keys_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import network as network_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
@@ -133,26 +134,26 @@ class Calls(base.DatabaseTestCase):
         self._add()
         return 1,
 
-    @_call(claim_repo.record)
+    @_call(outcome_repo.record)
     def record(self):
         """One statement for each kind of result."""
         one, two, three, four = self._add(4)
         self._claim()
         return 1, 'batch1', [
-            claim_repo.Outcome(one, upload_result.APPLIED, LIST),
-            claim_repo.Outcome(two, upload_result.APPLIED, OTHER_LIST),
-            claim_repo.Outcome(three, upload_result.UNREACHABLE, LIST,
-                               'it hangs', 10.0)]
+            outcome_repo.Outcome(one, upload_result.APPLIED, LIST),
+            outcome_repo.Outcome(two, upload_result.APPLIED, OTHER_LIST),
+            outcome_repo.Outcome(three, upload_result.UNREACHABLE, LIST,
+                                 'it hangs', 10.0)]
 
-    @_call(claim_repo.record)
+    @_call(outcome_repo.record)
     def record_reach(self):
         """One that others did not reach, and one that they reached."""
         one, two, three = self._try_in_vain('other', 'own')
         self._claim()
         return 1, 'batch1', [
-            claim_repo.Outcome(one, upload_result.APPLIED, LIST),
-            claim_repo.Outcome(two, upload_result.UNREACHABLE, LIST,
-                               'refused', 10.0, is_unanswered=True)
+            outcome_repo.Outcome(one, upload_result.APPLIED, LIST),
+            outcome_repo.Outcome(two, upload_result.UNREACHABLE, LIST,
+                                 'refused', 10.0, is_unanswered=True)
         ], None, 'own', OFFLINE_AFTER
 
     def _try_in_vain(self, *uploaders):
@@ -162,9 +163,9 @@ class Calls(base.DatabaseTestCase):
             uploader_repo.touch(self.engine, name, OFFLINE_AFTER)
         for name in uploaders:
             self._claim(name)
-            claim_repo.record(self.engine, 1, name, [
-                claim_repo.Outcome(amphora_id, upload_result.UNREACHABLE,
-                                   LIST, 'refused', 60, is_unanswered=True)
+            outcome_repo.record(self.engine, 1, name, [
+                outcome_repo.Outcome(amphora_id, upload_result.UNREACHABLE,
+                                     LIST, 'refused', 60, is_unanswered=True)
                 for amphora_id in ids], None, name, OFFLINE_AFTER)
             self.make_older(models.Amphora, 'next_attempt_at', 1)
         return ids
@@ -198,8 +199,8 @@ class Calls(base.DatabaseTestCase):
         self._try_in_vain('one', 'two')
         return 'one',
 
-    @_call(uploader_repo.add_overtaken)
-    def add_overtaken(self):
+    @_call(uploader_repo.set_overtaken)
+    def set_overtaken(self):
         self._try_in_vain('one', 'two')
         return 'one', 3
 
@@ -300,9 +301,9 @@ class Calls(base.DatabaseTestCase):
         for number, addresses in ((1, OTHER_LIST), (2, LIST)):
             claim_repo.claim_due(self.engine, number, f'batch{number}',
                                  100, LONG)
-            claim_repo.record(
+            outcome_repo.record(
                 self.engine, number, f'batch{number}', [
-                    claim_repo.Outcome(i, upload_result.APPLIED, addresses)
+                    outcome_repo.Outcome(i, upload_result.APPLIED, addresses)
                     for i in ids])
         for amphora_id in ids:
             self.records.set_health(amphora_id)
@@ -833,12 +834,12 @@ class Calls(base.DatabaseTestCase):
 
     @_call(progress_repo.get_progress)
     def get_progress(self):
-        claim_repo.record(self.engine, *self.record())
+        outcome_repo.record(self.engine, *self.record())
         return 1,
 
     @_call(progress_repo.get_failed)
     def get_failed(self):
-        claim_repo.record(self.engine, *self.record())
+        outcome_repo.record(self.engine, *self.record())
         return 1, 10
 
     # Ports of nodes
@@ -924,5 +925,5 @@ class Calls(base.DatabaseTestCase):
 
     @_call(used_repo.get_senders)
     def get_senders(self):
-        claim_repo.record(self.engine, *self.record())
+        outcome_repo.record(self.engine, *self.record())
         return ()

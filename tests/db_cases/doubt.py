@@ -18,6 +18,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.membership import adoption
 from tests.db_cases import amphora
@@ -46,8 +47,8 @@ class AdoptionCases(amphora.AmphoraCases):
     def end(self, addresses, result='APPLIED', uploaded=True):
         failed = {} if result == 'APPLIED' else {'error': 'it hangs',
                                                  'retry_after': 0}
-        self.assertEqual({self.amphora_id}, claim_repo.record(
-            self.engine, self.number, self.owner, [claim_repo.Outcome(
+        self.assertEqual({self.amphora_id}, outcome_repo.record(
+            self.engine, self.number, self.owner, [outcome_repo.Outcome(
                 self.amphora_id, result, addresses, uploaded=uploaded,
                 **failed)]))
 
@@ -273,9 +274,9 @@ class PreviousCases(AdoptionCases):
             owner = f'many{number}'
             self.assertEqual(31, self.claim(owner, number))
             with self.count_statements() as statements:
-                self.assertEqual(31, len(claim_repo.record(
+                self.assertEqual(31, len(outcome_repo.record(
                     self.engine, number, owner, [
-                        claim_repo.Outcome(a, 'APPLIED', of_it[number - 1])
+                        outcome_repo.Outcome(a, 'APPLIED', of_it[number - 1])
                         for a, of_it in lists.items()])))
             self.assertEqual(3, len(statements), statements)
         with self.count_statements() as statements:
@@ -294,8 +295,8 @@ class PreviousCases(AdoptionCases):
             for owner in owners:
                 self.assertEqual(10, self.claim(owner, number, limit=10))
             self.run_at_once([
-                lambda o=owner: claim_repo.record(self.engine, number, o, [
-                    claim_repo.Outcome(a, 'APPLIED', addresses)
+                lambda o=owner: outcome_repo.record(self.engine, number, o, [
+                    outcome_repo.Outcome(a, 'APPLIED', addresses)
                     for a in self.claimed(o)]) for owner in owners])
             unproven = {row.amphora_id: row
                         for row in doubt_repo.get_unproven(self.engine)}
@@ -326,8 +327,8 @@ class PreviousCases(AdoptionCases):
         """Whoever has deleted it."""
         kept, gone = self.add(2)
         self.claim('all', 1)
-        claim_repo.record(self.engine, 1, 'all', [
-            claim_repo.Outcome(a, 'APPLIED', A)
+        outcome_repo.record(self.engine, 1, 'all', [
+            outcome_repo.Outcome(a, 'APPLIED', A)
             for a in (self.amphora_id, kept, gone)])
         self.records.set_status(self.amphora_id, 'DELETED')
         # By a release that knows of no other rows.
@@ -346,9 +347,9 @@ class PreviousCases(AdoptionCases):
         first = self.owner
         self.make_older(models.Amphora, 'claim_expires_at', 0)
         self.begin()
-        self.assertEqual(set(), claim_repo.record(
+        self.assertEqual(set(), outcome_repo.record(
             self.engine, 2, first,
-            [claim_repo.Outcome(self.amphora_id, 'APPLIED', B)]))
+            [outcome_repo.Outcome(self.amphora_id, 'APPLIED', B)]))
         self.assertEqual([], self.rows(models.PreviousList))
         self.end(C)
         self.assertPrevious(A, UNKNOWN(3))
@@ -414,8 +415,8 @@ class AdoptedCases(AdoptionCases):
         more = self.add_amphorae(30)
         amphora_repo.add_missing(self.engine)
         self.claim('batch9')
-        claim_repo.record(self.engine, 1, 'batch9', [
-            claim_repo.Outcome(amphora_id, 'APPLIED', A)
+        outcome_repo.record(self.engine, 1, 'batch9', [
+            outcome_repo.Outcome(amphora_id, 'APPLIED', A)
             for amphora_id in more])
         self.assertEqual(31, self.adopt())
         self.assertEqual([], doubt_repo.get_unproven(self.engine))

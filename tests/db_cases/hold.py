@@ -19,9 +19,9 @@ from oslo_utils import timeutils
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.health_manager import guard
@@ -97,7 +97,7 @@ class HoldCases(amphora.AmphoraCases):
         owner = f'batch{next(self.batches)}'
         uploader_repo.touch(self.engine, uploader, 20)
         self.claim(owner)
-        claim_repo.record(self.engine, 1, owner, [claim_repo.Outcome(
+        outcome_repo.record(self.engine, 1, owner, [outcome_repo.Outcome(
             silent, 'UNREACHABLE', amphora.LIST, 'refused', 10,
             **{'is_unanswered': True, 'seconds': 1.0, **values})],
             uploader=uploader, max_age=20)

@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import addresses as addr
@@ -159,9 +160,9 @@ class SenderCases(base.DatabaseTestCase):
         self.make_older(models.Amphora, 'claim_expires_at', 1)
         claim_repo.claim_due(self.engine, number, owner, 10, 60)
         if is_recorded:
-            claim_repo.record(self.engine, number, owner, [
-                claim_repo.Outcome(amphora_id, result, addresses)
-                if result == 'APPLIED' else claim_repo.Outcome(
+            outcome_repo.record(self.engine, number, owner, [
+                outcome_repo.Outcome(amphora_id, result, addresses)
+                if result == 'APPLIED' else outcome_repo.Outcome(
                     amphora_id, result, addresses, 'silence', 0)
                 for amphora_id in self.ids])
             claim_repo.release(self.engine, owner)

@@ -17,6 +17,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
 from tests.db_cases import base
 
@@ -37,8 +38,8 @@ class ProgressCases(base.DatabaseTestCase):
 
     def record(self, number, results):
         claim_repo.claim_due(self.engine, number, 'batch', 10, 60)
-        claim_repo.record(self.engine, number, 'batch', [
-            claim_repo.Outcome(
+        outcome_repo.record(self.engine, number, 'batch', [
+            outcome_repo.Outcome(
                 amphora_id, result, LIST,
                 None if result == 'APPLIED' else 'refused', 10)
             for amphora_id, result in zip(self.ids, results) if result])

@@ -106,7 +106,7 @@ def record(connection, number, name, outcomes, max_age):
     :param connection: a connection in a transaction.
     :param number: the generation that was attempted.
     :param name: the uploader's name.
-    :param outcomes: a list of claim.Outcome.
+    :param outcomes: a list of outcome.Outcome.
     :param max_age: ``[hmsync] offline_after``, seconds.
     :returns: when each amphora that failed is to be looked at, a dict; None
               for at once.

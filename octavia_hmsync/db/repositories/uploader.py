@@ -124,17 +124,18 @@ def set_reached(engine, name):
 
 
 @api.retry
-def add_overtaken(engine, name, number):
+def set_overtaken(engine, name, number):
     """Record that others reach amphorae to which an uploader has no way.
 
     :param engine: an SQLAlchemy engine.
     :param name: the uploader's name.
-    :param number: how many.
+    :param number: how many by now; if it is known of more, that stays.
     """
     with engine.begin() as connection:
         connection.execute(
-            sa.update(_TABLE).where(_TABLE.c.name == name)
-            .values(overtaken=_TABLE.c.overtaken + number))
+            sa.update(_TABLE)
+            .where(_TABLE.c.name == name, _TABLE.c.overtaken < number)
+            .values(overtaken=number))
 
 
 @api.retry

@@ -17,7 +17,7 @@ import pymysql
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from tests.cloud import waiting
 from tests.db_cases import amphora
 from tests.db_cases import faults
@@ -147,10 +147,10 @@ class TestRealDeadlocks(mariadb.MariaDBMixin, amphora.AmphoraCases):
             'WHERE amphora_id = :id'), {'id': amphora_id})
 
     def check_recorded(self, *errors):
-        recorded = claim_repo.record(self.engine, 1, 'batch1', [
-            claim_repo.Outcome(self.one, 'APPLIED', amphora.LIST),
-            claim_repo.Outcome(self.two, 'UNREACHABLE', amphora.LIST,
-                               'it hangs', 10)])
+        recorded = outcome_repo.record(self.engine, 1, 'batch1', [
+            outcome_repo.Outcome(self.one, 'APPLIED', amphora.LIST),
+            outcome_repo.Outcome(self.two, 'UNREACHABLE', amphora.LIST,
+                                 'it hangs', 10)])
         self.assertEqual(list(errors), self.refused)
         self.assertEqual({self.one, self.two}, recorded)
         self.assertEqual(

@@ -37,6 +37,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import network as network_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
@@ -239,9 +240,9 @@ class TestAmphoraeAtOnce(GaleraTestCase):
                 if not claim_repo.count_due(engine, number):
                     return done
                 continue
-            outcomes = [claim_repo.Outcome(a.id, upload_result.APPLIED,
-                                           tuple(LIST)) for a in claimed]
-            recorded = claim_repo.record(engine, number, owner, outcomes)
+            outcomes = [outcome_repo.Outcome(a.id, upload_result.APPLIED,
+                                             tuple(LIST)) for a in claimed]
+            recorded = outcome_repo.record(engine, number, owner, outcomes)
             self.assertEqual({a.id for a in claimed}, recorded)
             done += recorded
         self.fail('no end')
@@ -252,8 +253,9 @@ class TestAmphoraeAtOnce(GaleraTestCase):
         amphora_id = min(self.ids)
         for number, address in enumerate(('192.0.2.7:5555', *LIST), 1):
             claim_repo.claim_due(self.engine, number, 'a', self.NUMBER, 60)
-            claim_repo.record(self.engine, number, 'a', [claim_repo.Outcome(
-                amphora_id, upload_result.APPLIED, (address,))])
+            outcome_repo.record(self.engine, number, 'a', [
+                outcome_repo.Outcome(amphora_id, upload_result.APPLIED,
+                                     (address,))])
             claim_repo.release(self.engine, 'a')
         unproven, = doubt_repo.get_unproven(self.engine,
                                             amphora_id=amphora_id)
@@ -348,8 +350,8 @@ class TestReads(GaleraTestCase):
         self.lag(self.cluster.nodes[2])
         claimed = claim_repo.claim_due(self.engines[0], 1, 'batch1', 10, 600)
         self.assertEqual(3, len(claimed))
-        self.assertEqual({a.id for a in claimed}, claim_repo.record(
-            self.engines[2], 1, 'batch1', [claim_repo.Outcome(
+        self.assertEqual({a.id for a in claimed}, outcome_repo.record(
+            self.engines[2], 1, 'batch1', [outcome_repo.Outcome(
                 a.id, upload_result.APPLIED, tuple(LIST)) for a in claimed]))
 
     def test_claim_of_what_others_have(self):

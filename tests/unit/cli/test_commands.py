@@ -27,6 +27,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import schema
 from tests.cloud import process
@@ -61,9 +62,9 @@ class TestCommands(base.CommandTestCase):
         self.ids = sorted(self.add_amphorae(4))
         amphora_repo.add_missing(self.engine)
         claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
-        claim_repo.record(self.engine, 1, 'batch', [
-            claim_repo.Outcome(self.ids[0], 'APPLIED', LIST),
-            *(claim_repo.Outcome(amphora_id, result, LIST, 'a, "b"', 10)
+        outcome_repo.record(self.engine, 1, 'batch', [
+            outcome_repo.Outcome(self.ids[0], 'APPLIED', LIST),
+            *(outcome_repo.Outcome(amphora_id, result, LIST, 'a, "b"', 10)
               for amphora_id, result in zip(self.ids[1:], (
                   'UNREACHABLE', 'REJECTED', 'UNSUPPORTED')))])
 
@@ -244,7 +245,7 @@ class TestCommands(base.CommandTestCase):
     def test_blind_controllers(self):
         for host in ('good', 'blind'):
             uploader_repo.touch(self.engine, f'hk on {host}', 20)
-        uploader_repo.add_overtaken(self.engine, 'hk on blind', 3)
+        uploader_repo.set_overtaken(self.engine, 'hk on blind', 3)
         self.assertEqual('hk on blind', self.run_json(
             'sync', 'status')['blind_controllers'])
 

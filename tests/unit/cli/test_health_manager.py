@@ -24,6 +24,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import drain as rules
 from tests.unit.cli import base
@@ -230,8 +231,8 @@ class TestDrainWatch(base.CommandTestCase):
     def upload(self, addresses):
         self.number += 1
         claim_repo.claim_due(self.engine, self.number, 'batch', 10, 60)
-        claim_repo.record(self.engine, self.number, 'batch', [
-            claim_repo.Outcome(self.amphora_id, 'APPLIED', addresses)])
+        outcome_repo.record(self.engine, self.number, 'batch', [
+            outcome_repo.Outcome(self.amphora_id, 'APPLIED', addresses)])
 
     def adopt(self):
         doubt_repo.set_adopted(

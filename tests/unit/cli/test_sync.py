@@ -32,6 +32,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.membership import trial
 from octavia_hmsync.notifications import broker
@@ -119,8 +120,8 @@ class WatchTestCase(base.CommandTestCase):
 
     def record(self, number, *results):
         claim_repo.claim_due(self.engine, number, 'batch', 20, 60)
-        claim_repo.record(self.engine, number, 'batch', [
-            claim_repo.Outcome(
+        outcome_repo.record(self.engine, number, 'batch', [
+            outcome_repo.Outcome(
                 amphora_id, result, LIST,
                 None if result == 'APPLIED' else 'it refused', 30)
             for amphora_id, result in zip(self.ids, results)])

@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import version
 from tests.unit.cli import base
@@ -146,7 +147,7 @@ class TestCheck(base.CommandTestCase):
         for host in ('good', 'blind'):
             uploader_repo.touch(self.engine, f'hk on {host}', 20)
         self.check(0)
-        uploader_repo.add_overtaken(self.engine, 'hk on blind', 3)
+        uploader_repo.set_overtaken(self.engine, 'hk on blind', 3)
         self.check(1, 'others reach: hk on blind. Check the route')
 
     def test_health_manager_without_the_statistics_driver(self):
@@ -184,8 +185,8 @@ class TestCheck(base.CommandTestCase):
             generation_repo.publish(self.engine, number,
                                     dict.fromkeys(addresses, 0), '', 'here')
             claim_repo.claim_due(self.engine, number, 'batch', 10, 60)
-            claim_repo.record(self.engine, number, 'batch', [
-                claim_repo.Outcome(amphora_id, 'APPLIED', addresses)])
+            outcome_repo.record(self.engine, number, 'batch', [
+                outcome_repo.Outcome(amphora_id, 'APPLIED', addresses)])
         self.make_older(models.Amphora, 'applied_at', 3600)
         with self.engine.begin() as connection:
             connection.execute(sa.insert(models.Heartbeat).values(

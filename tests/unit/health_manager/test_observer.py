@@ -23,6 +23,7 @@ from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.health_manager import observer
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -77,8 +78,8 @@ class ObserverTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         claim_repo.claim_due(self.engine, self.number, owner, 10000, 120)
         failed = {} if result == 'APPLIED' else {'error': 'it hangs',
                                                  'retry_after': 0}
-        claim_repo.record(self.engine, self.number, owner, [
-            claim_repo.Outcome(amphora_id, result, addresses, **failed)
+        outcome_repo.record(self.engine, self.number, owner, [
+            outcome_repo.Outcome(amphora_id, result, addresses, **failed)
             for amphora_id in amphora_ids])
         claim_repo.release(self.engine, owner)
         if result == 'APPLIED':
@@ -114,8 +115,8 @@ class TestKey(ObserverTestCase):
         owner = 'batch'
         for number, key in enumerate(('old', 'new'), 1):
             claim_repo.claim_due(self.engine, number, owner, 10, 120)
-            claim_repo.record(
-                self.engine, number, owner, [claim_repo.Outcome(
+            outcome_repo.record(
+                self.engine, number, owner, [outcome_repo.Outcome(
                     amphora_id, 'APPLIED', addresses)], key)
             if key == 'old':
                 self.adopt()

@@ -25,6 +25,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.health_manager import instance
 from octavia_hmsync.health_manager import observer
 from octavia_hmsync.health_manager import statistics
@@ -57,8 +58,8 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
         amphora_repo.add_missing(self.engine)
         for number, addresses in enumerate((OLD, NEW), 1):
             claim_repo.claim_due(self.engine, number, 'batch', 1, 120)
-            claim_repo.record(self.engine, number, 'batch', [
-                claim_repo.Outcome(amphora_id, 'APPLIED', addresses)])
+            outcome_repo.record(self.engine, number, 'batch', [
+                outcome_repo.Outcome(amphora_id, 'APPLIED', addresses)])
             if addresses is OLD:
                 doubt_repo.set_adopted(
                     self.engine, doubt_repo.get_unproven(self.engine))

@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.membership import adoption as rules
 from octavia_hmsync.notifications import payloads
@@ -81,8 +82,8 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.engine, self.number, dict(zip(addresses, range(100))),
             'because', 'controller1')
         claim_repo.claim_due(self.engine, self.number, 'batch', 1000, 120)
-        claim_repo.record(self.engine, self.number, 'batch', [
-            claim_repo.Outcome(amphora_id, 'APPLIED', addresses[:5])
+        outcome_repo.record(self.engine, self.number, 'batch', [
+            outcome_repo.Outcome(amphora_id, 'APPLIED', addresses[:5])
             for amphora_id in amphora_ids])
         claim_repo.release(self.engine, 'batch')
         for amphora_id in amphora_ids:
@@ -253,9 +254,9 @@ class TestAdoptionWatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.number += 1
         claim_repo.claim_due(self.engine, self.number, 'batch', 1, 120)
         self.assertNotAdopted(amphora_id)
-        claim_repo.record(self.engine, self.number, 'batch', [
-            claim_repo.Outcome(amphora_id, 'UNREACHABLE',
-                               cases.addresses(3, 5), 'it hangs', 0)])
+        outcome_repo.record(self.engine, self.number, 'batch', [
+            outcome_repo.Outcome(amphora_id, 'UNREACHABLE',
+                                 cases.addresses(3, 5), 'it hangs', 0)])
         self.assertNotAdopted(amphora_id)
 
     def test_others_see_it(self):

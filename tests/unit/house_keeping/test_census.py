@@ -14,6 +14,7 @@
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.house_keeping import census
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -33,8 +34,8 @@ class TestCensus(sqlite.SqliteMixin, base.DatabaseTestCase):
     def apply(self):
         """Have all that are due acknowledge generation 1."""
         claim_repo.claim_due(self.engine, 1, 'batch', 1000, 60)
-        claim_repo.record(self.engine, 1, 'batch', [
-            claim_repo.Outcome(row.amphora_id, 'APPLIED', LIST)
+        outcome_repo.record(self.engine, 1, 'batch', [
+            outcome_repo.Outcome(row.amphora_id, 'APPLIED', LIST)
             for row in self.rows(models.Amphora)
             if row.claim_owner == 'batch'])
 

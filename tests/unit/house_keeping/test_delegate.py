@@ -14,6 +14,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import delegate
@@ -173,7 +174,7 @@ class TestWhoReachesWhom(DelegateTestCase):
     def try_(self, name, result='UNREACHABLE'):
         claimed = claim_repo.claim_due(self.engine, 1, name, 10, 60,
                                        uploader=name)
-        claim_repo.record(self.engine, 1, name, [claim_repo.Outcome(
+        outcome_repo.record(self.engine, 1, name, [outcome_repo.Outcome(
             a.id, result, ('192.0.2.1:5555',), 'refused', 60,
             is_unanswered=result != 'APPLIED') for a in claimed],
             uploader=name, max_age=20)
@@ -202,7 +203,7 @@ class TestWhoReachesWhom(DelegateTestCase):
         self.assertEqual(1, self.offers())
 
     def test_a_blind_one_is_not_waited_for(self):
-        uploader_repo.add_overtaken(self.engine, self.WORKERS[0], 3)
+        uploader_repo.set_overtaken(self.engine, self.WORKERS[0], 3)
         self.try_(self.WORKERS[1])
         self.assertEqual(0, self.offers())
 

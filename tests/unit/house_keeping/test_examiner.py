@@ -29,6 +29,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.house_keeping import examiner
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync.membership import subset
@@ -121,8 +122,8 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         claimed = {a.id for a in claim_repo.claim_due(
             self.engine, newest.number, owner, 1000, 120,
             newest.number if newest.is_on_trial else None)}
-        claim_repo.record(self.engine, newest.number, owner, [
-            claim_repo.Outcome(
+        outcome_repo.record(self.engine, newest.number, owner, [
+            outcome_repo.Outcome(
                 amphora_id, *(('UNREACHABLE', (), 'it hangs', 600.0)
                               if amphora_id in self.unreachable else
                               ('APPLIED', subset.subset(
@@ -726,7 +727,7 @@ class TestRollout(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.look()
         late = min(self.admitted())
         claimed, = claim_repo.claim_due(self.engine, 2, 'late', 1, 120, 2)
-        claim_repo.record(self.engine, 2, 'late', [claim_repo.Outcome(
+        outcome_repo.record(self.engine, 2, 'late', [outcome_repo.Outcome(
             claimed.id, 'APPLIED', cases.addresses(1, 2), uploaded=False)])
         self.assertIn(late, ids)
         self.run_for(LONG)

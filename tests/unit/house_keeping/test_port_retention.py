@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import network as network_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import port_retention
@@ -117,9 +118,9 @@ class TestPortRetention(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def upload(self, *numbers, adopt=True):
         claim_repo.claim_due(self.engine, self.number, 'batch', 10, 60)
-        claim_repo.record(self.engine, self.number, 'batch', [
-            claim_repo.Outcome(amphora_id, 'APPLIED',
-                               cases.addresses(*numbers))
+        outcome_repo.record(self.engine, self.number, 'batch', [
+            outcome_repo.Outcome(amphora_id, 'APPLIED',
+                                 cases.addresses(*numbers))
             for amphora_id in self.ids])
         claim_repo.release(self.engine, 'batch')
         if adopt:

@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync.membership import subset
@@ -424,13 +425,13 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_batch_that_fails_gives_its_claims_back(self):
         self.add_amphorae(2)
         self.publish(1)
-        record = claim_repo.record
+        record = outcome_repo.record
 
         def fail(*args):
-            claim_repo.record = record
+            outcome_repo.record = record
             raise ZeroDivisionError()
 
-        self.patch(claim_repo, 'record', fail)
+        self.patch(outcome_repo, 'record', fail)
         self.subject.run_once()
         self.assertTrue(self.woken.wait(10))
         self.assertRaises(ZeroDivisionError, self.subject.run_once)

@@ -21,6 +21,7 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.membership import trial
@@ -124,7 +125,7 @@ class TestFleet(FleetTestCase):
         for host in ('good', 'blind', 'gone'):
             uploader_repo.touch(self.engine, host, 20)
         self.make_older(models.Uploader, 'keepalive_at', 21, name='gone')
-        uploader_repo.add_overtaken(self.engine, 'blind', 3)
+        uploader_repo.set_overtaken(self.engine, 'blind', 3)
         self.assertValues(uploader_blind={'good': 0, 'blind': 1})
 
     def test_pause(self):
@@ -133,7 +134,7 @@ class TestFleet(FleetTestCase):
 
     def record(self, ids, result):
         claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
-        claim_repo.record(self.engine, 1, 'batch', [claim_repo.Outcome(
+        outcome_repo.record(self.engine, 1, 'batch', [outcome_repo.Outcome(
             amphora_id, result, LIST,
             *(() if result == 'APPLIED' else ('error', 10)))
             for amphora_id in ids])

@@ -23,6 +23,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import trial
 from octavia_hmsync.notifications import broker
@@ -144,7 +145,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         def fail(*args):
             raise ZeroDivisionError()
 
-        self.patch(claim_repo, 'record', fail)
+        self.patch(outcome_repo, 'record', fail)
         self.patch(batch.Batch, '_record', lambda batch, outcomes: (
             outcomes and fail()))
         self.assertRaises(ZeroDivisionError, self.run_batch)

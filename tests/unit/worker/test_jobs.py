@@ -24,6 +24,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
 from octavia_hmsync.notifications import broker
@@ -160,8 +161,8 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(set(ids), set(self.driver.files))
         self.assertIn(f'Going on with job {JOB}', self.log.output)
         # What was taken for dead and is not can record nothing.
-        self.assertEqual(set(), claim_repo.record(
-            self.engine, 1, left, [claim_repo.Outcome(
+        self.assertEqual(set(), outcome_repo.record(
+            self.engine, 1, left, [outcome_repo.Outcome(
                 ids[0], upload_result.UNREACHABLE, (ADDRESS,), 'late', 10)]))
 
     def test_another_heartbeat_key(self):
@@ -179,7 +180,7 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_batch_that_fails_gives_its_claims_back(self):
         self.add(2)
         self.publish()
-        self.patch(claim_repo, 'record', self._fail)
+        self.patch(outcome_repo, 'record', self._fail)
         self.assertEqual({}, self.subject.run(JOB))
         self.assertEqual({None}, self.owners())
         self.assertIn('ZeroDivisionError', self.log.output)

@@ -38,7 +38,7 @@ BEFORE_UPLOADS = (
 AFTER_UPLOADS = (
     'amphora.uploader.Uploader.upload_all',
     'worker.batch.Batch._outcome',
-    'db.repositories.claim.record')
+    'db.repositories.outcome.record')
 
 
 class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
