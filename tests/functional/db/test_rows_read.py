@@ -83,7 +83,7 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        fakes.install_driver(self)
+        self.driver = fakes.install_driver(self)
         self.conf = self.make_conf(
             DEFAULT={'host': 'hm1'},
             database={'connection': self.database.connection},
@@ -165,6 +165,7 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
                 connection.execute(sa.text(f'ANALYZE TABLE {table}')).all()
 
     def fail_for_ever(self, ids):
+        self.driver.broken.update(ids)
         self.change(ids, next_attempt_at=types.utcnow_plus(HOUR),
                     result='UNREACHABLE', error='no route to host',
                     attempts=50)
