@@ -84,7 +84,7 @@ class AdoptionWatch:
         self._watch.sample(self._clock(), {
             _key(row): heartbeats.NO_NEWS if row.last_update is None
             else row.last_update for row in unproven},
-            filter(listeners.may_listen, listeners.addresses))
+            {a for a in listeners.addresses if listeners.may_listen(a)})
         heard = [row for row in unproven if self._is_heard(_key(row))]
         history = (generation_repo.get_history(self._engine)
                    if any(row.doubt.unknown for row in heard) else ())

@@ -53,6 +53,7 @@ class HeartbeatWatch:
                        the watch of any other key ends.
         :param listening: addresses at which somebody may listen now.
         """
+        listening = frozenset(listening)
         self._watched = {key: self._next(key, now, value)
                          for key, value in values.items()}
         for watched in self._watched.values():

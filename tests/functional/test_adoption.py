@@ -16,6 +16,7 @@ import json
 
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
@@ -45,7 +46,13 @@ class AdoptionTestCase(base.FunctionalTestCase):
     def wait_until_adoption(self, agent, state, timeout=60):
         self.wait_for(lambda: self.adoption(agent) is state,
                       lambda: f'{state} of {agent.amphora_id}: '
-                              f'{self.row(agent)}', timeout)
+                              f'{self.row(agent)} {self.doubts(agent)}',
+                      timeout)
+
+    def doubts(self, agent):
+        return (doubt_repo.get_unproven(self.engine,
+                                        amphora_id=agent.amphora_id),
+                heartbeat_repo.get_heartbeats(self.engine, agent.amphora_id))
 
 
 class TestAdoption(AdoptionTestCase):

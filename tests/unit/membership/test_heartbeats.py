@@ -117,6 +117,12 @@ class TestHeartbeatWatch(base.TestCase):
         self.assertTrue(self.watch.was_heard('a'))
         self.assertFalse(self.watch.was_heard('b'))
 
+    def test_listened_to_all_who_are_watched(self):
+        watch = heartbeats.HeartbeatWatch()
+        watch.sample(1.0, {'one': 1, 'other': 1}, iter(['x', 'y']))
+        self.assertEqual({'x', 'y'}, watch.listened('one'))
+        self.assertEqual({'x', 'y'}, watch.listened('other'))
+
     def test_listened(self):
         """Whoever did at any look may have, all the time."""
         for listening in (['x'], ['y'], []):
