@@ -46,7 +46,7 @@ LIST = tuple(f'192.0.2.{n}:5555' for n in (101, 102, 103))
 
 # Rows in a minute, for one process of each kind, however large the fleet.
 LIMITS = {
-    'planner': 1000, 'synchronizer': 20000, 'adoption watch': 1000,
+    'planner': 1000, 'synchronizer': 13000, 'adoption watch': 1000,
     'failover guard': 8000, 'adoption observer': 4000, 'keepalive': 200,
     'controller list': 200}
 
