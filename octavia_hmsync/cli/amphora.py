@@ -23,7 +23,7 @@ from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import upload_result
 
 
@@ -59,7 +59,7 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
         judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
-                                      plan.Settings.from_conf(conf))
+                                      timing.Settings.from_conf(conf))
 
         address = None
         if parsed_args.health_manager is not None:
@@ -115,7 +115,7 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
                 f'No amphora {parsed_args.amphora} has an agent: see '
                 f'"octavia-hmsync amphora list".')
         judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
-                                      plan.Settings.from_conf(conf))
+                                      timing.Settings.from_conf(conf))
         others = [
             '?' if isinstance(other, adoption.Unknown)
             else addr.join_list(other) for other in

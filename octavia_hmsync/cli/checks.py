@@ -40,7 +40,6 @@ from octavia_hmsync.health_manager import address
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import reach
 from octavia_hmsync.membership import timing
 from octavia_hmsync import version
@@ -244,7 +243,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def _check_images(self):
         judged = doubt_repo.judge_all(
             self._engine, hm_repo.get_all(self._engine),
-            plan.Settings.from_conf(self._conf))
+            timing.Settings.from_conf(self._conf))
         old = [amphora_id for amphora_id, state in judged.items()
                if state is adoption.Adoption.NOT_ADOPTED]
         if old:

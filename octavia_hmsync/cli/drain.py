@@ -25,7 +25,7 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import drain
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 
 
@@ -105,7 +105,7 @@ class DrainWatch:
         self._engine = engine
         self._address = address
         self._clock = clock
-        self._settings = plan.Settings.from_conf(conf)
+        self._settings = timing.Settings.from_conf(conf)
         self._watch = heartbeats.HeartbeatWatch()
 
     def get_senders(self):

@@ -28,8 +28,8 @@ from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import reach
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
 
@@ -55,7 +55,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
         counts = amphora_repo.count(engine, newest.number if newest else 0)
         members = hm_repo.get_all(engine)
         adoptions = amphora_repo.count_adoptions(
-            engine, members, plan.Settings.from_conf(conf))
+            engine, members, timing.Settings.from_conf(conf))
         suspects = trial.get_suspects(
             generation_repo.get_suspects(engine), members)
         pause = pause_repo.get(engine)

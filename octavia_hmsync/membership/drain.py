@@ -16,7 +16,7 @@ from collections import abc
 import enum
 
 from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 
 
 class Standing(enum.Enum):
@@ -32,7 +32,7 @@ class Standing(enum.Enum):
 
 def judge(address: str, addresses: abc.Collection[str] | None,
           doubt: adoption.Doubt | None, heard_ago: float | None,
-          settings: plan.Settings) -> Standing:
+          settings: timing.Settings) -> Standing:
     """Judge one amphora.
 
     :param address: the draining address.
@@ -40,7 +40,7 @@ def judge(address: str, addresses: abc.Collection[str] | None,
     :param doubt: an adoption.Doubt; None if it was seen to use that list.
     :param heard_ago: seconds since the draining health manager noted a
                       heartbeat that was not due there any more, or None.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: a Standing.
     """
     if addresses is None or address in addresses:

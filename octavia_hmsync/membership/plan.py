@@ -38,10 +38,8 @@ SETTLING = 'waiting for new health managers to settle'
 # 'Most members at once' means something only where there are a few.
 _SHRINKAGE_MIN = 3
 
-Settings = timing.Settings
 
-
-def calm(settings: Settings, recent: int) -> Settings:
+def calm(settings: timing.Settings, recent: int) -> timing.Settings:
     """Have new addresses wait for longer where the list changes all the time.
 
     A health manager that comes and goes every few seconds, each time at
@@ -49,9 +47,9 @@ def calm(settings: Settings, recent: int) -> Settings:
     generation it waits for settle_time longer: with settle_time = 2 one such
     health manager makes no more than 9 in a minute.
 
-    :param settings: Settings.
+    :param settings: timing.Settings.
     :param recent: generations that were published in the last CALM_PERIOD.
-    :returns: Settings.
+    :returns: timing.Settings.
     """
     factor = max(1, recent - _UNHURRIED + 2)
     return dataclasses.replace(settings,

@@ -28,8 +28,8 @@ from octavia_hmsync.db.repositories import pause as pause_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member as mem
-from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import reach
+from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
 from octavia_hmsync.metrics import reading
@@ -133,7 +133,7 @@ class Fleet:
         counts = amphora_repo.count(self._engine,
                                     newest.number if newest else 0)
         adoptions = amphora_repo.count_adoptions(
-            self._engine, members, plan.Settings.from_conf(self._conf))
+            self._engine, members, timing.Settings.from_conf(self._conf))
         results = {result: counts.results.get(result, 0)
                    for result in upload_result.ALL}
         results[NONE] = counts.amphorae - sum(results.values())

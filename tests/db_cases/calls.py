@@ -46,7 +46,6 @@ from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
-from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
@@ -269,7 +268,7 @@ class Calls(base.DatabaseTestCase):
     @_call(amphora_repo.count_adoptions)
     def count_adoptions(self):
         self._acknowledge()
-        return [], plan.Settings.from_conf(self.conf)
+        return [], timing.Settings.from_conf(self.conf)
 
     @_call(due_repo.get_oldest_age)
     def get_oldest_age(self):
@@ -332,7 +331,7 @@ class Calls(base.DatabaseTestCase):
     @_call(doubt_repo.judge_all)
     def judge_all(self):
         self._acknowledge()
-        return [], plan.Settings.from_conf(self.conf)
+        return [], timing.Settings.from_conf(self.conf)
 
     @_call(heartbeat_repo.get_last_updates)
     def get_last_updates(self):
@@ -794,7 +793,7 @@ class Calls(base.DatabaseTestCase):
         self._register(1, 2)
         self._publish(1)
         self._touch(1)
-        return plan.Settings(10, 60, OFFLINE_AFTER, 2, 60),
+        return timing.Settings(10, 60, OFFLINE_AFTER, 2, 60),
 
     @_call(keys_repo.make_keys)
     def make_keys(self):

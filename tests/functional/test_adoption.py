@@ -19,7 +19,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
-from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 from tests.cloud import database
 from tests.functional import base
 
@@ -33,7 +33,7 @@ class AdoptionTestCase(base.FunctionalTestCase):
 
     def adoption(self, agent):
         """What is known of an amphora, None before its first upload."""
-        settings = plan.Settings(
+        settings = timing.Settings(
             heartbeat_interval=1, heartbeat_timeout=HEARTBEAT_TIMEOUT,
             offline_after=OFFLINE_AFTER, settle_time=1, removal_delay=4)
         return doubt_repo.judge_all(

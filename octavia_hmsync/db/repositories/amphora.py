@@ -178,7 +178,7 @@ def count_adoptions(engine, members, settings):
 
     :param engine: an SQLAlchemy engine.
     :param members: all registered health managers, a list of Member.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: a Counter by adoption.Adoption.
     """
     judged = doubt_repo.judge(

@@ -139,7 +139,7 @@ def judge_all(engine, members, settings):
 
     :param engine: an SQLAlchemy engine.
     :param members: all registered health managers, a list of Member.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: {amphora id: adoption.Adoption}.
     """
     with engine.connect() as connection:
@@ -158,7 +158,7 @@ def judge(unproven, heartbeats, members, settings):
     :param unproven: a list of Unproven.
     :param heartbeats: what heartbeat.get_heartbeats() returned.
     :param members: all registered health managers, a list of Member.
-    :param settings: plan.Settings.
+    :param settings: timing.Settings.
     :returns: {amphora id: adoption.Adoption}.
     """
     observed = {m.address for m in members if m.is_heard and

@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import timing
 
 # The defaults of Octavia and of the plugin.
-SETTINGS = plan.Settings(heartbeat_interval=10, heartbeat_timeout=60,
-                         offline_after=20, settle_time=2, removal_delay=60,
-                         restart_grace=20)
+SETTINGS = timing.Settings(heartbeat_interval=10, heartbeat_timeout=60,
+                           offline_after=20, settle_time=2, removal_delay=60,
+                           restart_grace=20)
 
 
 def address(number):
@@ -92,7 +93,7 @@ def settings(draw):
     """Settings that pass the check of the configuration."""
     interval = draw(st.integers(1, 20))
     timeout = draw(st.integers(interval + 1, 12 * interval))
-    return plan.Settings(
+    return timing.Settings(
         heartbeat_interval=interval, heartbeat_timeout=timeout,
         offline_after=draw(st.integers(2, 60)),
         settle_time=draw(st.integers(0, 10)),
@@ -107,7 +108,7 @@ class World:
     members: tuple
     pinned: tuple
     last: tuple | None
-    settings: plan.Settings
+    settings: timing.Settings
     steady: float
     good: tuple | None = None
 
