@@ -20,6 +20,8 @@ from oslo_config import types
 from octavia_hmsync import exceptions
 
 GROUP = 'hmsync'
+# What [hmsync] driver has to be, in every environment.
+DRIVER = 'octavia_hmsync'
 
 # Seconds for which the uploads of a batch wait for upload_rate, at most.
 _RATED_SECONDS = 10
