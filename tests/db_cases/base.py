@@ -14,7 +14,9 @@
 
 import concurrent.futures
 import contextlib
+import itertools
 import threading
+import uuid
 
 import sqlalchemy as sa
 
@@ -49,6 +51,7 @@ class DatabaseTestCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
+        self._amphorae_made = itertools.count()
         self.conf = self.make_conf(
             DEFAULT={'host': 'controller1'},
             database={'connection': self.database.connection,
@@ -80,9 +83,15 @@ class DatabaseTestCase(base.TestCase):
                 {column: types.utcnow_plus(-seconds)}))
 
     def add_amphorae(self, number, **values):
-        """Add amphorae of Octavia's, and return their ids."""
-        return [self.records.add_amphora(f'192.0.2.{n}', **values)
-                for n in range(1, number + 1)]
+        """Add amphorae of Octavia's, and return their ids.
+
+        The same ids in each run of a test: they decide which part of a long
+        list an amphora gets, and what fails once shall fail again.
+        """
+        return [
+            self.records.add_amphora(f'192.0.2.{n}', amphora_id=str(uuid.uuid5(
+                uuid.NAMESPACE_OID, f'{self.id()} {made}')), **values)
+            for n, made in zip(range(1, number + 1), self._amphorae_made)]
 
     @contextlib.contextmanager
     def count_statements(self):

@@ -14,7 +14,6 @@
 
 import collections
 import datetime
-import threading
 
 import fixtures
 from oslo_utils import timeutils
@@ -38,6 +37,7 @@ from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
+from tests.unit.house_keeping import passes
 from tests.unit.membership import cases
 
 POLL_INTERVAL = 2
@@ -912,12 +912,11 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         self.driver = fakes.install_driver(self)
-        self.woken = threading.Event()
         conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},
             health_manager={'heartbeat_key': 'the key'})
         self.subject = synchronizer.Synchronizer(
-            conf, self.engine, self.engine, self.woken.set)
+            conf, self.engine, self.engine, lambda: None)
         self.addCleanup(self.subject.stop)
         hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'one', 20,
                          heartbeat_key.digest('the key'))
@@ -935,14 +934,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
             status)
 
     def run_until_idle(self):
-        for _ in range(50):
-            self.woken.clear()
-            self.subject.run_once()
-            self.subject._batches.wait()
-            # It wakes whoever waits a moment after a batch has ended.
-            if not self.woken.wait(0.2):
-                return
-        self.fail('it never comes to an end')
+        passes.run_until_idle(self.subject)
 
     def lists(self):
         """How many amphorae have each list, by its length."""

@@ -31,6 +31,7 @@ from tests.cloud import waiting
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
+from tests.unit.house_keeping import passes
 
 KEY = 'the key of all controllers'
 CREATE_CLIENT = 'octavia_hmsync.amphora.agent_client.create_client'
@@ -64,19 +65,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
             'controller1')
 
     def run_until_idle(self, subject=None):
-        """Run as the periodic thread does, until a pass finds nothing."""
-        subject, results = subject or self.subject, {}
-        for _ in range(200):
-            self.woken.clear()
-            for result, number in subject.run_once().items():
-                results[result] = results.get(result, 0) + number
-            subject._batches.wait()
-            # A batch ends a moment before it wakes anybody.
-            if not self.woken.wait(0.2) and not any(
-                    f.exception() or f.result()
-                    for f in subject._batches._running):
-                return results
-        self.fail('it never comes to an end')
+        return passes.run_until_idle(subject or self.subject)
 
     def due(self):
         return amphora_repo.count(self.engine, self.number).due
@@ -244,19 +233,24 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_one_of_twenty_is_replaced(self):
         """Only those that had it are uploaded to."""
         ids = self.add_amphorae(400)
-        slots = {}
-        for number, first in ((1, 1), (2, 2)):
-            slots = subset.assign_slots(slots, [
-                f'192.0.2.{n}:5555' for n in range(first, first + 20)])
-            generation_repo.publish(self.engine, number, slots, '', 'here')
-            self.driver.uploads.clear()
-            self.run_until_idle()
-        # A quarter, by chance.
-        self.assertLess(len(self.driver.uploads), 0.4 * len(ids))
+        old, new = ([f'192.0.2.{n}:5555' for n in range(first, first + 20)]
+                    for first in (1, 2))
+        slots = subset.assign_slots({}, old)
+        generation_repo.publish(self.engine, 1, slots, '', 'here')
+        self.run_until_idle()
+        had_it = [amphora_id for amphora_id in ids
+                  if old[0] in subset.subset(amphora_id, slots, 5)]
+        self.driver.uploads.clear()
+        slots = subset.assign_slots(slots, new)
+        generation_repo.publish(self.engine, 2, slots, '', 'here')
+        self.run_until_idle()
+        self.assertEqual(sorted(had_it), sorted(self.driver.uploads))
         self.assertEqual(0, amphora_repo.count(self.engine, 2).due)
-        lists = ''.join(self.driver.lists().values())
-        self.assertNotIn('192.0.2.1:5555', lists)
-        self.assertIn('192.0.2.21:5555', lists)
+        lists = self.driver.lists()
+        self.assertEqual(set(had_it), {
+            amphora_id for amphora_id in ids
+            if new[-1] in lists[amphora_id].split(', ')})
+        self.assertNotIn(old[0], ', '.join(lists.values()).split(', '))
 
     def test_run_once_does_not_wait_for_those_that_hang(self):
         self.add_amphorae(2)
@@ -357,8 +351,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
                 for _ in range(5):
                     self.run_until_idle()
             counts.append(len(statements))
-        # Give or take a pass, of seven or so, that comes late.
-        self.assertAlmostEqual(*counts, delta=10)
+        self.assertEqual(*counts)
 
     def test_nothing_is_begun_where_nothing_is_due(self):
         """No flow, no engine and no thread."""
