@@ -49,6 +49,7 @@ AMPHORA_HEALTH = sa.table(
 LOAD_BALANCER = sa.table(
     'load_balancer', sa.column('id', sa.String(36)),
     sa.column('topology', sa.String(36)))
+TABLES = (AMPHORA, AMPHORA_HEALTH, LOAD_BALANCER)
 
 StatsDriverMixin = stats_base.StatsDriverMixin
 

@@ -41,6 +41,18 @@ class StrangeAnswer(HMSyncException):
     """What an amphora agent sends is no answer of one."""
 
 
+class WrongOctavia(HMSyncException):
+    """The installed Octavia lacks what the plugin takes from it."""
+
+
+class BrokenOctavia(HMSyncException):
+    """The installed Octavia lacks what Octavia itself needs."""
+
+
+class NotOctavia(HMSyncException):
+    """The database has no tables of Octavia."""
+
+
 class SchemaMissing(HMSyncException):
     """The plugin's tables are not there yet, or are too old."""
 

@@ -85,7 +85,7 @@ class Checks(upgradecheck.UpgradeCommands):
 
     def _check_octavia(self):
         """Whether Octavia still has what compat takes from it."""
-        missing = symbols.find_missing()
+        missing, _broken = symbols.find_problems()
         missing += [name for name in compat.SERVICE_MODULES
                     if importlib.util.find_spec(name) is None]
         inspector = sa.inspect(self._engine)

@@ -38,6 +38,7 @@ class Upgrade(base.DatabaseMixin, command.Command):
         _conf, engine = self.open_database(check_schema=False)
         if parsed_args.dry_run:
             with engine.connect() as connection:
+                schema.check_octavia(connection)
                 with contextlib.suppress(exceptions.SchemaMissing):
                     schema.check(connection)
                 before, after = schema.current(connection), schema.head()

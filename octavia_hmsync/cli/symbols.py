@@ -19,26 +19,54 @@ import ast
 import importlib
 from importlib import resources
 
+from octavia_hmsync import exceptions
+from octavia_hmsync import version
+
 _MISSING = object()
 
 
-def find_missing():
+def check():
+    """Check that compat can be imported.
+
+    :raises WrongOctavia: if Octavia has not all that compat takes from it.
+    :raises BrokenOctavia: if it may have, and cannot be imported.
+    """
+    missing, broken = find_problems()
+    if broken:
+        # First, for what else is missing may be a consequence.
+        reasons = '; '.join(sorted(set(broken.values())))
+        raise exceptions.BrokenOctavia(
+            f'The installed Octavia cannot be imported, which is no matter '
+            f'of its release ({", ".join(sorted(broken))}: {reasons}). '
+            f'Install what is missing, or its right release, into the '
+            f'environment of Octavia; "pip check" compares them.')
+    if missing:
+        raise exceptions.WrongOctavia(
+            f'The installed Octavia does not have {", ".join(missing)}, '
+            f'which this octavia-hmsync {version.version_string()} needs: '
+            f'install a release of octavia-hmsync for this Octavia.')
+
+
+def find_problems():
     """Look for every name that compat takes from Octavia.
 
-    :returns: the names that the installed Octavia does not have, in order.
+    :returns: (the names that the installed Octavia does not have, in order;
+              a dict of those that cannot be imported, with the reason).
     """
     tree = ast.parse(
         (resources.files('octavia_hmsync') / 'compat.py').read_text())
     modules = {}
     missing: set[str] = set()
+    broken: dict[str, str] = {}
     for node in ast.walk(tree):
         if (isinstance(node, ast.ImportFrom) and node.module and
                 node.module.split('.')[0] == 'octavia'):
             for alias in node.names:
                 name = f'{node.module}.{alias.name}'
-                modules[alias.asname or alias.name] = name, _import(name)
+                modules[alias.asname or alias.name] = (
+                    name, _import(name, broken))
     missing.update(name for name, module in modules.values()
-                   if module is _MISSING)
+                   if module is _MISSING and name not in broken)
     for node in ast.walk(tree):
         if (isinstance(node, ast.Attribute) and
                 isinstance(node.value, ast.Name) and
@@ -46,11 +74,16 @@ def find_missing():
             name, module = modules[node.value.id]
             if module is not _MISSING and not hasattr(module, node.attr):
                 missing.add(f'{name}.{node.attr}')
-    return sorted(missing)
+    return sorted(missing), broken
 
 
-def _import(name):
+def _import(name, broken):
+    """Import a module of Octavia; note why if that fails for another one."""
     try:
         return importlib.import_module(name)
-    except ImportError:
+    except Exception as e:
+        # The module itself, or a package that it should be in.
+        if not (isinstance(e, ModuleNotFoundError) and
+                f'{name}.'.startswith(f'{e.name}.')):
+            broken[name] = ' '.join(f'{type(e).__name__}: {e}'.split())
         return _MISSING

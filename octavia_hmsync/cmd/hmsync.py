@@ -21,6 +21,7 @@ from cliff import app
 from cliff import commandmanager
 
 from octavia_hmsync.cli import symbols
+from octavia_hmsync import exceptions
 from octavia_hmsync import version
 
 # As of a process that SIGINT or SIGPIPE ended; cliff has the same.
@@ -127,14 +128,12 @@ def _run(argv):
         if not sys.warnoptions:
             # What Octavia's libraries deprecate is not for operators.
             warnings.simplefilter('ignore')
-        missing = symbols.find_missing()
-    if missing:
-        # No command could even be loaded.
-        sys.stderr.write(
-            f'The installed Octavia does not have {", ".join(missing)}, '
-            f'which this octavia-hmsync {version.version_string()} needs: '
-            f'install a release of octavia-hmsync for this Octavia.\n')
-        return 2 if others[:2] == ['upgrade', 'check'] else 1
+        try:
+            symbols.check()
+        except exceptions.HMSyncException as e:
+            # No command could even be loaded.
+            sys.stderr.write(f'{e}\n')
+            return 2 if others[:2] == ['upgrade', 'check'] else 1
     if not others:
         # cliff would ask for commands one after the other.
         HMSyncApp(config_args).run(['help'])

@@ -23,6 +23,7 @@ from alembic import script
 from alembic import util as alembic_util
 import sqlalchemy as sa
 
+from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 
@@ -101,6 +102,26 @@ def check(connection):
         f'newer release of octavia-hmsync here too.')
 
 
+def check_octavia(connection):
+    """Check that the database is Octavia's.
+
+    :param connection: an SQLAlchemy connection.
+    :raises NotOctavia: if it has not the tables of Octavia that we read.
+    """
+    inspector = sa.inspect(connection)
+    missing = [table.name for table in compat.TABLES
+               if not inspector.has_table(table.name)]
+    if missing:
+        # What follows the name of the database can be secret, too.
+        url = connection.engine.url.set(query={})
+        raise exceptions.NotOctavia(
+            f'The database {url.render_as_string(hide_password=True)} is not '
+            f'that of Octavia, or Octavia has not made its tables there yet '
+            f'(it has no {", ".join(missing)}): correct [database] '
+            f'connection in octavia.conf, or run "octavia-db-manage upgrade '
+            f'head" first.')
+
+
 @contextlib.contextmanager
 def _upgrade_lock(connection):
     # Two controllers may start the upgrade at once; MySQL has no
@@ -132,12 +153,15 @@ def upgrade(engine):
     :param engine: an SQLAlchemy engine for Octavia's database.
     :returns: (revision before, revision after).
     :raises SchemaNewer: if a newer release made the tables.
+    :raises NotOctavia: if the database has no tables of Octavia; nothing is
+                        made there then.
     :raises DatabaseUnavailable: if another upgrade does not end.
     """
     for tries_left in reversed(range(_CLUSTER_TRIES)):
         try:
             return _upgrade(engine)
-        except (exceptions.SchemaNewer, exceptions.DatabaseUnavailable):
+        except (exceptions.SchemaNewer, exceptions.NotOctavia,
+                exceptions.DatabaseUnavailable):
             raise
         except (*api.ERRORS, exceptions.HMSyncException):
             if not tries_left or not _has_several_writers(engine):
@@ -156,6 +180,7 @@ def _has_several_writers(engine):
 
 def _upgrade(engine):
     with engine.connect() as connection, _upgrade_lock(connection):
+        check_octavia(connection)
         before = current(connection)
         with contextlib.suppress(exceptions.SchemaMissing):
             check(connection)

@@ -125,6 +125,21 @@ class MigrationCases(base.TestCase):
         self.assertIn('needs 0099', str(e))
         self.assertIn('octavia-hmsync db upgrade', str(e))
 
+    def test_database_that_is_not_octavias(self):
+        """No table is made there, and no password told."""
+        self.execute('ALTER TABLE amphora_health RENAME TO health')
+        before = self.tables()
+        e = self.assertRaises(exceptions.NotOctavia, schema.upgrade,
+                              self.engine)
+        self.assertIn('(it has no amphora_health)', str(e))
+        self.assertIn(f'{self.engine.url.database} is not that of Octavia',
+                      str(e))
+        self.assertNotIn(f':{self.engine.url.password}@', str(e))
+        self.assertNotIn('timeout', str(e))
+        self.assertEqual(before, self.tables())
+        self.execute('ALTER TABLE health RENAME TO amphora_health')
+        self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
+
     def test_upgrade_that_was_killed_half_way(self):
         """MySQL has no transactional DDL: some tables are there."""
         schema.upgrade(self.engine)

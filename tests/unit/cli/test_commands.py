@@ -278,6 +278,18 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertEqual({'revision': head, 'newest': head},
                          self.run_json('db', 'current'))
 
+    def test_upgrade_of_another_database(self):
+        """A file that is made at the first connection, for example."""
+        path = os.path.join(self.directory, 'other.db')
+        self.write_conf(database={'connection': f'sqlite:///{path}'})
+        for option in ([], ['--dry-run']):
+            self.assertFails(
+                f'The database sqlite:///{path} is not that of Octavia',
+                'db', 'upgrade', *option)
+        engine = schema.sa.create_engine(f'sqlite:///{path}')
+        self.addCleanup(engine.dispose)
+        self.assertEqual([], schema.sa.inspect(engine).get_table_names())
+
     def test_history(self):
         rows = self.run_json('db', 'history')
         self.assertEqual([r for r, _ in schema.history()],
@@ -419,16 +431,55 @@ class TestOtherOctavia(base.CommandTestCase):
     """One that lacks what compat needs."""
 
     def test_missing_names(self):
-        self.assertEqual([], symbols.find_missing())
+        self.assertEqual(([], {}), symbols.find_problems())
         constants = symbols.importlib.import_module(
             'octavia.common.constants')
         self.patch(constants, 'ROLE_BACKUP', None)
         del constants.ROLE_BACKUP
         self.patch(sys, 'modules', {**sys.modules,
                                     'octavia.statistics.stats_base': None})
-        self.assertEqual(['octavia.common.constants.ROLE_BACKUP',
-                          'octavia.statistics.stats_base'],
-                         symbols.find_missing())
+        self.assertEqual((['octavia.common.constants.ROLE_BACKUP',
+                           'octavia.statistics.stats_base'], {}),
+                         symbols.find_problems())
+
+    def test_missing_package(self):
+        """One that a module of Octavia should be in."""
+        self.patch(sys, 'modules', {
+            **{name: module for name, module in sys.modules.items()
+               if not name.startswith('octavia.statistics')},
+            'octavia.statistics': None})
+        self.assertEqual((['octavia.statistics.stats_base'], {}),
+                         symbols.find_problems())
+
+    def test_broken_dependency(self):
+        """In a process that has not imported it before."""
+        # What is missing, and what is there and does not fit.
+        for argv, code, statement, reason in (
+                (['upgrade', 'check'], 2, "sys.modules['jinja2'] = None",
+                 'ModuleNotFoundError: import of jinja2 halted'),
+                (['sync', 'status'], 1, 'sys.meta_path.insert(0, Failing())',
+                 'AttributeError: no such thing in jinja2')):
+            done = subprocess.run(
+                [sys.executable, '-c',
+                 'import sys\n'
+                 'class Failing:\n'
+                 '    def find_spec(self, name, path, target=None):\n'
+                 '        if name == "jinja2":\n'
+                 '            raise AttributeError('
+                 '"no such thing in jinja2")\n'
+                 f'{statement}\n'
+                 'from octavia_hmsync.cmd import hmsync\n'
+                 f'sys.exit(hmsync.main({argv}))'],
+                capture_output=True, text=True)
+            self.assertEqual((code, '', 1), (
+                done.returncode, done.stdout, done.stderr.count('\n')),
+                done.stderr)
+            self.assertIn('The installed Octavia cannot be imported',
+                          done.stderr)
+            self.assertIn('octavia.amphorae.backends.agent.agent_jinja_cfg',
+                          done.stderr)
+            self.assertIn(reason, done.stderr)
+            self.assertNotIn('does not have', done.stderr)
 
     def test_one_line_from_each_command(self):
         """In a process that has not imported it before."""
@@ -451,10 +502,10 @@ class TestOtherOctavia(base.CommandTestCase):
 class TestInterrupted(base.CommandTestCase):
 
     def test_while_octavia_is_loaded(self):
-        def find_missing():
+        def check():
             raise KeyboardInterrupt()
 
-        self.patch(symbols, 'find_missing', find_missing)
+        self.patch(symbols, 'check', check)
         self.assertEqual((130, '', ''), self.run_command('sync', 'status'))
 
     def test_nobody_reads(self):
