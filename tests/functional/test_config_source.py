@@ -25,6 +25,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import mariadb
+from tests.cloud import octavia_conf
 from tests.cloud import rabbitmq
 from tests.functional import base
 
@@ -226,5 +227,11 @@ class TestWithoutPlugin(base.FunctionalTestCase):
         cloud = self.make_cloud(upgrade=False)
         manager = cloud.add_health_manager(cloud.address(1))
         self.assertIsInstance(manager, controllers.HealthManager)
+        # One that has it, to see when it would have been said.
+        other = cloud.add_health_manager(cloud.address(2),
+                                         options=octavia_conf.HMSYNC)
         cloud.wait_until_ready(base.START_TIMEOUT)
+        text = 'The tables of octavia-hmsync are not in the database yet'
+        self.wait_for(lambda: other.log().count(text) > 1,
+                      f'"{text}" by both processes of {other.name}')
         self.assertNotIn('hmsync', without_places(manager.log()))

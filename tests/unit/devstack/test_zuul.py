@@ -27,6 +27,7 @@ PLUGIN = 'octavia-hmsync'
 UPSTREAM_JOBS = {
     'openstack-tox-functional': 'openstack/openstack-zuul-jobs',
     'octavia-dsvm-live-two-node-base': 'openstack/octavia-tempest-plugin',
+    'requirements-check': 'openstack/requirements',
 }
 UPSTREAM_TEMPLATES = {
     'openstack-cover-jobs': 'openstack/openstack-zuul-jobs',
@@ -74,6 +75,20 @@ class TestZuul(base.BaseTestCase):
                      for entry in self.project[pipeline]['jobs']}
         self.assertEqual(set(), used - known)
         self.assertEqual(set(), known - used)
+
+    def test_gate_has_only_what_votes(self):
+        """Virtual machines in virtual machines fail for anything."""
+        silent = {name for name, job in self.jobs.items()
+                  if not job.get('voting', True)}
+        for entry in self.project['check']['jobs']:
+            if isinstance(entry, dict):
+                silent |= {name for name, values in entry.items()
+                           if not values.get('voting', True)}
+        self.assertEqual(
+            {'octavia-hmsync-move-health-managers', 'requirements-check'},
+            silent)
+        self.assertEqual(set(), silent & set(map(
+            str, self.project['gate']['jobs'])))
 
     def test_each_template_is_known(self):
         self.assertEqual(sorted(UPSTREAM_TEMPLATES),
