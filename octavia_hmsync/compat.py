@@ -86,6 +86,9 @@ SERVICE_MODULES = {
     'octavia.cmd.octavia_worker': 'worker',
 }
 
+# Those that read the same octavia.conf, and have nothing of the plugin.
+OTHER_SERVICE_MODULES = ('octavia.api.app', 'octavia.cmd.driver_agent')
+
 # The names that cmd/health_manager.py gives to its two child processes.
 LISTENER_PROCESS = 'HM_listener'
 
@@ -103,6 +106,15 @@ def service_name():
         if module in sys.modules:
             return service
     return None
+
+
+def is_other_service():
+    """Tell whether this process is one in which the plugin does nothing.
+
+    :returns: True in octavia-api, also under a WSGI server, and in
+              octavia-driver-agent.
+    """
+    return any(module in sys.modules for module in OTHER_SERVICE_MODULES)
 
 
 def load_configuration(args):

@@ -15,6 +15,13 @@
 ``[DEFAULT] config_source = hmsync`` and ``[hmsync] driver = octavia_hmsync``
 in octavia.conf, nothing else. oslo.config constructs every installed driver
 in every program that uses any, so this module imports little.
+
+oslo.config itself goes on without a source whose driver it does not know, but
+Octavia's services log the value of each option when they start, and end at
+that name. So what a driver is easily taken for, the name of the package and
+that of the group, are entry points of it, too; it works, and says what is
+wrong. For any other name there is nothing that a driver could do: it is
+constructed, without the configuration, and not asked.
 """
 
 import importlib
@@ -47,7 +54,8 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
         try:
             hmsync_conf.register_opts(conf)
             network_conf.register_opts(conf)
-            return HMSyncConfigurationSource(_begin(conf))
+            return HMSyncConfigurationSource(
+                _begin(conf, _check_name(conf, group_name)))
         except Exception as e:
             LOG.error('octavia-hmsync is off in this process: %s', e)
             return HMSyncConfigurationSource(None)
@@ -57,20 +65,48 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
         return list(hmsync_conf.OPTS)
 
 
-def _begin(conf):
+def _check_name(conf, group_name):
+    """Return what is wrong with the driver's name, or None."""
+    name = conf[group_name].driver
+    if name == hmsync_conf.DRIVER:
+        return None
+    return (f'[{group_name}] driver = {name} is taken for '
+            f'{hmsync_conf.DRIVER}: correct it in octavia.conf.')
+
+
+def _begin(conf, warning):
+    """Have the parts of the plugin begin that belong into this process.
+
+    :param conf: the oslo.config object that is being parsed.
+    :param warning: what is to be said in any process, or None.
+    :returns: a Lifecycle, or None where nothing begins.
+    """
+    service = None
     # Only a program of Octavia's may import Octavia here, and of those
     # octavia-db-manage must not: upgrade_persistence registers an option
     # again that Octavia's own configuration module has.
-    if 'octavia.common.config' not in sys.modules:
-        return None
-    compat = importlib.import_module('octavia_hmsync.compat')
-    service = compat.service_name()
-    if service is None or conf is not compat.CONF:
+    if 'octavia.common.config' in sys.modules:
+        compat = importlib.import_module('octavia_hmsync.compat')
+        if conf is compat.CONF:
+            service = compat.service_name()
+            if service is None and compat.is_other_service():
+                _neutralize(conf)
+    if service is None:
+        if warning:
+            LOG.warning('octavia-hmsync: %s', warning)
         return None
     lifecycle = importlib.import_module(
-        'octavia_hmsync.lifecycle').Lifecycle(conf, service)
+        'octavia_hmsync.lifecycle').Lifecycle(conf, service, warning)
     lifecycle.begin()
     return lifecycle
+
+
+def _neutralize(conf):
+    """Have a service in which nothing begins read all options, too."""
+    for problem in (hmsync_conf.neutralize(conf),
+                    network_conf.neutralize(conf)):
+        if problem:
+            LOG.warning('octavia-hmsync: %s', problem)
 
 
 class HMSyncConfigurationSource(sources.ConfigurationSource):

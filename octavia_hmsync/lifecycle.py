@@ -60,11 +60,13 @@ class Lifecycle:
 
     :param conf: the oslo.config object that Octavia reads, being parsed.
     :param service: health_manager, house_keeping or worker.
+    :param warning: what to say, once, when the service logs; or None.
     """
 
-    def __init__(self, conf, service):
+    def __init__(self, conf, service, warning=None):
         self._conf = conf
         self._service = service
+        self._warning = warning
         self._main_pid = os.getpid()
         problems = (hmsync_conf.neutralize(conf),
                     network_conf.neutralize(conf))
@@ -138,6 +140,8 @@ class Lifecycle:
 
     def _start(self, *parts, level=std_logging.ERROR):
         """Start parts of the plugin; Octavia runs on if they cannot be."""
+        if self._warning and level == std_logging.ERROR:
+            LOG.warning('octavia-hmsync: %s', self._warning)
         try:
             if self._problem:
                 raise exceptions.InvalidConfiguration(self._problem)

@@ -233,10 +233,10 @@ class Cloud(fixtures.Fixture):
             defaults, octavia_conf.HMSYNC if self.hmsync else {},
             *layers, self.options)
 
-    def _add(self, kind, host, *layers):
+    def _add(self, kind, host, *layers, bin_directory=None):
         options = self._options(*layers)
         controller = self.useFixture(kind(host, options, self.directory,
-                                          self.log_directory))
+                                          self.log_directory, bin_directory))
         self.controllers.append(controller)
         return controller
 
@@ -266,6 +266,27 @@ class Cloud(fixtures.Fixture):
 
     def add_worker(self, host='worker', options=None):
         return self._add(controllers.Worker, host, options)
+
+    def add_service(self, kind, host, options=None, bin_directory=None):
+        """Start a service of a class of controllers, maybe of another Octavia.
+
+        :param bin_directory: where its program is.
+        """
+        return self._add(kind, host, self._own_options(kind, host), options,
+                         bin_directory=bin_directory)
+
+    def _own_options(self, kind, host):
+        if kind is controllers.HealthManager:
+            return {**octavia_conf.FAILOVER,
+                    'health_manager': {'bind_ip': self.address(99)}}
+        if kind is controllers.Api:
+            return {'api_settings': {'bind_host': self.address(98)}}
+        if kind is controllers.DriverAgent:
+            return {'driver_agent': {
+                f'{name}_socket_path': os.path.join(
+                    self.directory, f'{host}-{name}.sock')
+                for name in ('status', 'stats', 'get')}}
+        return {}
 
     def write_conf(self, name, options=None):
         """Write an octavia.conf of this cloud, and return its path."""

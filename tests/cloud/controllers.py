@@ -24,12 +24,16 @@ class Controller(process.ChildProcess):
 
     The file is written at each start, so a test may change .options (a
     {group: {option: value}} dict) between stop() and start().
+
+    :param bin_directory: where its program is, if it is not that of the
+                          Python environment in use.
     """
 
     PROGRAM = None
     READY = None
 
-    def __init__(self, host, options, directory, log_directory):
+    def __init__(self, host, options, directory, log_directory,
+                 bin_directory=None):
         name = f'{self.PROGRAM}-{host}'
         self.host = host
         self.options = octavia_conf.merge(options, {'DEFAULT': {'host': host}})
@@ -37,9 +41,11 @@ class Controller(process.ChildProcess):
         env = process.environment(directory,
                                   TMPDIR=os.path.join(directory, 'tmp'))
         os.makedirs(env['TMPDIR'], exist_ok=True)
+        program = (os.path.join(bin_directory, self.PROGRAM)
+                   if bin_directory else process.program(self.PROGRAM))
         super().__init__(
-            name, [process.program(self.PROGRAM), '--config-file',
-                   self.conf_path], log_directory, env=env, cwd=directory)
+            name, [program, '--config-file', self.conf_path], log_directory,
+            env=env, cwd=directory)
 
     def start(self):
         octavia_conf.write(self.conf_path, self.options)
@@ -83,3 +89,13 @@ class Housekeeping(Controller):
 class Worker(Controller):
     PROGRAM = 'octavia-worker'
     READY = 'Starting V2 consumer'
+
+
+class Api(Controller):
+    PROGRAM = 'octavia-api'
+    READY = 'Starting API server on'
+
+
+class DriverAgent(Controller):
+    PROGRAM = 'octavia-driver-agent'
+    READY = 'Driver agent get listener process starts'

@@ -24,15 +24,14 @@ import pathlib
 import sqlite3
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tempfile
 
 import fixtures
-from packaging import requirements
 import testtools
 
 from octavia_hmsync.db import models
+from tests.cloud import virtualenv
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DATA = 'share/octavia-hmsync'
@@ -106,37 +105,6 @@ def copy_tree(directory):
     return directory / 'tree'
 
 
-def link_distributions(required, venv):
-    """Link distributions of this environment into another.
-
-    Those that pip would install for some requirements and nothing else, but
-    pip takes half a minute for it. That none is missing "pip check" tells.
-
-    :param required: requirements, as in requirements.txt.
-    :param venv: path of a virtual environment of the same Python.
-    """
-    target = pathlib.Path(sysconfig.get_path(
-        'purelib', 'venv', vars={'base': str(venv)}))
-    done, pending = set(), [(line, {''}) for line in required]
-    while pending:
-        line, extras = pending.pop()
-        wanted = requirements.Requirement(line)
-        if wanted.marker and not any(
-                wanted.marker.evaluate({'extra': e}) for e in extras):
-            continue
-        extras = frozenset({'', *wanted.extras})
-        if (wanted.name, extras) in done:
-            continue
-        done.add((wanted.name, extras))
-        distribution = metadata.distribution(wanted.name)
-        # Not the commands: they name this environment's Python.
-        for entry in {file.parts[0] for file in distribution.files} - {
-                '..', '__pycache__'}:
-            if not (target / entry).exists():
-                (target / entry).symlink_to(distribution.locate_file(entry))
-        pending += [(line, extras) for line in distribution.requires or ()]
-
-
 class TestPackaging(testtools.TestCase):
 
     @classmethod
@@ -154,9 +122,8 @@ class TestPackaging(testtools.TestCase):
         (cls.wheel,) = (cls.directory / 'dist').glob('*.whl')
         cls.version = cls.wheel.name.split('-')[1]
         cls.venv = cls.directory / 'venv'
-        run(sys.executable, '-m', 'venv', '--without-pip', cls.venv)
         (packed,) = metadata.distributions(path=[str(cls.wheel)])
-        link_distributions(packed.requires, cls.venv)
+        virtualenv.make_linked(cls.venv, packed.requires)
 
     @classmethod
     def pip(cls, *arguments):
