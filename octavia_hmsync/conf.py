@@ -13,6 +13,7 @@
 """The options of the plugin, all in the group ``[hmsync]``."""
 
 import math
+import re
 
 from oslo_config import cfg
 from oslo_config import types
@@ -25,6 +26,11 @@ DRIVER = 'octavia_hmsync'
 
 # Seconds for which the uploads of a batch wait for upload_rate, at most.
 _RATED_SECONDS = 10
+
+# What oslo.config calls the place of a value: a file, or a variable of the
+# environment; nothing for the command line.
+_LOCATION = re.compile(
+    r"""LocationInfo\(location=.*?, detail=(['"])(?P<detail>.*?)\1\)""")
 
 _keepalive_opts = [
     cfg.IntOpt('keepalive_interval', default=5, min=1,
@@ -259,6 +265,17 @@ def list_opts():
     return [(GROUP, OPTS)]
 
 
+def describe_error(error):
+    """Put an exception of oslo.config in one line.
+
+    :param error: what it raised; it names a place as Python prints it.
+    :returns: a line of text, without a full stop.
+    """
+    text = _LOCATION.sub(lambda found: found['detail'] or 'the command line',
+                         str(error))
+    return ' '.join(text.split()).rstrip('.')
+
+
 def neutralize(conf, group=GROUP, opts=OPTS):
     """Find options with values that cannot be read, and make them readable.
 
@@ -276,7 +293,8 @@ def neutralize(conf, group=GROUP, opts=OPTS):
             conf[group][opt.dest]
         except (cfg.ConfigFileValueError, cfg.ConfigSourceValueError) as e:
             problem = problem or (
-                f'[{group}] {opt.dest} cannot be used: {e}. Correct it and '
+                f'[{group}] {opt.dest} cannot be used: '
+                f'{describe_error(e)}. Correct it and '
                 f'restart the service.')
             conf.set_override(opt.dest, opt.default, group=group)
     return problem

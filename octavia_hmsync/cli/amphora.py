@@ -48,10 +48,10 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
             '--result', type=str.upper, choices=upload_result.ALL,
             help='only those whose last attempt ended so')
         parser.add_argument(
-            '--loadbalancer', metavar='<id>',
+            '--loadbalancer', metavar='<loadbalancer>',
             help='only those of this load balancer')
         parser.add_argument(
-            '--health-manager', metavar='<host>',
+            '--health-manager', metavar='<health-manager>',
             help='only those whose list holds the address of this health '
                  'manager')
         return parser
@@ -102,7 +102,7 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('amphora', metavar='<id>',
+        parser.add_argument('amphora', metavar='<amphora>',
                             help='the id of the amphora')
         return parser
 

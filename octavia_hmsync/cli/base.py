@@ -46,7 +46,8 @@ def describe(error):
     if api.is_database_error(error):
         return api.explain(error)
     if isinstance(error, cfg.Error):
-        return f'The configuration cannot be used: {error}'
+        return (f'The configuration cannot be used: '
+                f'{hmsync_conf.describe_error(error)}.')
     return str(error)
 
 

@@ -34,7 +34,8 @@ class ListGenerations(base.DatabaseMixin, lister.Lister):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('--limit', type=int, default=20, metavar='<n>',
+        parser.add_argument('--limit', type=int, default=20,
+                            metavar='<number>',
                             help='how many, 20 by default')
         return parser
 
@@ -54,7 +55,7 @@ class ShowGeneration(base.DatabaseMixin, base.ShowOne):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('number', type=int, metavar='<number>',
+        parser.add_argument('number', type=int, metavar='<generation>',
                             help='its number; see "generation list"')
         return parser
 
@@ -88,7 +89,7 @@ class RollBackGeneration(base.DatabaseMixin, command.Command):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'number', type=int, nargs='?', metavar='<number>',
+            'number', type=int, nargs='?', metavar='<generation>',
             help='the earlier generation; by default the last one before the '
                  'newest that was not rolled back')
         base.add_dry_run(parser, 'what the list would be')

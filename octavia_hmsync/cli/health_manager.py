@@ -14,6 +14,7 @@
 
 import argparse
 import time
+import typing
 
 from cliff import command
 from cliff import lister
@@ -26,6 +27,10 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import member as mem
+
+_DRAIN_TIMEOUT = 300
+_HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
+              'list" shows it')
 
 
 class ListHealthManagers(base.DatabaseMixin, lister.Lister):
@@ -68,17 +73,12 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument(
-            'host', nargs='?', help='[DEFAULT] host of the health manager, '
-                                    'as "health manager list" shows it')
-        which.add_argument('--self', action='store_true', dest='is_self',
-                           help='[DEFAULT] host of this octavia.conf')
+        _add_which(parser)
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        host = conf.host if parsed_args.is_self else parsed_args.host
+        host = _get_host(conf, parsed_args)
         row, member = drain.find(engine, host)
         status = mem.effective_status(row.status, member.keepalive_age,
                                       conf.hmsync.offline_after)
@@ -94,22 +94,37 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
                  _tell_key(row, generation_repo.get_newest(engine))))
 
 
-class _HostCommand(base.DatabaseMixin, command.Command):
-    """For commands on one health manager."""
+def _add_which(parser):
+    """Let a command take one health manager, or that of this host."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument('host', nargs='?', metavar='<health-manager>',
+                       help=_HOST_HELP)
+    which.add_argument('--self', action='store_true', dest='is_self',
+                       help='that of this host: [DEFAULT] host of this '
+                            'octavia.conf')
+
+
+def _get_host(conf, parsed_args):
+    return conf.host if parsed_args.is_self else parsed_args.host
+
+
+class _Command(base.DatabaseMixin, command.Command):
+    """For commands that change something."""
+
+    # What is wrong with the arguments together is said as argparse does.
+    parser: typing.Any
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'host', help='[DEFAULT] host of the health manager, as "health '
-                         'manager list" shows it')
         base.add_dry_run(parser, 'whether it could be done')
+        self.parser = parser
         return parser
 
     def say(self, text):
         self.app.stdout.write(f'{text}\n')
 
 
-class DrainHealthManager(_HostCommand):
+class DrainHealthManager(_Command):
     """Take a health manager out of the list while it still listens.
 
     It drains until it ends or "health manager resume" is run; when it starts
@@ -123,17 +138,24 @@ class DrainHealthManager(_HostCommand):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
+        _add_which(parser)
         parser.add_argument('--wait', action='store_true',
                             help='return when no amphora sends to it any '
                                  'more')
-        parser.add_argument('--timeout', type=_seconds, default=300,
-                            metavar='SECONDS',
-                            help='give up after so long (default: 300)')
+        parser.add_argument('--timeout', type=_seconds,
+                            metavar='<seconds>',
+                            help=f'with --wait: give up after so long '
+                                 f'(default: {_DRAIN_TIMEOUT})')
         return parser
 
     def take_action(self, parsed_args):
+        timeout = parsed_args.timeout
+        if timeout is None:
+            timeout = _DRAIN_TIMEOUT
+        elif not parsed_args.wait:
+            self.parser.error('argument --timeout: needs --wait')
         conf, engine = self.open_database()
-        host = parsed_args.host
+        host = _get_host(conf, parsed_args)
         address = drain.check(engine, host, conf.hmsync.offline_after)
         if parsed_args.dry_run:
             self.say(f'Health manager {host} at {address} can be drained.')
@@ -142,7 +164,7 @@ class DrainHealthManager(_HostCommand):
         self.say(f'Health manager {host} at {address} is DRAINING.')
         if parsed_args.wait:
             self._wait(host, drain.DrainWatch(conf, engine, address),
-                       parsed_args.timeout, conf.hmsync.poll_interval)
+                       timeout, conf.hmsync.poll_interval)
 
     def _wait(self, host, watch, timeout, interval):
         deadline = time.monotonic() + timeout
@@ -193,12 +215,17 @@ def _seconds(text):
     return int(text)
 
 
-class ResumeHealthManager(_HostCommand):
+class ResumeHealthManager(_Command):
     """End the draining of a health manager: it is ONLINE again."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_which(parser)
+        return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        host = parsed_args.host
+        host = _get_host(conf, parsed_args)
         _row, member = drain.find(engine, host)
         if not mem.is_listening(member, conf.hmsync.offline_after):
             raise exceptions.NotPossible(
@@ -212,26 +239,45 @@ class ResumeHealthManager(_HostCommand):
         self.say(f'Health manager {host} at {member.address} is ONLINE.')
 
 
-class DeleteHealthManager(_HostCommand):
-    """Delete a health manager that is OFFLINE.
+class DeleteHealthManager(_Command):
+    """Delete health managers that are OFFLINE.
 
-    Its address leaves the list at once, without removal_delay; one that an
-    octavia.conf lists stays, and counts as dead until a health manager
-    registers there.
+    Their addresses leave the list at once, without removal_delay; one that
+    an octavia.conf lists stays, and counts as dead until a health manager
+    registers there. Of several, those that can be are deleted.
     """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('hosts', nargs='+', metavar='<health-manager>',
+                            help=_HOST_HELP)
+        return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        host = parsed_args.host
+        hosts = list(dict.fromkeys(parsed_args.hosts))
+        failed = []
+        for host in hosts:
+            try:
+                self._delete(conf, engine, host, parsed_args.dry_run)
+            except exceptions.NotPossible as e:
+                if len(hosts) == 1:
+                    raise
+                self.app.stderr.write(f'{e}\n')
+                failed.append(host)
+        if failed:
+            raise exceptions.NotPossible(
+                f'{len(failed)} of {len(hosts)} health managers cannot be '
+                f'deleted: {", ".join(failed)}.')
+
+    def _delete(self, conf, engine, host, dry_run):
         row, member = drain.find(engine, host)
         if mem.is_listening(member, conf.hmsync.offline_after) or not (
-                parsed_args.dry_run or
-                hm_repo.delete(engine, host, row.keepalive_at)):
+                dry_run or hm_repo.delete(engine, host, row.keepalive_at)):
             raise exceptions.NotPossible(
                 f'Health manager {host} is alive and would register again: '
                 f'stop octavia-health-manager there first, or drain it.')
-        self.say(f'Health manager {host} can be deleted.'
-                 if parsed_args.dry_run
+        self.say(f'Health manager {host} can be deleted.' if dry_run
                  else f'Health manager {host} is deleted.')
         opts = conf.hmsync
         if member.address in keeper_repo.get_pinned(

@@ -80,13 +80,14 @@ class EnsurePort(_PortCommand):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'host', nargs='?', help='[DEFAULT] host of the health manager '
-                                    '(default: that of this octavia.conf)')
+            'host', nargs='?', metavar='<health-manager>',
+            help='[DEFAULT] host of the health manager (default: that of '
+                 'this octavia.conf)')
         parser.add_argument(
             '--binding-host', metavar='<node>',
             help='the node as its agent gives it to Neutron (default: '
-                 '[hmsync_network] binding_host for this host, HOST for '
-                 'another one)')
+                 '[hmsync_network] binding_host for this host, the '
+                 'health manager for another one)')
         return parser
 
     def take_action(self, parsed_args):
@@ -155,8 +156,9 @@ class ShowPort(_PortMixin, base.ShowOne):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            'host', nargs='?', help='[DEFAULT] host of the health manager '
-                                    '(default: that of this octavia.conf)')
+            'host', nargs='?', metavar='<health-manager>',
+            help='[DEFAULT] host of the health manager (default: that of '
+                 'this octavia.conf)')
         return parser
 
     def take_action(self, parsed_args):
@@ -218,8 +220,8 @@ class DeletePort(_PortCommand):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('host', help='[DEFAULT] host of the health '
-                                         'manager')
+        parser.add_argument('host', metavar='<health-manager>',
+                            help='[DEFAULT] host of the health manager')
         parser.add_argument(
             '--force', action='store_true',
             help='delete it though amphorae may send there: their heartbeats '

@@ -86,13 +86,14 @@ class Run(base.DatabaseMixin, command.Command):
 
     Without arguments, to those whose last attempt failed and which wait for
     the next. With --amphora or --all once more to these, whatever they have:
-    for example after a change of [amphora_agent] options.
+    for example after a change of [amphora_agent] options. Fails if no
+    octavia-housekeeping is there to do it; what was asked for waits for one.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument('--amphora', metavar='<id>', nargs='+',
+        which.add_argument('--amphora', metavar='<amphora>', nargs='+',
                            action='extend', default=[],
                            help='these amphorae')
         which.add_argument('--all', action='store_true',
@@ -116,24 +117,23 @@ class Run(base.DatabaseMixin, command.Command):
                 for amphora_id, row in rows.items())
             self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
             return
-        when = _tell_when(conf, engine)
+        # What can fail goes first: an error means that nothing was changed.
+        pause = pause_repo.get(engine)
+        offline_after = conf.hmsync.offline_after
+        is_anybody_up = keeper_repo.get_up(engine, offline_after)
         amphora_repo.add_missing(engine)
         if again or parsed_args.all:
             number = claim_repo.upload_again(engine, again)
         else:
             number = claim_repo.retry_now(engine)
+        if not is_anybody_up:
+            raise exceptions.NotPossible(
+                f'{progress.describe_nobody(offline_after)} {number} '
+                f'amphorae wait for it, whenever it comes: start '
+                f'octavia-housekeeping, or see its log.')
+        when = (f'after the pause. {progress.describe_pause(pause)}' if pause
+                else 'within some seconds; see "octavia-hmsync sync status".')
         self.app.stdout.write(f'{number} amphorae are uploaded to {when}\n')
-
-
-def _tell_when(conf, engine):
-    pause = pause_repo.get(engine)
-    if pause:
-        return f'after the pause. {progress.describe_pause(pause)}'
-    offline_after = conf.hmsync.offline_after
-    if not keeper_repo.get_up(engine, offline_after):
-        return (f'when octavia-housekeeping runs. '
-                f'{progress.describe_nobody(offline_after)}')
-    return 'within some seconds; see "octavia-hmsync sync status".'
 
 
 class Retry(base.DatabaseMixin, command.Command):

@@ -12,6 +12,8 @@
 
 """The administrator's command line."""
 
+import argparse
+import functools
 import logging
 import os
 import sys
@@ -20,6 +22,7 @@ import warnings
 from cliff import app
 from cliff import commandmanager
 
+from octavia_hmsync.cli import completion
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import exceptions
 from octavia_hmsync import version
@@ -27,7 +30,17 @@ from octavia_hmsync import version
 # As of a process that SIGINT or SIGPIPE ended; cliff has the same.
 _INTERRUPTED = 130
 _NOBODY_READS = 141
-_CONF_OPTIONS = ('--config-file', '--config-dir')
+_USAGE = 2
+_CONF_OPTIONS = (
+    ('--config-file', '<file>',
+     'octavia.conf, where it does not lie in its usual place. Can be '
+     'repeated: what is read later wins.'),
+    ('--config-dir', '<dir>',
+     'Directory of which each *.conf is read, in the order of their names. '
+     'Can be repeated.'))
+# At each press of a key: without Octavia, which takes seconds to load, and
+# which cliff loads with any command.
+_FOR_A_SHELL = ['complete', '--hosts']
 # Their chatter does not belong into the output of a command.
 _LIBRARIES = ('alembic', 'keystoneauth', 'openstack', 'oslo_config',
               'oslo_db', 'pyroute2', 'stevedore')
@@ -36,44 +49,58 @@ _LIBRARIES = ('alembic', 'keystoneauth', 'openstack', 'oslo_config',
 _POOL = 'sqlalchemy.pool'
 
 
-def split_config_args(argv):
-    """Take ``--config-file`` and ``--config-dir`` out of the arguments.
+def _add_conf_options(parser):
+    """Let a parser take where octavia.conf lies, for oslo.config.
 
-    They may stand anywhere, as with Octavia's own commands.
-
-    :param argv: the arguments without the program's name.
-    :returns: (arguments for oslo.config, all others).
+    All of it is in its config_args, in the order of the command line: what
+    is read later wins.
     """
-    config_args, others = [], []
-    argv = iter(argv)
-    for arg in argv:
-        if arg in _CONF_OPTIONS:
-            config_args += [arg, *(value for value in [next(argv, None)]
-                                   if value is not None)]
-        elif arg.startswith(tuple(f'{o}=' for o in _CONF_OPTIONS)):
-            config_args.append(arg)
-        else:
-            others.append(arg)
-    return config_args, others
+    for option, metavar, text in _CONF_OPTIONS:
+        parser.add_argument(
+            option, metavar=metavar, action='append', default=[],
+            dest='config_args', help=text,
+            type=functools.partial(_to_config_arg, option))
+
+
+def _to_config_arg(option, value):
+    if not value:
+        # As of a variable of a shell that is not set.
+        raise argparse.ArgumentTypeError('expected a name')
+    return f'{option}={value}'
 
 
 class HMSyncApp(app.App):
-    """Shows and manages what octavia-hmsync keeps.
+    """Shows and manages what octavia-hmsync keeps."""
 
-    :param config_args: arguments for oslo.config.
-    """
-
-    def __init__(self, config_args=()):
+    def __init__(self):
         super().__init__(
             description='Manage the synchronization of health manager '
-                        'addresses to amphorae. --config-file FILE and '
-                        '--config-dir DIR name octavia.conf where it does '
-                        'not lie in its usual place.',
+                        'addresses to amphorae.',
             version=version.version_string(),
             command_manager=commandmanager.CommandManager(
                 'octavia_hmsync.cli'),
             deferred_help=True)
-        self.config_args = list(config_args)
+        # In place of cliff's own.
+        self.command_manager.add_command('complete', completion.Complete)
+
+    def build_option_parser(self, description, version, argparse_kwargs=None):
+        """Add where octavia.conf lies; that may stand anywhere."""
+        # An abbreviated option of a command is none of the application's.
+        parser = super().build_option_parser(
+            description, version, {'allow_abbrev': False,
+                                   **(argparse_kwargs or {})})
+        _add_conf_options(parser)
+        return parser
+
+    @property
+    def config_args(self):
+        """Arguments for oslo.config."""
+        return self.options.config_args
+
+    def interact(self):
+        """Show the commands; cliff would ask for one after the other."""
+        self.run_subcommand(['help'])
+        raise SystemExit(_USAGE)
 
     def run_subcommand(self, argv):
         """Run a command; that there is no such one is said on stderr."""
@@ -100,7 +127,7 @@ def main(argv=None):
               are wrong; "upgrade check" has its own, see cli/upgrade.py.
     """
     try:
-        code = _run(argv)
+        code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
@@ -122,8 +149,13 @@ def _drop_output():
 
 
 def _run(argv):
-    config_args, others = split_config_args(
-        sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog='octavia-hmsync', add_help=False, allow_abbrev=False)
+    _add_conf_options(parser)
+    options, others = parser.parse_known_args(argv)
+    if others == _FOR_A_SHELL:
+        completion.print_hosts(options.config_args, sys.stdout)
+        return 0
     with warnings.catch_warnings():
         if not sys.warnoptions:
             # What Octavia's libraries deprecate is not for operators.
@@ -134,11 +166,7 @@ def _run(argv):
             # No command could even be loaded.
             sys.stderr.write(f'{e}\n')
             return 2 if others[:2] == ['upgrade', 'check'] else 1
-    if not others:
-        # cliff would ask for commands one after the other.
-        HMSyncApp(config_args).run(['help'])
-        return 2
-    return HMSyncApp(config_args).run(others)
+    return HMSyncApp().run(argv)
 
 
 if __name__ == '__main__':

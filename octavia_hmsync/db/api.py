@@ -19,6 +19,7 @@ neither.
 
 import contextlib
 
+from oslo_config import cfg
 from oslo_db import api as oslo_db_api
 from oslo_db import exception as db_exc
 from oslo_db.sqlalchemy import engines
@@ -26,6 +27,7 @@ import pymysql
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 
+from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
 
 # A server that accepts and never answers must not hold a keepalive for good.
@@ -83,6 +85,11 @@ def create_engine(conf, connections=15, patience=10):
                 database.mysql_wsrep_sync_wait is None):
             sa.event.listen(engine, 'connect', _wait_for_other_writers)
         return engine
+    except cfg.Error as e:
+        raise exceptions.DatabaseUnavailable(
+            f'An option of [database] cannot be used: '
+            f'{hmsync_conf.describe_error(e)}. Correct it in octavia.conf.'
+        ) from None
     except (sa_exc.ArgumentError, sa_exc.NoSuchModuleError, ImportError,
             TypeError, ValueError) as e:
         # The URL holds a password: name the option, not the value.

@@ -27,6 +27,7 @@ from oslo_config import cfg
 import requests
 
 from octavia_hmsync import compat
+from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import conf as network_conf
 
@@ -133,6 +134,23 @@ def _translate(conf, action, error):
             f'Could not {action}: the answer cannot be read '
             f'({type(error).__name__}: {reason}). See whether [neutron] '
             f'endpoint_override is the address of Neutron.')
+    if isinstance(error, ks_exc.MissingAuthPlugin):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: octavia.conf has no credentials. Set '
+            f'auth_type, auth_url, username, password, project_name, '
+            f'user_domain_name and project_domain_name in [service_auth], or '
+            f'in [neutron] where Neutron has others.')
+    if isinstance(error, ks_exc.MissingRequiredOptions):
+        names = ', '.join(opt.dest for opt in error.options)
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: of the credentials in octavia.conf {names} '
+            f'is not set. Set it in [service_auth], or in [neutron] where '
+            f'Neutron has others.')
+    if isinstance(error, ks_exc.NoMatchingPlugin):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: auth_type = {error.name} in octavia.conf '
+            f'is none that keystoneauth knows. Correct it in [neutron] or '
+            f'[service_auth]; password is the usual one.')
     return exceptions.CloudUnavailable(
         f'Could not {action} ({type(error).__name__}: {reason}). See '
         f'[neutron] and [service_auth] in octavia.conf.')
@@ -140,6 +158,8 @@ def _translate(conf, action, error):
 
 def _reason(error):
     """Return what an exception says, in one line without a full stop."""
+    if isinstance(error, cfg.Error):
+        return hmsync_conf.describe_error(error)
     text = getattr(error, 'details', None) or str(error)
     text = ' '.join(str(text).split()) or type(error).__name__
     text = _ABORTED.sub(r'\1', _POOL.sub(r': \g<cause>', text))

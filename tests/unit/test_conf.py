@@ -116,3 +116,19 @@ class TestCheck(base.TestCase):
             e = self.assertRaises(exceptions.InvalidConfiguration,
                                   hmsync_conf.check, conf)
             self.assertIn(line.partition(' ')[0], str(e))
+            self.assertIn(f' from {path} is not valid', str(e))
+            self.assertNotIn('LocationInfo', str(e))
+
+    def test_places_of_values(self):
+        """oslo.config names them as Python prints an object."""
+        for place, expected in (
+                (cfg.LocationInfo(cfg.Locations.user, "/it's.conf"),
+                 "/it's.conf"),
+                (cfg.LocationInfo(cfg.Locations.environment, 'OS_A__B'),
+                 'OS_A__B'),
+                (cfg.LocationInfo(cfg.Locations.command_line, ''),
+                 'the command line')):
+            self.assertEqual(
+                f'Value for option b from {expected} is not valid: (x)',
+                hmsync_conf.describe_error(cfg.ConfigSourceValueError(
+                    f'Value for option b from {place} is not valid: (x)')))

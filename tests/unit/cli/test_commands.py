@@ -198,16 +198,30 @@ class TestCommands(base.CommandTestCase):
         self.assertIn('3 amphorae would', self.run_ok('sync', 'run',
                                                       '--dry-run'))
         self.assertEqual(0, claim_repo.count_due(self.engine, 1))
-        self.assertRegex(self.run_ok('sync', 'run'),
-                         '^3 amphorae are uploaded to when octavia-housekeep'
-                         'ing runs.* sign of life for 20 s: nobody uploads')
-        self.assertEqual(3, claim_repo.count_due(self.engine, 1))
         keeper_repo.touch(self.engine, 'controller1', ())
-        self.assertIn('0 amphorae are uploaded to within some seconds',
+        self.assertIn('3 amphorae are uploaded to within some seconds',
                       self.run_ok('sync', 'run'))
+        self.assertEqual(3, claim_repo.count_due(self.engine, 1))
+        self.assertIn('0 amphorae are uploaded to', self.run_ok('sync',
+                                                                'run'))
+
+    def test_run_and_nobody_uploads(self):
+        """It fails; but what was asked for is not lost."""
+        self.populate()
+        # Never, and not any more.
+        for number in (3, 0):
+            self.assertFails(
+                f'has given a sign of life for 20 s: nobody uploads. {number} '
+                f'amphorae wait for it, whenever it comes: start '
+                f'octavia-housekeeping', 'sync', 'run')
+            keeper_repo.touch(self.engine, 'controller1', ())
+            self.make_older(models.HouseKeeper, 'keepalive_at', 21)
+        self.assertEqual(3, claim_repo.count_due(self.engine, 1))
+        self.assertFails('4 amphorae wait', 'sync', 'run', '--all')
 
     def test_run_again(self):
         self.populate()
+        keeper_repo.touch(self.engine, 'controller1', ())
         self.assertIn('2 amphorae would', self.run_ok(
             'sync', 'run', '--amphora', *self.ids[:2], '--dry-run'))
         # However they are named, and however often.
@@ -409,10 +423,29 @@ class TestTrouble(base.CommandTestCase):
                          '--config-file', '/nonexistent.conf', conf=False)
 
     def test_config_file_without_a_name(self):
-        code, _out, err = self.run_command('sync', 'status', '--config-file',
-                                           conf=False)
-        self.assertIn(code, (1, 2))
-        self.assertNotIn('Traceback', err)
+        for argv in (['sync', 'status', '--config-file'], ['--config-dir'],
+                     ['--config-file', '--debug', 'sync', 'status'],
+                     ['sync', 'status', '--config-file', ''],
+                     ['sync', 'status', '--config-dir=']):
+            code, out, err = self.run_command(*argv, conf=False)
+            self.assertEqual((2, ''), (code, out))
+            self.assertRegex(err.splitlines()[-1], '^octavia-hmsync: error: '
+                             'argument --config-(file|dir): expected ')
+            self.assertNotIn('Traceback', err)
+
+    def test_option_that_cannot_be_read(self):
+        """The file and the value are named, and no Python object."""
+        for group, option in (('hmsync', 'offline_after'),
+                              ('database', 'connection_recycle_time'),
+                              ('hmsync_network', 'api_timeout')):
+            self.write_conf(**{group: {option: 'soon'}})
+            if group == 'database':
+                self.write_conf(database={
+                    'connection': self.database.connection, option: 'soon'})
+            _code, _out, err = self.run_command('sync', 'status')
+            self.assertFails(f'option {option} from {self.conf_path} is not '
+                             f'valid', 'sync', 'status')
+            self.assertNotIn('LocationInfo', err)
 
     def test_no_command(self):
         code, out, err = self.run_command()
@@ -538,22 +571,6 @@ class TestInterrupted(base.CommandTestCase):
                     'on device\n'), (done.returncode, done.stderr))
 
 
-class TestCompletion(base.CommandTestCase):
-
-    def test_bash(self):
-        """bash takes it, and it completes."""
-        script = self.run_ok('complete', '--name', 'octavia-hmsync',
-                             '--shell', 'bash', conf=False)
-        done = subprocess.run(
-            ['bash', '-c', script.replace(
-                '_get_comp_words_by_ref -n : cur prev words',
-                'words=("${COMP_WORDS[@]}"); cur=${words[COMP_CWORD]}') +
-             'COMP_WORDS=(octavia-hmsync sync pa) COMP_CWORD=2\n'
-             '_octavia_hmsync\necho "${COMPREPLY[@]}"'],
-            capture_output=True, text=True)
-        self.assertEqual(('pause\n', ''), (done.stdout, done.stderr))
-
-
 class TestConfigFile(base.CommandTestCase):
 
     def test_anywhere(self):
@@ -565,6 +582,19 @@ class TestConfigFile(base.CommandTestCase):
                 ['sync', 'status', '-f', 'value', '--config-dir',
                  self.directory]):
             self.assertNotEqual('', self.run_ok(*argv, conf=False))
+
+    def test_in_the_help(self):
+        for argv in (['--help'], ['help'], []):
+            _code, out, _err = self.run_command(*argv, conf=False)
+            self.assertIn('--config-file <file>', out)
+            self.assertIn('--config-dir <dir>', out)
+
+    def test_abbreviations_are_the_commands(self):
+        """--qu is none of --quiet, nor --co of --config-file."""
+        self.assertIn('"id"', self.run_ok('amphora', 'list', '-f', 'csv',
+                                          '--qu', 'all'))
+        self.assertEqual('due\n0\n', self.run_ok(
+            'sync', 'status', '--co', 'due', '-f', 'csv'))
 
     def test_the_last_one_wins(self):
         other = self.conf_path + '.d'

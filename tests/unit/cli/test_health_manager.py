@@ -181,6 +181,57 @@ class TestHealthManager(base.CommandTestCase):
         self.assertIn('No amphora sends to hm1 any more', self.run_ok(
             'health', 'manager', 'drain', 'hm1', '--wait'))
 
+    def test_this_host(self):
+        """For a hook that does not know the name."""
+        self.register('controller1', 103)
+        self.assertIn('controller1 at 192.0.2.103:5555 can be drained',
+                      self.run_ok('health', 'manager', 'drain', '--self',
+                                  '--dry-run'))
+        self.run_ok('health', 'manager', 'drain', '--self')
+        self.assertEqual(['DRAINING', 'ONLINE'], [
+            self.status(host) for host in ('controller1', 'hm1')])
+        self.run_ok('health', 'manager', 'resume', '--self')
+        self.assertEqual('ONLINE', self.status('controller1'))
+        for argv in (['drain'], ['drain', 'hm1', '--self'], ['resume'],
+                     ['delete', '--self'], ['delete']):
+            self.assertEqual(2, self.run_command('health', 'manager',
+                                                 *argv)[0], argv)
+        self.conf_path = self.write_conf(DEFAULT={'host': 'controller9'})
+        self.assertFails('There is no health manager controller9', 'health',
+                         'manager', 'drain', '--self')
+
+    def test_timeout_without_wait(self):
+        """It would be for nothing, and look as if it had been waited for."""
+        for value in ('60', '0'):
+            code, out, err = self.run_command(
+                'health', 'manager', 'drain', 'hm1', '--timeout', value)
+            self.assertEqual((2, ''), (code, out))
+            self.assertIn('error: argument --timeout: needs --wait\n', err)
+        self.assertEqual('ONLINE', self.status('hm1'))
+
+    def test_delete_several(self):
+        self.register('hm3', 103)
+        for host in ('hm1', 'hm3'):
+            self.silence(host)
+        argv = ('health', 'manager', 'delete')
+        for options, done in ((['--dry-run'], 'can be'), ([], 'is')):
+            code, out, err = self.run_command(
+                *argv, 'hm1', 'hm2', 'hm1', 'nobody', 'hm3', *options)
+            self.assertEqual(1, code)
+            self.assertEqual([f'Health manager {host} {done} deleted.'
+                              for host in ('hm1', 'hm3')], out.splitlines())
+            self.assertRegex(
+                err, '^Health manager hm2 is alive .*\n'
+                     'There is no health manager nobody.*\n'
+                     '2 of 4 health managers cannot be deleted: hm2, '
+                     'nobody\\.\n$')
+        self.assertEqual([None, 'ONLINE', None], [
+            self.status(host) for host in ('hm1', 'hm2', 'hm3')])
+        self.silence('hm2')
+        self.register('hm4', 104)
+        self.silence('hm4')
+        self.assertEqual(2, self.run_ok(*argv, 'hm2', 'hm4').count('deleted'))
+
     def test_bad_timeout(self):
         for value in ('-1', 'x'):
             code, _out, err = self.run_command(

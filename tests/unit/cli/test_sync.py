@@ -100,6 +100,7 @@ class TestPause(base.CommandTestCase):
         self.assertIsNone(pause_repo.get(self.engine))
 
     def test_run_says_that_it_waits(self):
+        keeper_repo.touch(self.engine, 'controller1', ())
         self.run_ok('sync', 'pause', '--reason', 'new switches')
         self.assertRegex(
             self.run_ok('sync', 'run'), r'after the pause\. Paused until \S+ '

@@ -15,6 +15,7 @@
 from keystoneauth1 import exceptions as ks_exc
 from keystoneauth1 import loading
 from openstack import exceptions as sdk_exc
+from oslo_config import cfg
 import requests
 
 from octavia_hmsync import exceptions
@@ -91,12 +92,31 @@ class TestReported(base.TestCase):
                       requests.ConnectionError('reset')):
             self.assertTold(unavailable, error, str(error),
                             '[neutron] endpoint_override', 'cafile')
-        for error in (ks_exc.MissingAuthPlugin('no plugin'),
-                      ks_exc.NoMatchingPlugin('sesame'),
-                      sdk_exc.InvalidResponse('no id'),
+        for error in (sdk_exc.InvalidResponse('no id'),
                       requests.exceptions.JSONDecodeError('no', 'json', 0)):
             self.assertTold(unavailable, error, type(error).__name__,
                             'See [neutron] and [service_auth]')
+
+    def test_credentials_that_are_not_there(self):
+        """It is said which options to set, and where."""
+        unavailable = exceptions.CloudUnavailable
+        self.assertTold(
+            unavailable, ks_exc.MissingAuthPlugin('no plugin'),
+            'octavia.conf has no credentials. Set auth_type, auth_url, '
+            'username, password', 'in [service_auth], or in [neutron]')
+        self.assertTold(
+            unavailable, ks_exc.MissingRequiredOptions(
+                [loading.Opt('auth-url'), loading.Opt('token')]),
+            'auth_url, token is not set', '[service_auth]')
+        self.assertTold(unavailable, ks_exc.NoMatchingPlugin('sesame'),
+                        'auth_type = sesame', '[service_auth]')
+
+    def test_option_that_cannot_be_read(self):
+        self.assertTold(
+            exceptions.CloudUnavailable, cfg.ConfigFileValueError(
+                'Value for option insecure from %s is not valid: x' % (
+                    cfg.LocationInfo(cfg.Locations.user, '/etc/o.conf'),)),
+            'insecure from /etc/o.conf is not valid: x). See [neutron]')
 
     def test_what_libraries_wrap_is_unwrapped(self):
         pool = ("Unable to establish connection to http://n:9696/: "
