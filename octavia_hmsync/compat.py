@@ -91,6 +91,7 @@ OTHER_SERVICE_MODULES = ('octavia.api.app', 'octavia.cmd.driver_agent')
 
 # The names that cmd/health_manager.py gives to its two child processes.
 LISTENER_PROCESS = 'HM_listener'
+HEALTH_CHECK_PROCESS = 'HM_health_check'
 
 
 def service_name():

@@ -26,6 +26,7 @@ has to wait until the process that it is for exists:
 """
 
 import atexit
+import importlib
 import logging as std_logging
 import os
 import threading
@@ -41,7 +42,9 @@ from octavia_hmsync import exceptions
 # For its id alone, which has to be there before the first fork.
 from octavia_hmsync.health_manager import instance  # noqa: F401
 from octavia_hmsync.health_manager import listener
+from octavia_hmsync.health_manager import probes as hm_probes
 from octavia_hmsync import live_options
+from octavia_hmsync.metrics import probes
 from octavia_hmsync.mgmt_network import boot_options
 from octavia_hmsync.mgmt_network import conf as network_conf
 
@@ -108,7 +111,8 @@ class Lifecycle:
         while (not std_logging.getLogger().handlers and
                time.monotonic() < deadline):
             time.sleep(0.05)
-        self._start(self._start_live_values, self._start_extension)
+        if not self._start(self._start_live_values, self._start_extension):
+            self._serve_probes()
 
     def _after_fork_in_parent(self):
         if self._service != 'health_manager' or os.getpid() != self._main_pid:
@@ -136,10 +140,14 @@ class Lifecycle:
     def _start_extension_once(self):
         if not self._extension_started:
             self._extension_started = True
-            self._start(self._start_extension)
+            if not self._start(self._start_extension):
+                self._serve_probes()
 
     def _start(self, *parts, level=std_logging.ERROR):
-        """Start parts of the plugin; Octavia runs on if they cannot be."""
+        """Start parts of the plugin; Octavia runs on if they cannot be.
+
+        :returns: whether all were started.
+        """
         if self._warning and level == std_logging.ERROR:
             LOG.warning('octavia-hmsync: %s', self._warning)
         try:
@@ -148,7 +156,7 @@ class Lifecycle:
             hmsync_conf.check(self._conf)
             for part in parts:
                 part()
-            return
+            return True
         except exceptions.HMSyncException as e:
             problem: Exception = e
         except Exception as e:
@@ -156,6 +164,37 @@ class Lifecycle:
             problem = e
         # Not in the except block, where oslo.log would say it twice.
         LOG.log(level, 'octavia-hmsync is off in this process: %s', problem)
+        return False
+
+    def _serve_probes(self):
+        """Answer probes although the plugin is off.
+
+        The same option may be wrong for all health managers. Without an
+        answer Kubernetes would restart them all, again and again, though
+        Octavia runs in them as it would without the plugin.
+        """
+        option = f'{self._service}_metrics_address'
+        try:
+            # Not imported before: a library that is broken may be why it is
+            # off.
+            exporter = importlib.import_module(
+                'octavia_hmsync.metrics.exporter').Exporter(
+                    option, self._conf.hmsync[option],
+                    probes.Probes(self._make_fault_finder(), lambda: [
+                        'octavia-hmsync is off in this process; its log says '
+                        'why.']))
+            exporter.start()
+        except Exception:
+            LOG.exception('octavia-hmsync cannot answer probes:')
+        else:
+            atexit.register(exporter.stop, 1)
+
+    def _make_fault_finder(self):
+        if self._service != 'health_manager':
+            return list
+        process, bind = listener.find_process(), self._conf.health_manager
+        return hm_probes.Processes(process and listener.Listener(
+            process, bind.bind_ip, bind.bind_port)).find_faults
 
     def _start_live_values(self):
         self._live = [controller_list.LiveControllerList(self._conf)]

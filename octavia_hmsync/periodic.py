@@ -136,6 +136,10 @@ class PeriodicThread:
         """Have the next call made now."""
         self._wake.set()
 
+    def is_alive(self) -> bool:
+        """Tell whether the thread has not ended; it may hang."""
+        return self._thread.is_alive()
+
     def stop(self, timeout: float) -> None:
         """Make no more calls, and wait for the one that is under way.
 

@@ -23,6 +23,7 @@ from octavia_hmsync.health_manager import guard
 from octavia_hmsync.health_manager import instance
 from octavia_hmsync.health_manager import keepalive
 from octavia_hmsync.health_manager import listener
+from octavia_hmsync.health_manager import probes
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import health_manager as figures
 from octavia_hmsync.metrics import instruments
@@ -74,7 +75,9 @@ class HealthManagerExtension:
         self._export = export.Export(
             conf, self._engine, 'health_manager_metrics_address', measure,
             figures.HealthManager(conf, self._engine, instance.ID).read,
-            self._threads)
+            self._threads, probes.make(
+                conf, probes.Processes(self._listener), self._keepalive,
+                self._threads))
         self._watch = threading.Thread(
             target=self._watch_listener, name='hmsync-listener-watch',
             daemon=True)

@@ -31,21 +31,25 @@ class Keepalive:
 
     .written_at tells when it last wrote a keepalive, in seconds since the
     epoch by this controller's clock, 0.0 for never; .clock_offset by how many
-    seconds that was ahead of the database's then.
+    seconds that was ahead of the database's then; .status as what this process
+    stood in the database then, None while it is not registered.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param address_driver: tells the advertised address, see address.py.
     :param listener: tells whether anybody listens, see listener.py.
     :param instance: id of this process, see instance.py.
+    :param clock: a monotonic clock, seconds.
     """
 
-    def __init__(self, conf, engine, address_driver, listener, instance):
+    def __init__(self, conf, engine, address_driver, listener, instance,
+                 clock=time.monotonic):
         self._conf = conf
         self._engine = engine
         self._address_driver = address_driver
         self._listener = listener
         self._instance = instance
+        self._clock = clock
         self._registered = None
         self._has_been_registered = False
         self._clock_is_wrong = False
@@ -56,6 +60,8 @@ class Keepalive:
         self._is_key_told = False
         self.written_at = 0.0
         self.clock_offset = math.nan
+        self.status = None
+        self._last_write = None
 
     def beat(self):
         """Write one keepalive, or what has to be written instead of it.
@@ -74,6 +80,8 @@ class Keepalive:
             if not self._touch(ip_address, port):
                 self._register(ip_address, port)
             self.written_at = time.time()
+            self._last_write = self._clock()
+            self.status = self._find_status()
             self._check_clock()
         except exceptions.HMSyncException:
             self.say_goodbye()
@@ -81,6 +89,20 @@ class Keepalive:
                     self._listener.is_stopping()):
                 return
             raise
+
+    def get_age(self):
+        """Return for how many seconds no keepalive was written.
+
+        :returns: None before the first one.
+        """
+        if self._last_write is None:
+            return None
+        return self._clock() - self._last_write
+
+    def _find_status(self):
+        """Return as what this process stands in the database, or None."""
+        member = hm_repo.find(self._engine, self._conf.host, self._instance)
+        return member.status if member else None
 
     def _check_clock(self):
         """Say when Octavia on this controller would find healthy ones dead.
@@ -116,6 +138,7 @@ class Keepalive:
 
     def say_goodbye(self):
         """Tell that nobody listens here any more."""
+        self.status = None
         if self._registered is None:
             return
         if hm_repo.set_offline(self._engine, self._conf.host,

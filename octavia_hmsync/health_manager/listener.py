@@ -103,12 +103,13 @@ class Listener:
             os.close(pidfd)
 
 
-def find_process():
+def find_process(name=compat.LISTENER_PROCESS):
     """Find the listener among this process's children.
 
-    :returns: its multiprocessing.Process, or None.
+    :param name: that of another child instead.
+    :returns: its multiprocessing.Process, or None if it has ended.
     """
     for process in multiprocessing.active_children():
-        if process.name == compat.LISTENER_PROCESS:
+        if process.name == name:
             return process
     return None

@@ -23,6 +23,7 @@ from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import instruments
+from octavia_hmsync.metrics import probes
 from octavia_hmsync.mgmt_network import conf as network_conf
 from octavia_hmsync.mgmt_network import reconcile
 from octavia_hmsync.notifications import outbox
@@ -59,6 +60,7 @@ class HouseKeepingExtension:
             self._thread('planner', self._plan), self._sync_thread,
             self._thread('adoption watch', adoption_watch.AdoptionWatch(
                 conf, self._engine, notifier=self._notifier).run_once)]
+        polling = list(self._threads)
         interval = conf[network_conf.GROUP].reconcile_interval
         if interval:
             self._threads.append(periodic.PeriodicThread(
@@ -76,7 +78,10 @@ class HouseKeepingExtension:
         self._export = export.Export(
             conf, self._engine, 'house_keeping_metrics_address',
             self._measure, fleet.Fleet(conf, self._engine).read,
-            self._threads)
+            self._threads, probes.Probes(
+                lambda: probes.find_ended(self._threads),
+                lambda: probes.find_overdue(
+                    polling, conf.hmsync.poll_interval)))
 
     def _thread(self, name, function):
         return periodic.PeriodicThread(

@@ -29,12 +29,13 @@ class Export:
     :param read: called without arguments for what the database says, a list
                  of metrics.
     :param threads: its periodic threads.
+    :param probes: what its probes are answered, a probes.Probes.
     """
 
-    def __init__(self, conf, engine, option, measure, read, threads):
+    def __init__(self, conf, engine, option, measure, read, threads, probes):
         interval = conf.hmsync.metrics_interval
         self._exporter = exporter.Exporter(option, conf.hmsync[option],
-                                           measure.registry)
+                                           probes, measure.registry)
         read_database = reading.DatabaseReading(read, interval)
         self._thread = periodic.PeriodicThread(
             'metrics', read_database.run_once, interval, engine)

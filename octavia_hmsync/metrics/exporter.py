@@ -10,11 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Serves metrics to Prometheus over HTTP.
+"""Serves metrics to Prometheus, and probes to Kubernetes, over HTTP.
 
-Whoever scrapes, and however badly, must not cost the service anything: few
+Whoever asks, and however badly, must not cost the service anything: few
 connections at once, each for a short time, and nothing in one reads the
-database.
+database. Nor must it keep anybody else from an answer: a probe without one
+ends the service.
 """
 
 import contextlib
@@ -24,12 +25,14 @@ import socketserver
 import sys
 import threading
 import time
+from urllib import parse
 
 from oslo_log import log as logging
 import prometheus_client
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.metrics import probes
 from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
@@ -38,6 +41,10 @@ RETRY_INTERVAL = 10
 # Connections at once, and seconds for which each may last.
 CONNECTIONS = 16
 PATIENCE = 10
+
+METRICS = '/metrics'
+ALIVE = '/healthz'
+READY = '/readyz'
 
 _TICK = 0.2
 
@@ -50,13 +57,17 @@ class Exporter:
 
     :param option: name of the option in ``[hmsync]``, for the log.
     :param address: its value, IPV4:PORT or [IPV6]:PORT; empty for none.
-    :param registry: a prometheus_client.CollectorRegistry.
+    :param answers: what its probes are answered, a probes.Probes.
+    :param registry: a prometheus_client.CollectorRegistry; None while there is
+                     nothing to measure: then a scrape fails.
     """
 
-    def __init__(self, option, address, registry):
+    def __init__(self, option, address, answers, registry=None):
         self._option = option
         self._address = address.strip()
         self._registry = registry
+        self._handler = type('Handler', (_Handler,), {
+            'probes': answers, 'registry': registry})
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run,
                                         name='hmsync-metrics', daemon=True)
@@ -73,7 +84,8 @@ class Exporter:
         except exceptions.InvalidAddress:
             LOG.error('[hmsync] %s = %s is not an address to serve metrics '
                       'at: write IPV4:PORT or [IPV6]:PORT and restart the '
-                      'service. It runs without metrics.', self._option,
+                      'service. It runs without metrics, and answers no '
+                      'probes.', self._option,
                       self._address)
             return False
         self._thread.start()
@@ -103,7 +115,7 @@ class Exporter:
         problem = None
         while not self._stopping.is_set():
             try:
-                server = _Server(self._ip, self._port, self._registry)
+                server = _Server(self._ip, self._port, self._handler)
             except OSError as e:
                 if str(e) != problem:
                     LOG.warning(
@@ -114,8 +126,10 @@ class Exporter:
                 problem = str(e)
                 self._stopping.wait(RETRY_INTERVAL)
             else:
-                LOG.info('Metrics are served at http://%s/metrics.',
-                         self._address)
+                LOG.info('%s at http://%s%s.', *(
+                    ('Metrics are served', self._address, METRICS)
+                    if self._registry else
+                    ('Probes alone are answered', self._address, ALIVE)))
                 return server
         return None
 
@@ -123,6 +137,42 @@ class Exporter:
 class _Handler(prometheus_client.MetricsHandler):
     # Seconds for each read and each answer.
     timeout = PATIENCE
+    # As the registry, an attribute of the class that is made for a server.
+    probes: probes.Probes
+
+    # The names are http.server's.
+    def do_HEAD(self):  # noqa: N802
+        self._answer()
+
+    def do_GET(self):  # noqa: N802
+        self._answer()
+
+    def _answer(self):
+        path = parse.urlsplit(self.path).path
+        if path == ALIVE:
+            self._send_reasons(self.probes.find_faults())
+        elif path == READY:
+            self._send_reasons(self.probes.find_lacks())
+        elif path != METRICS:
+            self._send(404, f'Here are {METRICS}, {ALIVE} and {READY}.')
+        elif self.registry is None:
+            self._send_reasons(self.probes.find_lacks())
+        elif self.command == 'HEAD':
+            self._send(200, '')
+        else:
+            super().do_GET()
+
+    def _send_reasons(self, reasons):
+        self._send(503 if reasons else 200, '\n'.join(reasons or ['ok']))
+
+    def _send(self, status, text):
+        body = f'{text}\n'.encode()
+        self.send_response(status)
+        self.send_header('Content-Type', 'text/plain; charset=utf-8')
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        if self.command != 'HEAD':
+            self.wfile.write(body)
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -133,12 +183,12 @@ class _Server(http.server.ThreadingHTTPServer):
 
     timeout = _TICK
 
-    def __init__(self, ip, port, registry):
+    def __init__(self, ip, port, handler):
         self.address_family = (socket.AF_INET6 if ip.version == 6
                                else socket.AF_INET)
         # When each connection began.
         self._connections = {}
-        super().__init__((str(ip), port), _Handler.factory(registry))
+        super().__init__((str(ip), port), handler)
 
     def server_bind(self):
         # HTTPServer's would ask the DNS for a name that nobody needs.
@@ -155,7 +205,13 @@ class _Server(http.server.ThreadingHTTPServer):
             raise
 
     def process_request(self, request, client_address):
-        if len(self._connections) >= CONNECTIONS:
+        # Some who never ask must not keep out a probe, which takes no time.
+        oldest_first = list(self._connections)
+        for other in oldest_first[:max(0, len(oldest_first) -
+                                       CONNECTIONS + 1)]:
+            _cut_off(other)
+        if len(oldest_first) >= 2 * CONNECTIONS:
+            # Their threads have not got to their ends.
             self.shutdown_request(request)
             return
         self._connections[request] = time.monotonic()
@@ -170,10 +226,15 @@ class _Server(http.server.ThreadingHTTPServer):
         now = time.monotonic()
         for request, begun in list(self._connections.items()):
             if now - begun > PATIENCE:
-                with contextlib.suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
+                _cut_off(request)
 
     def handle_error(self, request, client_address):
         # One that went away before its answer is nobody's problem.
         if not isinstance(sys.exception(), OSError):
             LOG.exception('octavia-hmsync: metrics cannot be served:')
+
+
+def _cut_off(request):
+    """End a connection; the thread that serves it finds out."""
+    with contextlib.suppress(OSError):
+        request.shutdown(socket.SHUT_RDWR)

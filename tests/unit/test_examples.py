@@ -26,6 +26,7 @@ import yaml
 
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.metrics import exporter
 from tests.cloud import waiting
 from tests.unit import base
 
@@ -79,6 +80,26 @@ class TestExamples(base.TestCase):
         parser = factory(app, None, cmd_name=name).get_parser(name)
         parser.parse_args(rest)
 
+    def check_probes(self, container):
+        """Check that kubelet asks where the service answers, and for what."""
+        environment = {e['name']: e.get('value', '192.0.2.7')
+                       for e in container['env']}
+        for name, value in environment.items():
+            self.useFixture(fixtures.EnvironmentVariable(
+                name, value.replace('$(POD_IP)', environment['POD_IP'])))
+        port, = container['ports']
+        # By oslo.config, which prefers it to a file.
+        conf = cfg.ConfigOpts()
+        hmsync_conf.register_opts(conf)
+        conf([], default_config_files=[], default_config_dirs=[])
+        self.assertEqual(f'192.0.2.7:{port["containerPort"]}',
+                         conf.hmsync.health_manager_metrics_address)
+        for kind, path in (('startupProbe', exporter.ALIVE),
+                           ('livenessProbe', exporter.ALIVE),
+                           ('readinessProbe', exporter.READY)):
+            self.assertEqual({'path': path, 'port': port['name']},
+                             container[kind]['httpGet'])
+
     def test_kolla_ansible(self):
         parser = self.check(
             (EXAMPLES / 'kolla-ansible/config/octavia.conf').read_text())
@@ -113,8 +134,7 @@ class TestExamples(base.TestCase):
             # Where ovs-vsctl looks.
             self.assertIn('/run/openvswitch', [
                 m['mountPath'] for m in container['volumeMounts']])
-        self.check_command(
-            health_manager['readinessProbe']['exec']['command'])
+        self.check_probes(health_manager)
         hook = health_manager['lifecycle']['preStop']['exec']['command'][-1]
         self.check_command(hook.removesuffix(' || true').split())
 
@@ -185,7 +205,7 @@ class TestExamples(base.TestCase):
         self.check_mounted(documents['ConfigMap']['data'])
         pod = documents['StatefulSet']['spec']['template']['spec']
         container, = pod['containers']
-        self.check_command(container['readinessProbe']['exec']['command'])
+        self.check_probes(container)
         hook = container['lifecycle']['preStop']['exec']['command'][-1]
         words = hook.removesuffix(' || true').split()
         self.check_command(words)

@@ -12,9 +12,11 @@
 
 """When the parts begin, in processes that fork as octavia-health-manager."""
 
+import http.client
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,7 +35,8 @@ from tests.unit import base
 
 logging.basicConfig(stream=sys.stdout)
 conf = base.TestCase('make_conf').make_conf(
-    database={'connection': 'sqlite://'})
+    database={'connection': 'sqlite://'},
+    hmsync={'health_manager_metrics_address': '127.0.0.1:PORT', **OPTIONS})
 lifecycle._FORKS_TIMEOUT = 0.5
 lifecycle.Lifecycle(conf, 'health_manager').begin()
 
@@ -45,21 +48,29 @@ def start(name, seconds):
     return process
 """
 OFF = 'octavia-hmsync is off in this process: The listener of this health'
+WRONG = 'octavia-hmsync is off in this process: [hmsync] offline_after ='
+SERVED = 'Probes alone are answered at http://127.0.0.1:'
 BEGUN = 'octavia-hmsync: The tables of octavia-hmsync are not in the'
 
 
 class TestHealthManager(base.TestCase):
 
-    def run_script(self, expected, *lines):
+    def run_script(self, expected, *lines, **options):
         """Run it until each text of {text: count} came so often.
 
         And a little longer: it might come more often than that.
 
+        :param options: of [hmsync].
         :returns: what was written.
         """
+        with socket.socket() as sock:
+            sock.bind(('127.0.0.1', 0))
+            self.port = sock.getsockname()[1]
+        text = SCRIPT.replace('PORT', str(self.port)).replace(
+            'OPTIONS', repr(options))
         script = subprocess.Popen(
             [sys.executable, '-W', 'ignore', '-c',
-             '\n'.join((SCRIPT, *lines, 'time.sleep(120)'))],
+             '\n'.join((text, *lines, 'time.sleep(120)'))],
             stdout=subprocess.PIPE, start_new_session=True)
         self.addCleanup(script.stdout.close)
         self.addCleanup(script.wait)
@@ -75,6 +86,15 @@ class TestHealthManager(base.TestCase):
                    for text, count in expected.items()):
                 deadline = min(deadline, time.monotonic() + 0.5)
         return output
+
+    def ask(self, path):
+        """Ask the script, which runs on; returns status and text."""
+        connection = http.client.HTTPConnection('127.0.0.1', self.port,
+                                                timeout=20)
+        self.addCleanup(connection.close)
+        connection.request('GET', path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
     def test_listener_lives(self):
         # The extension, and the live options of the health check.
@@ -92,6 +112,21 @@ class TestHealthManager(base.TestCase):
         self.assertEqual(1, output.count(OFF), output)
         # The health check builds amphorae all the same.
         self.assertEqual(1, output.count(BEGUN), output)
+        status, text = self.ask('/healthz')
+        self.assertEqual(503, status)
+        self.assertIn('The process that receives heartbeats has ended', text)
+
+    def test_option_that_is_wrong(self):
+        """It may be wrong for all of them: none may be restarted for it."""
+        self.run_script(
+            {WRONG: 1, SERVED: 1}, 'start("HM_listener", 120)',
+            'start("HM_health_check", 120)', keepalive_interval=15)
+        # Its listener does not listen yet.
+        self.assertEqual((200, 'ok\n'), self.ask('/healthz'))
+        for path in ('/readyz', '/metrics'):
+            self.assertEqual(
+                (503, 'octavia-hmsync is off in this process; its log says '
+                 'why.\n'), self.ask(path))
 
     def test_something_else_forks_before(self):
         output = self.run_script(

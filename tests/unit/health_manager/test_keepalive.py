@@ -102,6 +102,27 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertLessEqual(before, self.keepalive.written_at)
         self.assertLess(abs(self.keepalive.clock_offset), 10)
 
+    def test_age_and_status(self):
+        now = 100
+        listener, driver, _ = self.make()
+        subject = keepalive.Keepalive(
+            self.make_conf(DEFAULT={'host': 'hm1'}), self.engine, driver,
+            listener, uuidutils.generate_uuid(), clock=lambda: now)
+        self.assertEqual((None, None), (subject.get_age(), subject.status))
+        subject.beat()
+        now += 7
+        self.assertEqual((7, member.ONLINE),
+                         (subject.get_age(), subject.status))
+        hm_repo.change_status(self.engine, 'hm1', member.ONLINE,
+                              member.DRAINING)
+        subject.beat()
+        self.assertEqual((0, member.DRAINING),
+                         (subject.get_age(), subject.status))
+        listener.listening = False
+        self.assertRefused(exceptions.HMSyncException, 'Nobody listens',
+                           subject)
+        self.assertIsNone(subject.status)
+
     def test_clocks_of_database_nodes(self):
         """Others' keepalives are of a time to come; it is said once."""
         logged = self.useFixture(fixtures.FakeLogger())

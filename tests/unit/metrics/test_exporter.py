@@ -22,6 +22,7 @@ import fixtures
 import prometheus_client
 
 from octavia_hmsync.metrics import exporter
+from octavia_hmsync.metrics import probes
 from tests.unit import base
 
 OPTION = 'house_keeping_metrics_address'
@@ -36,6 +37,7 @@ class TestExporter(base.TestCase):
         self.registry = prometheus_client.CollectorRegistry()
         prometheus_client.Gauge('answer', 'It.',
                                 registry=self.registry).set(42)
+        self.faults, self.lacks = [], []
 
     def free_port(self, host='127.0.0.1', family=socket.AF_INET):
         with socket.socket(family) as sock:
@@ -43,7 +45,9 @@ class TestExporter(base.TestCase):
             return sock.getsockname()[1]
 
     def make(self, address):
-        subject = exporter.Exporter(OPTION, address, self.registry)
+        subject = exporter.Exporter(
+            OPTION, address, probes.Probes(lambda: self.faults,
+                                           lambda: self.lacks), self.registry)
         self.addCleanup(subject.stop, 5)
         return subject
 
@@ -51,7 +55,7 @@ class TestExporter(base.TestCase):
         self.address = address or f'127.0.0.1:{self.free_port()}'
         subject = self.make(self.address)
         self.assertTrue(subject.start())
-        self.wait_for(lambda: 'are served' in self.log.output)
+        self.wait_for(lambda: ' at http://' in self.log.output)
         return subject
 
     def wait_for(self, condition):
@@ -77,6 +81,70 @@ class TestExporter(base.TestCase):
         self.assertIn(b'\nanswer 42.0\n', self.scrape())
         self.assertIn(b'\nanswer 42.0\n', gzip.decompress(
             self.scrape(**{'Accept-Encoding': 'gzip'})))
+
+    def ask(self, path, method='GET'):
+        """Return status, body and headers of an answer."""
+        connection = http.client.HTTPConnection(self.address, timeout=20)
+        self.addCleanup(connection.close)
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode(), answer.headers
+
+    def assertAnswers(self, status, body, path, **kwargs):
+        self.assertEqual((status, body), self.ask(path, **kwargs)[:2])
+
+    def test_probes(self):
+        self.start()
+        for path in ('/healthz', '/readyz', '/readyz?verbose'):
+            self.assertAnswers(200, 'ok\n', path)
+        # Not ready is no reason for a restart.
+        self.lacks = ['no keepalive', 'no status']
+        self.assertAnswers(200, 'ok\n', '/healthz')
+        self.assertAnswers(503, 'no keepalive\nno status\n', '/readyz')
+        self.faults = ['no listener']
+        self.assertAnswers(503, 'no listener\n', '/healthz')
+        self.assertAnswers(503, 'no listener\nno keepalive\nno status\n',
+                           '/readyz')
+        self.assertIn(b'answer', self.scrape())
+
+    def test_head(self):
+        self.start()
+        for path, status in (('/healthz', 200), ('/readyz', 503),
+                             ('/metrics', 200), ('/', 404)):
+            self.lacks = ['no keepalive']
+            self.assertAnswers(status, '', path, method='HEAD')
+        for method in ('GET', 'HEAD'):
+            self.assertEqual('13', self.ask('/readyz', method)[2][
+                'Content-Length'])
+
+    def test_unknown_paths(self):
+        self.start()
+        for path in ('/', '/metric', '/metrics/', '/healthz/x',
+                     '/livez', '/%68ealthz'):
+            status, body, _headers = self.ask(path)
+            self.assertEqual((404, True), (status, '/readyz' in body), path)
+        for method in ('POST', 'DELETE'):
+            self.assertEqual(501, self.ask('/healthz', method)[0])
+
+    def test_probes_without_metrics(self):
+        """A scrape fails, so that Prometheus knows; the process lives."""
+        self.registry, self.lacks = None, ['it is off']
+        self.start()
+        self.assertAnswers(200, 'ok\n', '/healthz')
+        for path in ('/readyz', '/metrics'):
+            self.assertAnswers(503, 'it is off\n', path)
+
+    def test_probe_among_many_who_never_ask(self):
+        """Whoever reaches the address could have the service restarted."""
+        self.patch(exporter, 'CONNECTIONS', 3)
+        self.start()
+        silent = [self.connect() for _ in range(3)]
+        for _ in range(20):
+            self.assertAnswers(200, 'ok\n', '/healthz')
+            silent.append(self.connect())
+        # The first ones had to go.
+        self.assertEqual(b'', silent[0].recv(1))
+        self.assertAnswers(200, 'ok\n', '/healthz')
 
     def test_signals_are_left_to_the_main_thread(self):
         """Or scrapes, each in a thread, keep a service from its end."""
@@ -174,13 +242,28 @@ class TestExporter(base.TestCase):
         self.assertNotIn('ERROR', self.log.output)
 
     def test_no_more_than_some_at_once(self):
+        """As many again may be about to end; no more than that."""
         self.patch(exporter, 'CONNECTIONS', 2)
+        busy, go_on = threading.Semaphore(0), threading.Event()
+        self.addCleanup(go_on.set)
+
+        class Slow:
+            def collect(self):
+                busy.release()
+                go_on.wait(60)
+                return []
+
+            def describe(self):
+                return []
+
+        self.registry.register(Slow())
         self.start()
-        waiting = [self.connect() for _ in range(2)]
-        # Accepted in order: the third is refused.
-        self.assertRaises((OSError, http.client.HTTPException), self.scrape)
-        for sock in waiting:
-            sock.close()
+        for _ in range(4):
+            self.connect().send(b'GET /metrics HTTP/1.0\r\n\r\n')
+            self.assertTrue(busy.acquire(timeout=20))
+        self.assertRaises((OSError, http.client.HTTPException), self.ask,
+                          '/healthz')
+        go_on.set()
 
         def is_served():
             try:
