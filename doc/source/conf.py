@@ -40,6 +40,11 @@ config_generator_config_file = (
 sample_config_basename = '_static/octavia-hmsync'
 
 autoprogram_cliff_application = 'octavia-hmsync'
+# What each command that prints something takes; cli/output.rst has it, once.
+autoprogram_cliff_ignored = [
+    '--help', '--format', '--column', '--sort-column', '--sort-ascending',
+    '--sort-descending', '--max-width', '--fit-width', '--print-empty',
+    '--noindent', '--quote', '--prefix']
 
 # OpenStack's theme asks git for the date of each page, and warns without it.
 try:

@@ -32,6 +32,7 @@ import testtools
 
 from octavia_hmsync.db import models
 from tests.cloud import virtualenv
+from tests.unit import test_project
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DATA = 'share/octavia-hmsync'
@@ -147,6 +148,17 @@ class TestPackaging(testtools.TestCase):
         found = {f for f in found if not f.startswith(
             'octavia_hmsync.egg-info/')}
         self.assertEqual((self.files - _ONLY_IN_GIT) | _ONLY_IN_SDIST, found)
+
+    def test_addresses(self):
+        """What an index shows beside the package."""
+        (packed,) = metadata.distributions(path=[str(self.wheel)])
+        self.assertEqual(
+            test_project.read_urls(),
+            dict(line.split(', ', 1) for line in
+                 packed.metadata.get_all('Project-URL')
+                 if not line.startswith('Home')))
+        self.assertEqual(test_project.read_metadata()['python_requires'],
+                         packed.metadata['Requires-Python'])
 
     def test_wheel_installed(self):
         self.check(self.wheel)

@@ -12,6 +12,8 @@
 
 """What the documentation says of the code is so."""
 
+import argparse
+import ast
 import contextlib
 import importlib.util
 import io
@@ -25,6 +27,7 @@ from octavia_hmsync.cmd import hmsync
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
 from tests.unit import test_packaging
+from tests.unit import test_project
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = TOP / 'doc/source'
@@ -99,6 +102,92 @@ class TestFaults(base.BaseTestCase):
                     re.search(rf'(class|def) {name}\b', source) or
                     (TOP / f'tests/functional/{name}.py').exists(),
                     f'{name} in: {row}')
+
+
+class TestFrontPages(base.BaseTestCase):
+    """What an operator looks for is in the table of both front pages."""
+
+    def check(self, page, *texts):
+        table = re.search(r'^\.\. list-table::\n(?:(?: .*)?\n)*',
+                          page.read_text(), re.M)[0]
+        self.assertEqual([], [text for text in texts if text not in table])
+
+    def test_each_leads_to_what_else_there_is(self):
+        paths = ('install/requirements', 'admin/metrics',
+                 'admin/notifications', 'admin/management-network',
+                 'admin/operations', 'admin/troubleshooting',
+                 'install/devstack')
+        notes = test_project.read_urls()['Release Notes']
+        self.check(DOCS / 'index.rst', notes,
+                   *(f':doc:`{path}`' for path in paths))
+        self.check(TOP / 'README.rst', notes,
+                   *(f'``{path}``' for path in paths))
+        for path in paths:
+            self.assertTrue((DOCS / f'{path}.rst').exists(), path)
+
+    def test_each_page_is_in_one_table_of_contents(self):
+        entries = []
+        for page in DOCS.rglob('*.rst'):
+            for toctree in re.findall(r'^\.\. toctree::\n((?:(?: .*)?\n)*)',
+                                      page.read_text() + '\n', re.M):
+                entries += [(page.parent / line.strip()).relative_to(DOCS)
+                            for line in toctree.splitlines()
+                            if line.strip() and ':' not in line]
+        self.assertEqual(
+            sorted(path.relative_to(DOCS).with_suffix('')
+                   for path in DOCS.rglob('*.rst')
+                   if path != DOCS / 'index.rst'), sorted(entries))
+
+    def test_devstack_is_described_once(self):
+        self.assertEqual(
+            [DOCS / 'install/devstack.rst'],
+            [path for path in (TOP / 'README.rst', *DOCS.rglob('*.rst'),
+                               *(TOP / 'devstack').glob('*.rst'))
+             if 'enable_plugin' in path.read_text()])
+
+
+class TestOutput(base.BaseTestCase):
+    """The options of cliff's formatters are documented once."""
+
+    def setUp(self):
+        super().setUp()
+        source = (DOCS / 'conf.py').read_text()
+        self.ignored = set(ast.literal_eval(re.search(
+            r'^autoprogram_cliff_ignored = (\[.*?\])', source,
+            re.M | re.S)[1])) - {'--help'}
+        self.text = (DOCS / 'cli/output.rst').read_text()
+        app = hmsync.HMSyncApp()
+        self.common, self.own, self.formats = set(), set(), set()
+        for name, _ in app.command_manager:
+            factory, _, _ = app.command_manager.find_command(name.split())
+            command = factory(app, None, cmd_name=name)
+            # "complete" is cliff's own.
+            if not factory.__module__.startswith('octavia_hmsync'):
+                continue
+            for group in command.get_parser(name)._action_groups:
+                for action in group._group_actions:
+                    self.add(action, self.own if group.title in (
+                        'options', 'positional arguments') else self.common)
+
+    def add(self, action, options):
+        if action.help != argparse.SUPPRESS:
+            options.update(option for option in action.option_strings
+                           if option.startswith('--'))
+        if '--format' in action.option_strings:
+            self.formats.update(action.choices)
+
+    def test_no_command_repeats_them(self):
+        self.assertEqual(self.common, self.ignored)
+        self.assertEqual(set(), self.own & self.ignored)
+
+    def test_each_is_on_the_page(self):
+        options = {option for line in re.findall(r'^\.\. option:: (.*)',
+                                                 self.text, re.M)
+                   for option in re.findall(r'--[a-z-]+', line)}
+        self.assertEqual(self.ignored, options)
+        self.assertIn('shell', self.formats)
+        self.assertEqual([], [name for name in self.formats
+                              if f'``{name}``' not in self.text])
 
 
 class TestCommands(base.BaseTestCase):

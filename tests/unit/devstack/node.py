@@ -56,7 +56,7 @@ exit "$(cat "$DEST/codes/$name" 2>/dev/null || echo 1)"
 
 REAL_COMMAND = '''\
 #!/bin/sh
-exec {python} -m octavia_hmsync.cmd.hmsync "$@"
+exec '{python}' -m octavia_hmsync.cmd.hmsync "$@"
 '''
 
 
@@ -108,11 +108,11 @@ class Devstack(fixtures.Fixture):
         """
         settings = [OCTAVIA_SETTINGS.format(conf=self.conf_path,
                                             node=self.node),
-                    f'source {SETTINGS}']
+                    f'source "{SETTINGS}"']
         if self.is_before_octavia:
             settings.reverse()
         done = subprocess.run(
-            ['bash', '-c', '\n'.join([f'source {HELPERS}', *settings,
+            ['bash', '-c', '\n'.join([f'source "{HELPERS}"', *settings,
                                       script])],
             env={'PATH': os.environ['PATH'], 'PYTHONPATH': str(TOP),
                  'DEVSTACK_DIR': os.environ.get('DEVSTACK_DIR', ''),
@@ -140,7 +140,7 @@ class Devstack(fixtures.Fixture):
         :returns: (exit code, what it printed).
         """
         (self.dest / 'calls').unlink(missing_ok=True)
-        return self.bash(f'source {PLUGIN} {" ".join(words)}', **env)
+        return self.bash(f'source "{PLUGIN}" {" ".join(words)}', **env)
 
     def calls(self):
         """Return what the last phase did, without what it only said."""
