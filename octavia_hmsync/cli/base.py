@@ -94,6 +94,18 @@ class DatabaseMixin(command.Command):
             error = exceptions.HMSyncException(describe(e))
         raise error
 
+    def load_configuration(self):
+        """Parse octavia.conf, without looking at what our options have.
+
+        :returns: a parsed oslo.config object with our options registered.
+        :raises DatabaseUnavailable: if it names no database.
+        """
+        conf = compat.load_configuration(self.app.config_args)
+        _check_connection(conf)
+        hmsync_conf.register_opts(conf)
+        network_conf.register_opts(conf)
+        return conf
+
     def open_database(self, check_schema=True):
         """Parse octavia.conf and make an engine.
 
@@ -101,10 +113,7 @@ class DatabaseMixin(command.Command):
         :returns: (parsed oslo.config object, SQLAlchemy engine).
         :raises HMSyncException: saying what to do.
         """
-        conf = compat.load_configuration(self.app.config_args)
-        _check_connection(conf)
-        hmsync_conf.register_opts(conf)
-        network_conf.register_opts(conf)
+        conf = self.load_configuration()
         hmsync_conf.check(conf)
         network_conf.check(conf)
         engine = api.create_engine(conf)

@@ -25,7 +25,7 @@ PAGES = ('troubleshooting.rst', 'faults.rst', 'management-network.rst',
          'node-ports.rst')
 LOGGED = ('warning', 'error', 'exception', 'critical')
 # Of "upgrade check".
-RESULTS = ('_warning', '_failure')
+RESULTS = ('result.warning', 'result.failure', 'result.not_checked')
 # What is not the plugin's own text.
 EXEMPTIONS = {
     'octavia-hmsync: %s': 'wraps a message that is explained by itself',

@@ -12,6 +12,9 @@
 
 """octavia-hmsync upgrade check."""
 
+import json
+import os
+
 import sqlalchemy as sa
 
 from octavia_hmsync.amphora import heartbeat_key
@@ -27,6 +30,8 @@ from octavia_hmsync import version
 from tests.unit.cli import base
 
 KEY = 'S3cret'
+# What oslo.config itself says of a driver that it does not find.
+SKIPPED = "could not load configuration from 'hmsync'."
 GOOD = {
     'DEFAULT': {'config_source': 'hmsync'},
     'hmsync': {'driver': 'octavia_hmsync', 'allow_loopback': True},
@@ -48,30 +53,74 @@ class TestCheck(base.CommandTestCase):
                          20, heartbeat_key.digest(key),
                          is_observing=is_observing, plugin_version=release)
 
-    def check(self, code, *words, **groups):
-        """Run it with an octavia.conf that is good but for these groups."""
+    def check(self, code, *words, said='', **groups):
+        """Run it with an octavia.conf that is good but for these groups.
+
+        :param said: what stderr has to begin with.
+        """
         self.conf_path = self.write_conf(**{
             group: {**GOOD.get(group, {}), **groups.get(group, {})}
             for group in {*GOOD, *groups}})
         found, out, err = self.run_command('upgrade', 'check')
         # The text is wrapped in a table.
         text = ' '.join(out.replace('|', ' ').split())
-        self.assertEqual((code, ''), (found, err), out)
+        self.assertEqual((code, said), (found, err[:len(said) or None]), out)
         for word in words:
             self.assertIn(word, text)
         self.assertNotIn(KEY, text)
         return text
 
+    def results(self):
+        """Run it for a program.
+
+        :returns: (exit code, {check: (result, details)}).
+        """
+        code, out, err = self.run_command('upgrade', 'check', '-f', 'json')
+        self.assertEqual('', err)
+        return code, {row['check']: (row['result'], row['details'])
+                      for row in json.loads(out)}
+
+    def assertNotChecked(self, because_of, *names):
+        """What fails is one check, and nobody can tell these any more."""
+        _code, results = self.results()
+        because = f'Nobody can tell while "{because_of}" is a failure.'
+        self.assertEqual(because_of, next(
+            name for name, (result, _details) in results.items()
+            if result == 'Failure'))
+        self.assertEqual(
+            set(names), {name for name, found in results.items()
+                         if found == ('Not checked', because)})
+
     def test_good(self):
+        self.publish(1, '192.0.2.1:5555')
+        self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(10, text.count('Result: Success'))
+        self.assertEqual(12, text.count('Result: Success'))
+        code, results = self.results()
+        self.assertEqual((0, {('Success', None)}),
+                         (code, set(results.values())))
+
+    def test_formats(self):
+        self.check(2, DEFAULT={'config_source': None})
+        code, out, err = self.run_command(
+            'upgrade', 'check', '-f', 'csv', '-c', 'check', '-c', 'result')
+        self.assertEqual((2, ''), (code, err))
+        self.assertIn('"Switched on","Failure"\n', out)
+        code, out, err = self.run_command('upgrade', 'check', '-c', 'Check')
+        self.assertEqual((2, ''), (code, err))
+        self.assertIn('| Check: Switched on ', out)
+        self.assertNotIn('Result', out.replace('Upgrade Check Results', ''))
+        self.assertEqual(
+            (2, ''), self.run_command('upgrade', 'check', '-c', 'x')[:2])
 
     def test_no_tables(self):
-        """What needs them is left out."""
+        """What needs them is not checked."""
         self.drop_tables()
-        text = self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
-        self.assertNotIn('Heartbeat key', text)
+        self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
+        self.assertNotChecked(
+            'Tables', 'Pinned addresses', 'Health managers', 'Housekeeping',
+            'Clocks', 'Heartbeat key', 'Amphora images')
 
     def test_address_that_is_in_a_missing_table(self):
         self.drop_tables()
@@ -81,12 +130,32 @@ class TestCheck(base.CommandTestCase):
                        'address_interface': 'lo'})
 
     def test_no_database(self):
-        self.write_conf(database={'connection':
-                                  'mysql+pymysql://o:S3cret@127.0.0.1:1/o'})
-        code, out, err = self.run_command('upgrade', 'check')
-        self.assertEqual((2, '', 1), (code, out, err.count('\n')), err)
-        self.assertIn('The database cannot be used', err)
-        self.assertNotIn('S3cret', err)
+        """What does not need it is checked all the same."""
+        text = self.check(2, 'The database cannot be used', database={
+            'connection': 'mysql+pymysql://o:another@127.0.0.1:1/o'})
+        self.assertNotIn('another', text)
+        self.assertNotChecked(
+            'Database', 'Octavia', 'Tables', 'Pinned addresses',
+            'Health managers', 'Housekeeping', 'Clocks', 'Heartbeat key',
+            'Amphora images')
+
+    def test_database_that_is_not_octavias(self):
+        path = os.path.join(self.directory, 'other.db')
+        self.check(2, f'The database sqlite:///{path} is not that of Octavia',
+                   database={'connection': f'sqlite:///{path}'})
+
+    def test_table_that_nobody_may_read(self):
+        """Or is lost while it looks."""
+        self.rename('hmsync_uploader', 'elsewhere')
+        self.check(2, 'Check: Housekeeping Result: Failure Details: The '
+                      'database cannot be used', 'Check: Amphora images')
+
+    def rename(self, table, name):
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(
+                f'ALTER TABLE {table} RENAME TO {name}'))
+        if name == 'elsewhere':
+            self.addCleanup(self.rename, name, table)
 
     def test_what_nobody_thought_of(self):
         # The driver of the database says so when it connects.
@@ -113,12 +182,89 @@ class TestCheck(base.CommandTestCase):
     def test_not_switched_on(self):
         self.check(2, 'does not switch the plugin on',
                    DEFAULT={'config_source': None})
+        self.assertNotChecked(
+            'Switched on', 'Pinned addresses', 'Advertised address',
+            'Health managers', 'Housekeeping', 'Heartbeat key')
         self.check(1, 'statistics_drivers has no hmsync',
                    controller_worker={'statistics_drivers': 'stats_db'})
 
+    def test_driver_of_another_name(self):
+        """With it, no service of Octavia starts."""
+        for name in ('octavia-hmsync', 'hmsync'):
+            self.check(2, f'[hmsync] driver = {name} is not installed here',
+                       'is called octavia_hmsync (installed:',
+                       said=SKIPPED, hmsync={'driver': name})
+
+    def test_options_that_nobody_reads(self):
+        self.check(
+            1, 'Check: Options Result: Warning Details: Nobody reads [',
+            f'[hmsync] poll_intervall (meant: poll_interval?) in '
+            f'{self.conf_path}, [hmsync] reconcile_interval (meant: '
+            f'[hmsync_network] reconcile_interval?) in {self.conf_path}',
+            f'[hmysnc] (meant: [hmsync]?) in {self.conf_path}',
+            'correct or remove what is misspelt',
+            hmsync={'poll_intervall': 3, 'reconcile_interval': 3},
+            hmysnc={'offline_after': 15})
+
+    def test_values_that_cannot_be_used(self):
+        """All of them are told, and the rest is checked."""
+        self.check(
+            2, 'offline_after = 3 is less than twice', 'Raise offline_after. '
+            '[hmsync_network] reconcile_interval cannot be used', 'The plugin '
+            'is off until then. Nobody reads [hmsync] poll_intervall',
+            'Check: Amphora images',
+            hmsync={'offline_after': 3, 'poll_intervall': 3},
+            hmsync_network={'reconcile_interval': 'rarely'})
+
     def test_pinned_addresses(self):
-        self.check(1, 'lists 192.0.2.7:5555', health_manager={
-            'controller_ip_port_list': '192.0.2.7:5555'})
+        """Right before the first list, wrong after the roll-out."""
+        pinned = {'controller_ip_port_list': '192.0.2.7:5555'}
+        self.check(0, '192.0.2.7:5555 will be in the first list',
+                   health_manager=pinned)
+        self.publish(1, '192.0.2.1:5555')
+        self.check(1, 'lists 192.0.2.7:5555. These stay in every list',
+                   health_manager=pinned)
+        self.check(0)
+
+    def test_nothing_pinned_before_the_first_list(self):
+        self.check(0, 'no amphora has one that it could lose')
+        self.add_amphorae(3)
+        self.check(1, 'has no controller_ip_port_list, and no list was '
+                      'published yet: 3 amphorae would get a first list')
+        self.publish(1, '192.0.2.1:5555')
+        self.check(0)
+
+    def publish(self, number, *addresses):
+        generation_repo.publish(self.engine, number,
+                                dict.fromkeys(addresses, 0), '', 'here')
+
+    def adopt(self):
+        """Have an amphora use the list of the first generation."""
+        amphora_id, = self.add_amphorae(1)
+        amphora_repo.add_missing(self.engine)
+        claim_repo.claim_due(self.engine, 1, 'batch', 10, 60)
+        outcome_repo.record(self.engine, 1, 'batch', [outcome_repo.Outcome(
+            amphora_id, 'APPLIED', ('192.0.2.1:5555',))])
+        with self.engine.begin() as connection:
+            connection.execute(
+                sa.update(models.Amphora).values(adopted_at=sa.func.now()))
+
+    def test_what_nobody_can_tell_yet(self):
+        """That nothing was found is no proof of anything."""
+        self.make_older(models.HealthManager, 'keepalive_at', 100)
+        self.check(1, 'Check: Clocks Result: Not checked Details: No health '
+                      'manager is up whose keepalives',
+                   'Check: Heartbeat key Result: Not checked Details: No '
+                   'health manager is up whose heartbeat_key',
+                   'Check: Amphora images Result: Not checked Details: No '
+                   'amphora has acknowledged a list yet.')
+        self.publish(1, '192.0.2.1:5555')
+        self.adopt()
+        with self.engine.begin() as connection:
+            connection.execute(sa.update(models.Amphora).values(
+                adopted_at=None))
+        self.check(1, 'Check: Amphora images Result: Not checked Details: '
+                      'None of 1 amphorae that acknowledge a list was seen')
 
     def test_address(self):
         self.check(1, 'would not register',

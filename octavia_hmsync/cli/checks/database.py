@@ -1,0 +1,72 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Checks of Octavia, its database, and the plugin's tables there."""
+
+import importlib.util
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cli.checks import result
+from octavia_hmsync.cli import symbols
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import schema
+from octavia_hmsync import exceptions
+
+
+def check_database(_conf, engine):
+    """Whether it can be used, and is Octavia's."""
+    try:
+        with engine.connect() as connection:
+            schema.check_octavia(connection)
+    except exceptions.NotOctavia as e:
+        return result.failure(str(e))
+    except Exception as e:
+        if not api.is_database_error(e):
+            raise
+        return result.failure(api.explain(e))
+    return result.success()
+
+
+def check_octavia(_conf, engine):
+    """Whether Octavia still has what compat takes from it."""
+    try:
+        symbols.check()
+    except exceptions.HMSyncException as e:
+        return result.failure(str(e))
+    missing = [name for name in compat.SERVICE_MODULES
+               if importlib.util.find_spec(name) is None]
+    inspector = sa.inspect(engine)
+    for table in compat.TABLES:
+        known = {column['name'] for column in
+                 inspector.get_columns(table.name)}
+        missing += [f'{table.name}.{column.name}' for column in table.c
+                    if column.name not in known]
+    if missing:
+        return result.failure(
+            f'This Octavia, or its database, has no {", ".join(missing)}: '
+            f'run octavia-db-manage upgrade head, or install a release of '
+            f'octavia-hmsync for this Octavia.')
+    return result.success()
+
+
+def check_tables(_conf, engine):
+    """Whether the plugin's tables are those of this release."""
+    with engine.connect() as connection:
+        try:
+            schema.check(connection)
+        except exceptions.SchemaNewer as e:
+            return result.warning(str(e))
+        except exceptions.SchemaMissing as e:
+            return result.failure(str(e))
+    return result.success()

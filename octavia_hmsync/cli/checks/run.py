@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""All checks of "octavia-hmsync upgrade check", and what each one needs."""
+
+from octavia_hmsync.cli.checks import config
+from octavia_hmsync.cli.checks import controllers
+from octavia_hmsync.cli.checks import database
+from octavia_hmsync.cli.checks import result
+from octavia_hmsync.db import api
+
+OPTIONS = 'Options'
+DATABASE = 'Database'
+OCTAVIA = 'Octavia'
+TABLES = 'Tables'
+SWITCHED_ON = 'Switched on'
+
+_ROWS = (DATABASE, OCTAVIA, TABLES)
+
+# The name of each, its function of the configuration and an engine, and the
+# checks that must not have failed before. They are made in this order.
+CHECKS = (
+    (OPTIONS, config.check_options, ()),
+    (DATABASE, database.check_database, ()),
+    (OCTAVIA, database.check_octavia, (DATABASE,)),
+    (TABLES, database.check_tables, (DATABASE,)),
+    (SWITCHED_ON, config.check_switched_on, ()),
+    ('Pinned addresses', config.check_pinned, (*_ROWS, SWITCHED_ON)),
+    ('Advertised address', config.check_address, (SWITCHED_ON,)),
+    ('Health managers', controllers.check_health_managers,
+     (*_ROWS, SWITCHED_ON)),
+    ('Housekeeping', controllers.check_house_keeping, (*_ROWS, SWITCHED_ON)),
+    ('Clocks', controllers.check_clocks, _ROWS),
+    ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
+    ('Amphora images', controllers.check_images, _ROWS),
+)
+
+
+def run_all(conf, engine):
+    """Make all checks that can be made.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :returns: a dict, result.Result by name of the check, in their order.
+    """
+    results = {}
+    for name, check, needs in CHECKS:
+        failed = [need for need in needs
+                  if results[need].code is None or
+                  results[need].code is result.FAILURE]
+        if failed:
+            results[name] = result.not_checked(
+                f'Nobody can tell while "{failed[0]}" is a failure.')
+        else:
+            results[name] = _make(check, conf, engine)
+    return results
+
+
+def _make(check, conf, engine):
+    try:
+        return check(conf, engine)
+    except Exception as e:
+        if not api.is_database_error(e):
+            raise
+        return result.failure(api.explain(e))
