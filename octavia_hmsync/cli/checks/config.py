@@ -55,6 +55,8 @@ def check_options(conf, _engine):
 
 def check_switched_on(conf, _engine):
     """Whether the lines are there that switch the plugin on."""
+    installed = {point.name: point.module for point in
+                 metadata.entry_points(group='oslo.config.driver')}
     drivers = {}
     for group in conf.config_source:
         try:
@@ -62,18 +64,22 @@ def check_switched_on(conf, _engine):
         except cfg.ConfigFileValueError:
             value = option_names.find_value(option_names.read(conf), group,
                                             'driver')
-            installed = sorted(point.name for point in metadata.entry_points(
-                group='oslo.config.driver'))
             return result.failure(
                 f'[{group}] driver = {value} is not installed here, with '
                 f'which no service of Octavia starts: that of octavia-hmsync '
-                f'is called {hmsync_conf.DRIVER} (installed: '
-                f'{", ".join(installed)}). Correct it.')
-    if hmsync_conf.DRIVER not in drivers.values():
+                f'is called {hmsync_conf.DRIVER}. Correct it.')
+    own = {group: driver for group, driver in drivers.items()
+           if installed.get(driver) == installed[hmsync_conf.DRIVER]}
+    if not own:
         return result.failure(
             f'octavia.conf does not switch the plugin on: set [DEFAULT] '
             f'config_source = hmsync and [hmsync] driver = '
             f'{hmsync_conf.DRIVER}.')
+    for group, driver in own.items():
+        if driver != hmsync_conf.DRIVER:
+            return result.warning(
+                f'[{group}] driver = {driver} is taken for '
+                f'{hmsync_conf.DRIVER}: correct it in octavia.conf.')
     if STATISTICS_DRIVER not in conf.controller_worker.statistics_drivers:
         return result.warning(
             f'[controller_worker] statistics_drivers has no '

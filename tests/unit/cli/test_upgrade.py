@@ -30,8 +30,6 @@ from octavia_hmsync import version
 from tests.unit.cli import base
 
 KEY = 'S3cret'
-# What oslo.config itself says of a driver that it does not find.
-SKIPPED = "could not load configuration from 'hmsync'."
 GOOD = {
     'DEFAULT': {'config_source': 'hmsync'},
     'hmsync': {'driver': 'octavia_hmsync', 'allow_loopback': True},
@@ -190,10 +188,16 @@ class TestCheck(base.CommandTestCase):
 
     def test_driver_of_another_name(self):
         """With it, no service of Octavia starts."""
+        self.check(2, '[hmsync] driver = octavia_hmsnyc is not installed',
+                   'that of octavia-hmsync is called octavia_hmsync.',
+                   said="could not load configuration from 'hmsync'.",
+                   hmsync={'driver': 'octavia_hmsnyc'})
+        # With these they do.
         for name in ('octavia-hmsync', 'hmsync'):
-            self.check(2, f'[hmsync] driver = {name} is not installed here',
-                       'is called octavia_hmsync (installed:',
-                       said=SKIPPED, hmsync={'driver': name})
+            self.check(1, f'Warning Details: [hmsync] driver = {name} is '
+                          f'taken for octavia_hmsync', 'Amphora images',
+                       said=f'octavia-hmsync: [hmsync] driver = {name} is',
+                       hmsync={'driver': name})
 
     def test_options_that_nobody_reads(self):
         self.check(
