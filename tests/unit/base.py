@@ -12,15 +12,33 @@
 
 """What the unit tests share."""
 
+import unittest
+
 import hypothesis
 from oslo_config import cfg
 from oslotest import base
+
+from tests.cloud import process
 
 # The same examples in each run: what fails once fails again.
 hypothesis.settings.register_profile(
     'unit', max_examples=100, deadline=None, derandomize=True,
     suppress_health_check=list(hypothesis.HealthCheck))
 hypothesis.settings.load_profile('unit')
+
+
+def need_program(name):
+    """Find a program that no Python package has.
+
+    tools/test.sh installs them all; who runs "tox -e py3" need not.
+
+    :returns: its path.
+    :raises SkipTest: if the system lacks it, with where it comes from.
+    """
+    try:
+        return process.system_program(name)
+    except RuntimeError as e:
+        raise unittest.SkipTest(str(e))
 
 
 class TestCase(base.BaseTestCase):

@@ -18,8 +18,11 @@ from importlib import metadata
 import pathlib
 import re
 import sys
+import unittest
 
 from oslotest import base
+
+from tests.unit import base as unit_base
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PACKAGE = 'octavia_hmsync'
@@ -199,3 +202,26 @@ class TestImports(base.BaseTestCase):
     def _allowed(importer, imported):
         return (importer == imported or
                 RANK.get(imported, 99) < RANK.get(importer, 0))
+
+
+class TestPrograms(base.BaseTestCase):
+    """A unit test that needs a program of the system is skipped without it."""
+
+    def test_skipped(self):
+        e = self.assertRaises(unittest.SkipTest, unit_base.need_program,
+                              'octavia-hmsync-no-such-program')
+        self.assertEqual('octavia-hmsync-no-such-program is not installed; '
+                         'see bindep.txt', str(e))
+        self.assertTrue(pathlib.Path(unit_base.need_program('sh')).exists())
+
+    def test_each_unit_test_asks(self):
+        """None names one where it starts it."""
+        wrong = []
+        for path in sorted((TOP / 'tests/unit').rglob('*.py')):
+            for call in ast.walk(ast.parse(path.read_text())):
+                if (isinstance(call, ast.Call) and call.args and
+                        ast.unparse(call.func).startswith('subprocess.') and
+                        isinstance(call.args[0], ast.List) and
+                        isinstance(call.args[0].elts[0], ast.Constant)):
+                    wrong.append(f'{path}:{call.lineno}')
+        self.assertEqual([], wrong)

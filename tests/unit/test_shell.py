@@ -18,6 +18,8 @@ import sys
 
 from oslotest import base
 
+from tests.unit import base as unit_base
+
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
 DIRECTORIES = ('devstack', 'etc', 'playbooks', 'tests', 'tools')
@@ -49,8 +51,9 @@ class TestShell(base.BaseTestCase):
 
     def test_shellcheck(self):
         """Of the package shellcheck; see bindep.txt."""
-        self.check('shellcheck')
+        self.check(unit_base.need_program('shellcheck'))
 
     def test_bashate(self):
+        unit_base.need_program('bash')
         self.check(sys.executable, '-m', 'bashate.bashate',
                    '--ignore', NOT_CHECKED)

@@ -19,6 +19,7 @@ import sys
 
 from octavia_hmsync.cli import host_names
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from tests.unit import base as unit_base
 from tests.unit.cli import base
 
 FORMATS = ['csv', 'json', 'table', 'value', 'yaml']
@@ -39,7 +40,7 @@ class TestCompletion(base.CommandTestCase):
         env = {**os.environ, 'PATH': os.pathsep.join(
             (os.path.dirname(sys.executable), os.environ['PATH']))}
         done = subprocess.run(
-            ['bash', '-c', self.script +
+            [unit_base.need_program('bash'), '-c', self.script +
              'COMP_WORDS=(octavia-hmsync "$@") COMP_CWORD=$#\n'
              '_octavia_hmsync\n'
              '((${#COMPREPLY[@]})) && printf "%s\\n" "${COMPREPLY[@]}"',

@@ -25,6 +25,7 @@ from oslo_config import cfg
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import config_source
+from tests.unit import base
 from tests.unit import octavia_opts
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
@@ -112,8 +113,8 @@ class Devstack(fixtures.Fixture):
         if self.is_before_octavia:
             settings.reverse()
         done = subprocess.run(
-            ['bash', '-c', '\n'.join([f'source "{HELPERS}"', *settings,
-                                      script])],
+            [base.need_program('bash'), '-c', '\n'.join(
+                [f'source "{HELPERS}"', *settings, script])],
             env={'PATH': os.environ['PATH'], 'PYTHONPATH': str(TOP),
                  'DEVSTACK_DIR': os.environ.get('DEVSTACK_DIR', ''),
                  'DEST': str(self.dest), 'DATA_DIR': f'{self.dest}/data',

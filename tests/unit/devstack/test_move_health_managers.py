@@ -21,6 +21,7 @@ import subprocess
 import fixtures
 from oslotest import base
 
+from tests.unit import base as unit_base
 from tests.unit.cli import base as cli_base
 from tests.unit.devstack import node
 
@@ -52,6 +53,7 @@ class TestCheck(base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
+        unit_base.need_program('bash')
         self.directory = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path)
         (self.directory / 'answers').mkdir()

@@ -18,6 +18,7 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from tests.db_cases import base as db_base
+from tests.unit import base as unit_base
 from tests.unit.db import sqlite
 from tests.unit.devstack import node
 
@@ -32,6 +33,7 @@ RESTARTS = ['restart_service devstack@o-hm.service',
 class PluginTestCase(base.BaseTestCase):
 
     def make_node(self, *args, **kwargs):
+        unit_base.need_program('bash')
         return self.useFixture(node.Devstack(*args, **kwargs))
 
     def make_started_node(self, *args, **kwargs):
@@ -263,6 +265,7 @@ class TestRealCommand(sqlite.SqliteMixin, db_base.DatabaseTestCase):
     """octavia-hmsync itself, with a database."""
 
     def test_extra_and_test_config(self):
+        unit_base.need_program('bash')
         # The database of the class has its tables already.
         devstack = self.useFixture(node.Devstack(node='subnode'))
         devstack.install_command()

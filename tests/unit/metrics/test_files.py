@@ -19,8 +19,8 @@ import subprocess
 from oslotest import base
 import yaml
 
-from tests.cloud import process
 from tests import metrics
+from tests.unit import base as unit_base
 
 
 class TestRules(base.BaseTestCase):
@@ -32,7 +32,7 @@ class TestRules(base.BaseTestCase):
 
     def promtool(self, *arguments):
         done = subprocess.run(
-            [process.system_program('promtool'), *arguments],
+            [unit_base.need_program('promtool'), *arguments],
             capture_output=True, text=True, timeout=60,
             cwd=metrics.RULES.parent)
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
