@@ -48,8 +48,9 @@ _keepalive_opts = [
                help='Where a health manager finds the address that it '
                     'advertises to amphorae, an entry point of '
                     'octavia_hmsync.address.drivers: bind_ip takes '
-                    '[health_manager] bind_ip, interface the first usable '
-                    'address of address_interface, neutron_port that '
+                    '[health_manager] bind_ip, interface the lowest usable '
+                    'address of address_interface that lies in '
+                    'allowed_networks, IPv4 before IPv6, neutron_port that '
                     'which the node\'s port in the management network has '
                     '("octavia-hmsync network port plug"), static takes '
                     'static_address. The port is [health_manager] '
@@ -72,7 +73,11 @@ _keepalive_opts = [
                 help='Networks (CIDR) in which an advertised address must '
                      'lie, usually the amphora management network. A wrong '
                      'interface or address is then refused instead of '
-                     'being sent to every amphora. Empty allows any.'),
+                     'being sent to every amphora. Where address_interface '
+                     'has several addresses, such as an alias beside the '
+                     'node\'s own, this chooses among them: an alias can '
+                     'be named alone, as a network of one address. Empty '
+                     'allows any.'),
     cfg.BoolOpt('allow_loopback', default=False,
                 help='Accept a loopback address as an advertised one. Only '
                      'for tests on one machine: no amphora elsewhere could '

@@ -50,30 +50,44 @@ class InterfaceDriver:
     def __init__(self, conf):
         self._interface = conf.hmsync.address_interface
         self._bind_ip = conf.health_manager.bind_ip
+        self._allowed_networks = conf.hmsync.allowed_networks
 
     def get(self):
         """Return the interface's first address that amphorae can reach.
 
-        IPv4 before IPv6; link-local ones do not count.
+        The lowest in ``[hmsync] allowed_networks``, if these are set; IPv4
+        before IPv6; link-local ones do not count.
 
         :raises InvalidAddress: if there is no such interface or address, or
                                 nobody listens there.
+        :raises InvalidConfiguration: if an allowed network is none.
         """
         addresses = psutil.net_if_addrs().get(self._interface)
         if addresses is None:
             raise exceptions.InvalidAddress(
                 f'there is no network interface {self._interface} here: '
                 f'plug it, or correct [hmsync] address_interface.')
-        families = {socket.AF_INET: 4, socket.AF_INET6: 6}
-        candidates = sorted(
-            (families[a.family], a.address.partition('%')[0])
-            for a in addresses if a.family in families)
-        for _version, address in candidates:
-            if not ipaddress.ip_address(address).is_link_local:
-                return addr.check_heard(address, self._bind_ip)
+        found = sorted(
+            (ip for ip in (
+                # Without the scope that a link-local one has.
+                ipaddress.ip_address(a.address.partition('%')[0])
+                for a in addresses
+                if a.family in (socket.AF_INET, socket.AF_INET6))
+             if not ip.is_link_local),
+            key=lambda ip: (ip.version, int(ip)))
+        if not found:
+            raise exceptions.InvalidAddress(
+                f'the network interface {self._interface} has no address '
+                f'yet: check DHCP on the management network, or assign one.')
+        networks = addr.parse_networks(self._allowed_networks)
+        for ip in found:
+            if not networks or any(ip in network for network in networks):
+                return addr.check_heard(str(ip), self._bind_ip)
         raise exceptions.InvalidAddress(
-            f'the network interface {self._interface} has no address yet: '
-            f'check DHCP on the management network, or assign one.')
+            f'the network interface {self._interface} has '
+            f'{", ".join(map(str, found))}, and nothing in [hmsync] '
+            f'allowed_networks ({", ".join(map(str, networks))}): assign an '
+            f'address there, or add its network.')
 
 
 class StaticDriver:

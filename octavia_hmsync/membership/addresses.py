@@ -23,6 +23,7 @@ import ipaddress
 from octavia_hmsync import exceptions
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def format_address(ip_address: str | IPAddress, port: int) -> str:
@@ -103,6 +104,21 @@ def join_list(addresses: abc.Iterable[str]) -> str:
     return ', '.join(addresses)
 
 
+def parse_networks(texts: abc.Iterable[str]) -> list[IPNetwork]:
+    """Read ``[hmsync] allowed_networks``.
+
+    :param texts: networks (CIDR).
+    :returns: a list of ipaddress objects.
+    :raises InvalidConfiguration: if one is none.
+    """
+    try:
+        return [ipaddress.ip_network(text) for text in texts]
+    except ValueError as e:
+        raise exceptions.InvalidConfiguration(
+            f'[hmsync] allowed_networks: {e}. Correct it and restart the '
+            f'service.') from None
+
+
 def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
                      allow_loopback: bool) -> str:
     """Check an address that a health manager wants amphorae to send to.
@@ -138,14 +154,7 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
             f'{ip} is a link-local address, for which an amphora lacks the '
             f'interface to send through: bind the health manager to another '
             f'address of the management network.')
-    networks = []
-    for network in allowed_networks:
-        try:
-            networks.append(ipaddress.ip_network(network))
-        except ValueError as e:
-            raise exceptions.InvalidConfiguration(
-                f'[hmsync] allowed_networks: {e}. Correct it and restart '
-                f'the service.') from None
+    networks = parse_networks(allowed_networks)
     if networks and not any(ip in network for network in networks):
         raise exceptions.InvalidAddress(
             f'{ip} is outside [hmsync] allowed_networks '

@@ -84,6 +84,42 @@ class TestDrivers(base.TestCase):
         self.interface('192.0.2.9', '192.0.2.10')
         self.assertEqual(first, self.get('interface'))
 
+    def test_interface_with_addresses_in_numeric_order(self):
+        """As each list of addresses has them, and not as text."""
+        for addresses, lowest in (
+                (('192.0.2.10', '192.0.2.9', '192.0.2.100'), '192.0.2.9'),
+                (('10.0.0.1', '9.255.0.1'), '9.255.0.1'),
+                (('2001:db8::10', '2001:db8::9', 'fe80::1%o-hm0'),
+                 '2001:db8::9'),
+                (('2001:db8::1', '198.51.100.7'), '198.51.100.7')):
+            self.interface(*addresses)
+            self.assertEqual(lowest, self.get('interface'))
+
+    def test_allowed_networks_choose_among_several(self):
+        self.interface('192.0.2.10', '192.0.2.9', '198.51.100.2',
+                       '198.51.100.11', '2001:db8::10', '2001:db8:1::1',
+                       'fe80::1%o-hm0')
+        for networks, chosen in (
+                (['198.51.100.0/24'], '198.51.100.2'),
+                (['198.51.100.8/29'], '198.51.100.11'),
+                (['192.0.2.10/32'], '192.0.2.10'),
+                (['2001:db8:1::/48'], '2001:db8:1::1'),
+                (['2001:db8::/32', '192.0.2.0/24'], '192.0.2.9'),
+                ([], '192.0.2.9')):
+            self.assertEqual(chosen, self.get(
+                'interface', hmsync={'allowed_networks': networks}))
+
+    def test_interface_with_nothing_in_allowed_networks(self):
+        self.interface('192.0.2.10', '192.0.2.9', '2001:db8::1')
+        self.assertRefused(
+            'the network interface o-hm0 has 192.0.2.9, 192.0.2.10, '
+            '2001:db8::1, and nothing in [hmsync] allowed_networks '
+            '(203.0.113.0/24, 2001:db8:1::/48)', 'interface',
+            hmsync={'allowed_networks': ['203.0.113.0/24',
+                                         '2001:db8:1::/48']})
+        self.assertRefused('[hmsync] allowed_networks: ', 'interface',
+                           hmsync={'allowed_networks': ['192.0.2.1/24']})
+
     def test_interface_without_address(self):
         for addresses in ((), ('fe80::1%o-hm0', '169.254.1.1')):
             self.interface(*addresses)
