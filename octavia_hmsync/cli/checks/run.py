@@ -52,7 +52,7 @@ def run_all(conf, engine):
     :param engine: an SQLAlchemy engine.
     :returns: a dict, result.Result by name of the check, in their order.
     """
-    results = {}
+    results: dict[str, result.Result] = {}
     for name, check, needs in CHECKS:
         failed = [need for need in needs
                   if results[need].code is None or
