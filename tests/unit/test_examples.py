@@ -12,165 +12,212 @@
 
 """The examples of etc/examples have options and commands that exist."""
 
-import configparser
-import contextlib
 import os
 import pathlib
-import signal
 import subprocess
 
 import fixtures
-from oslo_config import cfg
-import psutil
+import jinja2
 import yaml
 
-from octavia_hmsync.cmd import hmsync
-from octavia_hmsync import conf as hmsync_conf
-from octavia_hmsync.metrics import exporter
-from tests.cloud import waiting
-from tests.unit import base
+from tests.unit import examples
 
-TOP = pathlib.Path(__file__).resolve().parents[2]
-EXAMPLES = TOP / 'etc/examples'
-# Of oslo.config, for the driver.
-DRIVER_OPTION = 'driver'
+SERVICES = ('octavia-health-manager', 'octavia-housekeeping',
+            'octavia-worker')
 
 
-class TestExamples(base.TestCase):
+class TestKollaAnsible(examples.ExamplesTestCase):
 
-    def check(self, text):
-        """Check a part of octavia.conf."""
-        parser = configparser.ConfigParser()
-        parser.read_string(text)
-        self.assertEqual('hmsync', parser['DEFAULT']['config_source'])
-        conf = self.make_conf()
-        for group in parser.sections():
-            for option in set(parser[group]) - set(parser.defaults()):
-                if (group, option) != (hmsync_conf.GROUP, DRIVER_OPTION):
-                    conf.set_override(option, parser[group][option], group)
-        hmsync_conf.check(conf)
-        self.assertIn('hmsync', conf.controller_worker.statistics_drivers)
-        return parser
+    def setUp(self):
+        super().setUp()
+        self.directory = examples.EXAMPLES / 'kolla-ansible'
 
-    def check_mounted(self, files):
-        """Check that a ConfigMap counts beside octavia.conf.
+    def test_each_service_has_the_lines(self):
+        """And no other: octavia-api may lack the package."""
+        folder = self.directory / 'config/octavia'
+        self.assertEqual({f'{name}.conf' for name in SERVICES},
+                         {path.name for path in folder.iterdir()})
+        self.assertEqual(['octavia'], [path.name for path in
+                                       folder.parent.iterdir()])
+        parts = [dict(self.check(path.read_text())['hmsync'])
+                 for path in folder.iterdir()]
+        self.assertEqual('bind_ip', parts[0]['address_driver'])
+        self.assertEqual(parts[0], parts[1])
+        self.assertEqual(parts[0], parts[2])
 
-        What is advertised is the address of an interface. A health manager
-        that is left with Octavia's default does not listen there.
-        """
-        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        for name, text in {'octavia.conf': '[health_manager]\n'
-                                           'bind_ip = 127.0.0.1\n',
-                           **files}.items():
-            (directory / name).write_text(text)
-        conf = cfg.ConfigOpts()
-        conf.register_opt(cfg.StrOpt('bind_ip'), 'health_manager')
-        conf(['--config-dir', str(directory)], default_config_files=[],
-             default_config_dirs=[])
-        self.assertEqual('0.0.0.0', conf.health_manager.bind_ip)
-
-    def check_command(self, words):
-        """Check that octavia-hmsync has such a command."""
-        words = [w for w in words if not w.startswith('/etc')]
-        names = [w.rpartition('/')[2] for w in words]
-        words = words[names.index('octavia-hmsync') + 1:]
-        app = hmsync.HMSyncApp()
-        factory, name, rest = app.command_manager.find_command(
-            [w for w in words if w != '--config-dir'])
-        parser = factory(app, None, cmd_name=name).get_parser(name)
-        parser.parse_args(rest)
-
-    def check_probes(self, container):
-        """Check that kubelet asks where the service answers, and for what."""
-        environment = {e['name']: e.get('value', '192.0.2.7')
-                       for e in container['env']}
-        for name, value in environment.items():
-            self.useFixture(fixtures.EnvironmentVariable(
-                name, value.replace('$(POD_IP)', environment['POD_IP'])))
-        port, = container['ports']
-        # By oslo.config, which prefers it to a file.
-        conf = cfg.ConfigOpts()
-        hmsync_conf.register_opts(conf)
-        conf([], default_config_files=[], default_config_dirs=[])
-        self.assertEqual(f'192.0.2.7:{port["containerPort"]}',
-                         conf.hmsync.health_manager_metrics_address)
-        for kind, path in (('startupProbe', exporter.ALIVE),
-                           ('livenessProbe', exporter.ALIVE),
-                           ('readinessProbe', exporter.READY)):
-            self.assertEqual({'path': path, 'port': port['name']},
-                             container[kind]['httpGet'])
-
-    def test_kolla_ansible(self):
-        parser = self.check(
-            (EXAMPLES / 'kolla-ansible/config/octavia.conf').read_text())
-        self.assertEqual('octavia_hmsync', parser['hmsync']['driver'])
-
-    def test_kubernetes_node_port(self):
-        documents = {document['kind']: document for document in
-                     yaml.safe_load_all((
-                         EXAMPLES / 'kubernetes/'
-                         'octavia-health-manager-node-port.yaml').read_text())}
-        for text in documents['ConfigMap']['data'].values():
-            self.assertEqual('neutron_port',
-                             self.check(text)['hmsync']['address_driver'])
-        self.check_mounted(documents['ConfigMap']['data'])
-        pod = documents['DaemonSet']['spec']['template']['spec']
-        self.assertTrue(pod['hostNetwork'])
-        plug, = pod['initContainers']
-        command = plug['command'][-1]
-        self.check_command(command.removesuffix(' || true').split())
-        # Neutron may be down; the health manager is needed all the same.
-        self.assertEqual(0, self.start_shell(plug['command']).wait(30))
-        keep, health_manager = pod['containers']
-        _trap, loop, command, _done = keep['command'][-1].split('; ')
-        self.check_command(command.removeprefix('do ').split())
-        self.assertEqual('while sleep 60 & wait $!', loop)
-        self.check_ends(keep['command'])
-        for container in (plug, keep):
+    def test_pinned_addresses(self):
+        for path in (self.directory / 'config/octavia').iterdir():
+            text = path.read_text()
+            self.assertNotIn('health_manager', self.check(text))
             self.assertEqual(
-                (0, ['NET_ADMIN']),
-                (container['securityContext']['runAsUser'],
-                 container['securityContext']['capabilities']['add']))
-            # Where ovs-vsctl looks.
-            self.assertIn('/run/openvswitch', [
-                m['mountPath'] for m in container['volumeMounts']])
-        self.check_probes(health_manager)
-        hook = health_manager['lifecycle']['preStop']['exec']['command'][-1]
-        self.check_command(hook.removesuffix(' || true').split())
+                '', self.check(self.let_go(text))['health_manager'][
+                    'controller_ip_port_list'])
 
-    def start_shell(self, command):
-        """Start the shell of a container; octavia-hmsync fails there."""
+    def render(self, name):
+        """Return what becomes of a Dockerfile of Kolla's."""
+        parent = ("{% block octavia_api_footer %}{% endblock %}"
+                  "{{ octavia_base_pip_packages_append }}")
+        return jinja2.Environment(autoescape=True, loader=jinja2.DictLoader({
+            'parent': parent,
+            'child': (self.directory / name).read_text()})).get_template(
+                'child').render(parent_template='parent')
+
+    def start(self, script, **failing):
+        """Run the script of an image with programs that say their names."""
         directory = self.useFixture(fixtures.TempDir()).path
-        program = pathlib.Path(directory, 'octavia-hmsync')
-        program.write_text('#!/bin/sh\nexit 1\n')
-        program.chmod(0o755)
-        shell = subprocess.Popen(
-            command, start_new_session=True, stdin=subprocess.DEVNULL,
-            env={'PATH': f'{directory}:{os.environ["PATH"]}'})
+        for name in ('octavia-db-manage', 'octavia-hmsync'):
+            path = pathlib.Path(directory, name)
+            path.write_text(f'#!/bin/sh\necho {name} "$@"\n'
+                            f'exit {failing.get(name.replace("-", "_"), 0)}\n')
+            path.chmod(0o755)
+        return subprocess.run(
+            ['bash', '-c', f'set -o errexit; . {script}; echo on'],
+            env={'PATH': f'{directory}:{os.environ["PATH"]}',
+                 'KOLLA_BOOTSTRAP': ''}, capture_output=True, text=True)
 
-        def end():
-            # Whatever it has left.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(shell.pid, signal.SIGKILL)
-            shell.wait()
+    def test_image(self):
+        """The package is in all images, the bootstrap makes the tables."""
+        text = self.render('template-overrides.j2')
+        self.assertIn('octavia-hmsync&#39;]', text)
+        script = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
+                              'kolla_octavia_extend_start')
+        # What Kolla's has, in its own words.
+        script.write_text(
+            'if [[ -v KOLLA_BOOTSTRAP ]]; then\n'
+            '    octavia-db-manage upgrade head\n'
+            '    octavia-db-manage upgrade_persistence\n'
+            '    exit 0\nfi\n')
+        command = text[text.index('RUN ') + 4:text.index('[')].replace(
+            '/usr/local/bin/kolla_octavia_extend_start', str(script))
+        subprocess.run(['bash', '-c', command], check=True)
+        self.assertEqual(
+            ['octavia-db-manage upgrade head', 'octavia-hmsync db upgrade',
+             'octavia-db-manage upgrade_persistence'],
+            self.start(script).stdout.splitlines())
+        for line in self.start(script).stdout.splitlines():
+            if line.startswith('octavia-hmsync'):
+                self.check_command(line.split())
+        # Tables that cannot be made stop the deployment.
+        self.assertEqual(1, self.start(script, octavia_hmsync=1).returncode)
+        # A script that has no such line is not passed over.
+        script.write_text('exit 0\n')
+        self.assertNotEqual(
+            0, subprocess.run(['bash', '-c', command]).returncode)
 
-        self.addCleanup(end)
-        return shell
+    def test_globals(self):
+        settings = yaml.safe_load(
+            (self.directory / 'globals.yml').read_text())
+        for name in (*SERVICES, 'octavia-api', 'octavia-driver-agent'):
+            self.assertIn(name, settings[f'{name}_image'.replace('-', '_')])
+        validation, = settings['octavia_config_validation']
+        theirs, ours = validation['generator'].split(' --config-file ')
+        # What setup.cfg says is installed there.
+        self.assertTrue((examples.TOP / 'etc' / ours.partition(
+            'share/octavia-hmsync/')[2]).is_file())
+        self.assertTrue(theirs.startswith('/octavia/etc/config/'))
 
-    def check_ends(self, command):
-        """Check that a shell handles SIGTERM.
 
-        As the first process of a container it gets none otherwise.
-        """
-        shell = self.start_shell(command)
-        waiting.wait_for(psutil.Process(shell.pid).children, 'its sleep', 20)
-        shell.terminate()
-        self.assertEqual(0, shell.wait(30))
+class TestOpenStackAnsible(examples.ExamplesTestCase):
+
+    def load(self, text):
+        return yaml.safe_load(text)['octavia_octavia_conf_overrides']
+
+    def test_user_variables(self):
+        text = (examples.EXAMPLES /
+                'openstack-ansible/user_variables.yml').read_text()
+        overrides = self.load(text)
+        address = overrides['hmsync'].pop('static_address')
+        self.assertEqual('192.0.2.1', jinja2.Environment(
+            autoescape=True, undefined=jinja2.StrictUndefined).from_string(
+                address).render(
+                    container_networks={'lbaas': {'address': '192.0.2.1'}},
+                    octavia_container_network_name='lbaas'))
+        overrides['hmsync']['static_address'] = '192.0.2.1'
+        self.check(ini(overrides))
+        self.assertNotIn('health_manager', overrides)
+        self.assertEqual({'controller_ip_port_list': ''}, self.load(
+            self.let_go(text))['health_manager'])
+        self.assertEqual(['octavia-hmsync'], yaml.safe_load(text)[
+            'octavia_user_pip_packages'])
+
+
+class TestCharts(examples.ExamplesTestCase):
+
+    def test_openstack_helm(self):
+        values = yaml.safe_load((examples.EXAMPLES /
+                                 'openstack-helm/values.yaml').read_text())
+        tags = values['images']['tags']
+        sources = values['pod']['etcSources']
+        # Whoever reads the lines has the package.
+        self.assertEqual(sources.keys(), tags.keys())
+        self.assertEqual({name.replace('-', '_') for name in SERVICES},
+                         tags.keys())
+        extra = values['extraObjects']
+        config_map = extra['octavia_hmsync_conf']
+        for source in sources.values():
+            self.assertEqual(
+                [{'configMap': {'name': config_map['metadata']['name']}}],
+                source)
+        lines, = config_map['data'].values()
+        self.assertEqual('interface',
+                         self.check(lines)['hmsync']['address_driver'])
+        job = extra['octavia_hmsync_db_upgrade']['spec']['template']['spec']
+        self.check_command(job['containers'][0]['command'])
+        # The chart makes templates of them.
+        self.assertNotIn('{{', yaml.safe_dump(extra))
+
+    def test_atmosphere(self):
+        path = examples.EXAMPLES / 'atmosphere/octavia.yml'
+        values = yaml.safe_load(path.read_text())['octavia_helm_values']
+        # One file for all services: all of them have the package.
+        self.assertEqual(
+            {'octavia_api', 'octavia_db_sync', 'octavia_health_manager',
+             'octavia_housekeeping', 'octavia_worker'},
+            values['images']['tags'].keys())
+        conf = values['conf']['octavia']
+        self.assertEqual('{{ octavia_management_subnet_cidr }}',
+                         conf['hmsync'].pop('allowed_networks'))
+        self.check(ini(conf))
+        self.assertNotIn('health_manager', conf)
+        later = yaml.safe_load(self.let_go(path.read_text()))
+        self.assertEqual(
+            {'controller_ip_port_list': ''},
+            later['octavia_helm_values']['conf']['octavia']['health_manager'])
+
+
+class TestOctaviaOperator(examples.ExamplesTestCase):
+
+    def test_custom_service_config(self):
+        spec = yaml.safe_load((
+            examples.EXAMPLES /
+            'octavia-operator/octavia.yaml').read_text())['spec']
+        self.assertEqual({'octaviaHealthManager', 'octaviaHousekeeping',
+                          'octaviaWorker'}, spec.keys())
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (directory / 'octavia.conf').write_text(
+            '[health_manager]\nbind_ip = ::\n'
+            'controller_ip_port_list = 172.23.0.97:5555\n')
+        (directory / 'octavia.conf.d').mkdir()
+        for part in spec.values():
+            self.assertIn('hmsync', part['containerImage'])
+            lines = part['customServiceConfig']
+            self.assertEqual('octavia',
+                             self.check(lines)['hmsync']['address_interface'])
+            for text, pinned in ((lines, ['172.23.0.97:5555']),
+                                 (self.let_go(lines), [])):
+                (directory / 'octavia.conf.d/custom.conf').write_text(text)
+                self.assertEqual(pinned, self.read_conf(
+                    directory, '--config-file', 'octavia.conf',
+                    '--config-dir', 'octavia.conf.d').controller_ip_port_list)
+
+
+class TestSystemd(examples.ExamplesTestCase):
 
     def read_unit(self, name):
         """Read a unit of systemd: {section: {key: values}}."""
         unit, section = {}, None
-        for line in (TOP / 'etc/systemd' / name).read_text().splitlines():
+        path = examples.TOP / 'etc/systemd' / name
+        for line in path.read_text().splitlines():
             if line.startswith('['):
                 section = unit.setdefault(line.strip('[]'), {})
             elif line and not line.startswith('#'):
@@ -178,11 +225,21 @@ class TestExamples(base.TestCase):
                 section.setdefault(key, []).extend(value.split())
         return unit
 
+    def test_path(self):
+        """A package beside those of the system is found."""
+        unit = self.read_unit('octavia-hmsync-path.conf')
+        self.assertEqual(
+            {'Service': {'Environment': ['PYTHONPATH=/opt/octavia-hmsync']}},
+            unit)
+        page = (examples.TOP /
+                'doc/source/install/distributions.rst').read_text()
+        self.assertIn(f' {unit["Service"]["Environment"][0]} ', page)
+        self.assertIn('--target /opt/octavia-hmsync ', page)
+
     def test_systemd(self):
         service = self.read_unit('octavia-hmsync-port.service')
         command = service['Service']['ExecStart']
-        self.check_command([word for word in command
-                            if word != '--config-file'])
+        self.check_command(command)
         self.assertEqual(['oneshot'], service['Service']['Type'])
         timeout = int(command[command.index('--timeout') + 1])
         self.assertGreater(int(service['Service']['TimeoutStartSec'][0]),
@@ -195,22 +252,10 @@ class TestExamples(base.TestCase):
         self.assertIn('OnUnitInactiveSec', timer['Timer'])
         self.assertEqual(['timers.target'], timer['Install']['WantedBy'])
 
-    def test_kubernetes(self):
-        documents = {document['kind']: document for document in
-                     yaml.safe_load_all((
-                         EXAMPLES / 'kubernetes/octavia-health-manager.yaml'
-                     ).read_text())}
-        for text in documents['ConfigMap']['data'].values():
-            self.check(text)
-        self.check_mounted(documents['ConfigMap']['data'])
-        pod = documents['StatefulSet']['spec']['template']['spec']
-        container, = pod['containers']
-        self.check_probes(container)
-        hook = container['lifecycle']['preStop']['exec']['command'][-1]
-        words = hook.removesuffix(' || true').split()
-        self.check_command(words)
-        timeout = int(words[words.index('--timeout') + 1])
-        self.assertGreater(pod['terminationGracePeriodSeconds'], timeout)
-        self.assertEqual(
-            documents['StatefulSet']['spec']['selector'],
-            documents['PodDisruptionBudget']['spec']['selector'])
+
+def ini(groups):
+    """Write {group: {option: value}} as the tools do."""
+    return '\n'.join(
+        line for group, options in groups.items()
+        for line in (f'[{group}]', *(f'{name} = {value}'
+                                     for name, value in options.items())))
