@@ -42,7 +42,8 @@ class TestPreCommit(base.BaseTestCase):
                       if repo['repo'] == 'local' for hook in repo['hooks']}
 
     def test_same_versions(self):
-        known = {*requirement_lines('test-requirements.txt'),
+        known = {*requirement_lines('style-requirements.txt'),
+                 *requirement_lines('test-requirements.txt'),
                  *requirement_lines('doc/requirements.txt')}
         wanted = [line for hook in self.hooks.values()
                   for line in hook.get('additional_dependencies', ())]
