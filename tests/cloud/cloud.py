@@ -25,6 +25,7 @@ from tests.cloud import certificates
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import hostile
+from tests.cloud import installations
 from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import process
@@ -233,10 +234,10 @@ class Cloud(fixtures.Fixture):
             defaults, octavia_conf.HMSYNC if self.hmsync else {},
             *layers, self.options)
 
-    def _add(self, kind, host, *layers, bin_directory=None):
+    def _add(self, kind, host, *layers, installation=installations.OURS):
         options = self._options(*layers)
         controller = self.useFixture(kind(host, options, self.directory,
-                                          self.log_directory, bin_directory))
+                                          self.log_directory, installation))
         self.controllers.append(controller)
         return controller
 
@@ -245,7 +246,7 @@ class Cloud(fixtures.Fixture):
         return self.network.address(number)
 
     def add_health_manager(self, bind_ip, host=None, options=None,
-                           controller_ip_port_list=None):
+                           controller_ip_port_list=None, **kwargs):
         """Start a health manager.
 
         :param controller_ip_port_list: for its octavia.conf; not to be given
@@ -257,23 +258,25 @@ class Cloud(fixtures.Fixture):
             {'health_manager': {
                 'bind_ip': bind_ip,
                 'controller_ip_port_list': controller_ip_port_list}},
-            options)
+            options, **kwargs)
         self.health_managers[host] = health_manager
         return health_manager
 
-    def add_housekeeping(self, host='hk', options=None):
-        return self._add(controllers.Housekeeping, host, options)
+    def add_housekeeping(self, host='hk', options=None, **kwargs):
+        return self._add(controllers.Housekeeping, host, options, **kwargs)
 
-    def add_worker(self, host='worker', options=None):
-        return self._add(controllers.Worker, host, options)
+    def add_worker(self, host='worker', options=None, **kwargs):
+        return self._add(controllers.Worker, host, options, **kwargs)
 
     def add_service(self, kind, host, options=None, bin_directory=None):
         """Start a service of a class of controllers, maybe of another Octavia.
 
         :param bin_directory: where its program is.
         """
-        return self._add(kind, host, self._own_options(kind, host), options,
-                         bin_directory=bin_directory)
+        return self._add(
+            kind, host, self._own_options(kind, host), options,
+            installation=installations.Installation(
+                bin_directory or installations.OURS.bin_directory))
 
     def _own_options(self, kind, host):
         if kind is controllers.HealthManager:

@@ -14,6 +14,7 @@
 
 import os
 
+from tests.cloud import installations
 from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import process
@@ -25,27 +26,24 @@ class Controller(process.ChildProcess):
     The file is written at each start, so a test may change .options (a
     {group: {option: value}} dict) between stop() and start().
 
-    :param bin_directory: where its program is, if it is not that of the
-                          Python environment in use.
+    :param installation: an installations.Installation
     """
 
     PROGRAM = None
     READY = None
 
     def __init__(self, host, options, directory, log_directory,
-                 bin_directory=None):
+                 installation=installations.OURS):
         name = f'{self.PROGRAM}-{host}'
         self.host = host
         self.options = octavia_conf.merge(options, {'DEFAULT': {'host': host}})
         self.conf_path = os.path.join(directory, f'{name}.conf')
-        env = process.environment(directory,
-                                  TMPDIR=os.path.join(directory, 'tmp'))
+        env = installation.environment(
+            directory, TMPDIR=os.path.join(directory, 'tmp'))
         os.makedirs(env['TMPDIR'], exist_ok=True)
-        program = (os.path.join(bin_directory, self.PROGRAM)
-                   if bin_directory else process.program(self.PROGRAM))
         super().__init__(
-            name, [program, '--config-file', self.conf_path], log_directory,
-            env=env, cwd=directory)
+            name, [installation.program(self.PROGRAM), '--config-file',
+                   self.conf_path], log_directory, env=env, cwd=directory)
 
     def start(self):
         octavia_conf.write(self.conf_path, self.options)

@@ -18,6 +18,7 @@ from oslotest import base
 import sqlalchemy as sa
 from sqlalchemy import pool
 
+from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
@@ -89,6 +90,12 @@ class FunctionalTestCase(base.BaseTestCase):
         newest = self.newest()
         return amphora_repo.count(self.engine,
                                   newest.number if newest else 0).due
+
+    def make_due(self):
+        """Have all amphorae brought to the newest list once more."""
+        with self.engine.begin() as connection:
+            connection.execute(sa.update(models.Amphora).values(
+                generation=None, result=None))
 
     # Waiting
 

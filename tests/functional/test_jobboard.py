@@ -19,7 +19,6 @@ import uuid
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from octavia_hmsync.db import models
 from octavia_hmsync.membership import upload_result
 from octavia_hmsync.worker import jobboard
 from tests.cloud import ailing
@@ -85,12 +84,6 @@ class JobboardCase(hostile.HostileAgentCase):
         self.housekeeping = cloud.add_housekeeping(
             options=self.jobboard_options)
         self.wait_until_published([f'{cloud.address(1)}:5555'])
-
-    def make_due(self):
-        """Have all amphorae brought to the newest list once more."""
-        with self.engine.begin() as connection:
-            connection.execute(sa.update(models.Amphora).values(
-                generation=None, result=None))
 
     def are_applied(self):
         """Whether all amphorae are at the newest list."""

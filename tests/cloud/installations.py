@@ -1,0 +1,104 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Octavia and the plugin, also in releases other than those under test."""
+
+from importlib import metadata
+import os
+import pathlib
+import sys
+
+import fixtures
+
+from tests.cloud import process
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Installation:
+    """Where the programs and the modules of a controller come from.
+
+    :param bin_directory: that of a virtual environment
+    :param tree: source of the plugin, to be imported instead of what that
+                 environment has
+    """
+
+    def __init__(self, bin_directory, tree=None):
+        self.bin_directory = pathlib.Path(bin_directory)
+        self.tree = tree
+
+    def program(self, name):
+        return str(self.bin_directory / name)
+
+    def environment(self, home, **variables):
+        env = process.environment(home, **variables)
+        if self.tree:
+            env['PYTHONPATH'] = os.pathsep.join(
+                [str(self.tree), env['PYTHONPATH']])
+        return env
+
+
+OURS = Installation(os.path.dirname(sys.executable))
+
+
+def octavia_release(site_packages=None):
+    """The number of an Octavia release, such as 19; None if there is none."""
+    path = [str(site_packages)] if site_packages else sys.path
+    for distribution in metadata.distributions(name='octavia', path=path):
+        return int(distribution.version.partition('.')[0])
+    return None
+
+
+def with_other_octavia():
+    """Find an environment of tox with this plugin and another Octavia.
+
+    Of several that with the release farthest from ours.
+
+    :returns: an Installation, or None
+    """
+    found = [
+        (release, site.parents[2] / 'bin')
+        for site in (TOP / '.tox').glob('*/lib/python3*/site-packages')
+        if (release := octavia_release(site)) and _has_tree(site)]
+    ours = octavia_release()
+    release, directory = max(
+        found, default=(ours, None), key=lambda item: abs(item[0] - ours))
+    return None if release == ours else Installation(directory)
+
+
+def _has_tree(site_packages):
+    """Whether the plugin there is this tree, as tox installs it."""
+    return any(f'"{TOP.as_uri()}"' in (d.read_text('direct_url.json') or '')
+               for d in metadata.distributions(name='octavia-hmsync',
+                                               path=[str(site_packages)]))
+
+
+class PluginOfCommit(fixtures.Fixture):
+    """The plugin as it was at a commit, beside our Octavia.
+
+    :raises LookupError: the history of this tree has no such commit
+    """
+
+    def __init__(self, commit):
+        super().__init__()
+        self._commit = commit
+
+    def _setUp(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        archive = os.path.join(directory, 'tree.tar')
+        try:
+            process.run('git', '-C', TOP, 'archive', '-o', archive,
+                        self._commit, 'octavia_hmsync')
+        except RuntimeError as e:
+            raise LookupError(str(e)) from e
+        process.run('tar', '-xf', archive, '-C', directory)
+        self.installation = Installation(OURS.bin_directory, directory)
