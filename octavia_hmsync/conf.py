@@ -27,6 +27,9 @@ DRIVER = 'octavia_hmsync'
 # Seconds for which the uploads of a batch wait for upload_rate, at most.
 _RATED_SECONDS = 10
 
+# failover_hold_max, unless that is less than what the guard can do.
+_HOLD_MAX = 300
+
 # What oslo.config calls the place of a value: a file, or a variable of the
 # environment; nothing for the command line.
 _LOCATION = re.compile(
@@ -208,15 +211,17 @@ _rollout_opts = [
 ]
 
 _guard_opts = [
-    cfg.IntOpt('failover_hold_max', default=300, min=0,
+    cfg.IntOpt('failover_hold_max', min=0,
                help='Longest time in seconds for which an amphora that no '
                     'health manager could hear is kept from being failed '
                     'over. A larger value gives a large fleet, or a '
                     'housekeeper that is down, more time; an amphora that '
                     'dies while all its health managers are replaced is '
-                    'failed over later by as much. At least [health_manager] '
-                    'heartbeat_timeout, because whoever is kept at all is '
-                    'kept for as long, or 0, which switches the guard off.'),
+                    'failed over later by as much. 300 by default, or as '
+                    'long as [health_manager] heartbeat_timeout if that is '
+                    'more. A value below heartbeat_timeout is refused, '
+                    'because whoever is kept at all is kept for as long, but '
+                    'for 0, which switches the guard off.'),
 ]
 
 _notification_opts = [
@@ -328,6 +333,18 @@ def _longest_batch(opts):
     return seconds
 
 
+def hold_max(conf):
+    """Return ``failover_hold_max``, its default where it is not set.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :returns: seconds; 0 switches the guard off.
+    """
+    value = conf[GROUP].failover_hold_max
+    if value is None:
+        return max(_HOLD_MAX, _shortest_hold(conf))
+    return value
+
+
 def _shortest_hold(conf):
     """Return the least time by which the guard can put off a failover."""
     timeout = conf.health_manager.heartbeat_timeout
@@ -365,9 +382,9 @@ def check(conf):
             f"heartbeat_interval = {interval}, and that at least 1: with "
             f"these values every amphora counts as dead.")
     shortest = _shortest_hold(conf)
-    if 0 < opts['failover_hold_max'] < shortest:
+    if 0 < hold_max(conf) < shortest:
         raise exceptions.InvalidConfiguration(
-            f"[{GROUP}] failover_hold_max = {opts['failover_hold_max']} is "
-            f"less than {shortest}: an amphora that is kept from being failed "
-            f"over at all is kept for one [health_manager] heartbeat_timeout. "
-            f"Raise it, or set it to 0 to switch the guard off.")
+            f"[{GROUP}] failover_hold_max = {hold_max(conf)} is less than "
+            f"{shortest}: an amphora that is kept from being failed over at "
+            f"all is kept for one [health_manager] heartbeat_timeout. Raise "
+            f"it, leave it out, or set it to 0 to switch the guard off.")

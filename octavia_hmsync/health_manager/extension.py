@@ -16,6 +16,7 @@ import threading
 
 from oslo_log import log as logging
 
+from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
@@ -65,7 +66,7 @@ class HealthManagerExtension:
                                 measure).run_once,
             conf.hmsync.poll_interval, self._engine)
         self._threads = [self._beats]
-        if conf.hmsync.failover_hold_max:
+        if hmsync_conf.hold_max(conf):
             self._threads.append(self._guard)
         measure.listening.set_function(self._listener.is_listening)
         measure.last_keepalive.set_function(

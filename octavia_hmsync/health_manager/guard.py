@@ -18,6 +18,7 @@ import time
 from oslo_log import log as logging
 from oslo_utils import timeutils
 
+from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
@@ -84,7 +85,7 @@ class FailoverGuard:
             self._notify(payloads.FailoverGuardHolding,
                          hold_repo.hold(self._engine, held, now,
                                         self._begun_before(silent, now)),
-                         self._conf.hmsync.failover_hold_max)
+                         hmsync_conf.hold_max(self._conf))
         self._report(held, {row.id for row in silent})
         return set(held)
 
@@ -95,7 +96,7 @@ class FailoverGuard:
         for good. One of these that falls silent again is seen then.
         """
         timeout = self._conf.health_manager.heartbeat_timeout
-        longest = self._conf.hmsync.failover_hold_max + 2 * timeout
+        longest = hmsync_conf.hold_max(self._conf) + 2 * timeout
         self._notify(payloads.FailoverGuardReleased, hold_repo.release_heard(
             self._engine, max_age=longest))
         now = self._clock()
@@ -114,7 +115,7 @@ class FailoverGuard:
 
     def _find_exposed(self, exposure):
         return exposure.find_exposed(self._get_listeners(),
-                                     self._conf.hmsync.failover_hold_max)
+                                     hmsync_conf.hold_max(self._conf))
 
     def _get_listeners(self):
         return listeners_repo.get_listeners(
@@ -139,7 +140,7 @@ class FailoverGuard:
         gone = self._find_gone(newest.number, silent) if newest else set()
         return [row.id for row in silent if silence.must_hold(
             _to_silent(row, others.get(row.id, ()), row.id in gone, doubtful),
-            listeners, self._conf.hmsync.failover_hold_max)]
+            listeners, hmsync_conf.hold_max(self._conf))]
 
     def _find_gone(self, number, silent):
         attempts = attempt_repo.get_attempts(self._engine, number,
@@ -163,7 +164,7 @@ class FailoverGuard:
         if begun:
             LOG.warning('Holding back the failover of %d amphorae for %d s '
                         'at most: no health manager could hear them.',
-                        len(begun), self._conf.hmsync.failover_hold_max)
+                        len(begun), hmsync_conf.hold_max(self._conf))
         ended = (before & silent) - set(held)
         if ended:
             LOG.warning('No longer holding back the failover of amphorae '

@@ -298,6 +298,17 @@ class HoldCases(amphora.AmphoraCases):
         self.assertEqual([payloads.FailoverGuardReleased((ids[0],))],
                          self.notifier.take())
 
+    def test_timeout_that_is_longer_than_holds_usually_are(self):
+        """The default of failover_hold_max follows."""
+        self.conf = self.make_conf(
+            DEFAULT={'host': 'controller1'},
+            health_manager={'heartbeat_timeout': 400})
+        self.guard = self.make_guard()
+        silent, = self.add_silent(age=401)
+        self.assertEqual({silent}, self.guard.run_once())
+        self.assertEqual([payloads.FailoverGuardHolding((silent,), 400)],
+                         self.notifier.take())
+
     def test_told_by_one_of_several(self):
         ids = self.add_silent(20)
         self.run_at_once([self.make_guard().run_once for _ in range(3)])

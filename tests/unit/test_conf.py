@@ -76,6 +76,21 @@ class TestCheck(base.TestCase):
                 hmsync={'failover_hold_max': value}))
         self.assertRefused('is less than 71', hmsync={
             'failover_hold_max': 70, 'poll_interval': 41})
+        self.assertRefused('= 300 is less than 400',
+                           hmsync={'failover_hold_max': 300},
+                           health_manager={'heartbeat_timeout': 400})
+
+    def test_default_of_failover_hold_max_follows_heartbeat_timeout(self):
+        for timeout, poll_interval, expected in (
+                (60, 2, 300), (300, 2, 300), (400, 2, 400), (400, 250, 450)):
+            conf = self.make_conf(
+                health_manager={'heartbeat_timeout': timeout},
+                hmsync={'poll_interval': poll_interval})
+            hmsync_conf.check(conf)
+            self.assertEqual(expected, hmsync_conf.hold_max(conf))
+        for value in (0, 60, 200):
+            self.assertEqual(value, hmsync_conf.hold_max(self.make_conf(
+                hmsync={'failover_hold_max': value})))
 
     def test_claim_expiry(self):
         values = {'batch_size': 200, 'upload_concurrency': 64,
