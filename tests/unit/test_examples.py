@@ -20,6 +20,7 @@ import fixtures
 import jinja2
 import yaml
 
+from tests.unit import base
 from tests.unit import examples
 
 SERVICES = ('octavia-health-manager', 'octavia-housekeeping',
@@ -70,10 +71,10 @@ class TestKollaAnsible(examples.ExamplesTestCase):
             path.write_text(f'#!/bin/sh\necho {name} "$@"\n'
                             f'exit {failing.get(name.replace("-", "_"), 0)}\n')
             path.chmod(0o755)
-        return subprocess.run(
-            ['bash', '-c', f'set -o errexit; . {script}; echo on'],
+        return bash(
+            f'set -o errexit; . {script}; echo on',
             env={'PATH': f'{directory}:{os.environ["PATH"]}',
-                 'KOLLA_BOOTSTRAP': ''}, capture_output=True, text=True)
+                 'KOLLA_BOOTSTRAP': ''})
 
     def test_image(self):
         """The package is in all images, the bootstrap makes the tables."""
@@ -89,7 +90,7 @@ class TestKollaAnsible(examples.ExamplesTestCase):
             '    exit 0\nfi\n')
         command = text[text.index('RUN ') + 4:text.index('[')].replace(
             '/usr/local/bin/kolla_octavia_extend_start', str(script))
-        subprocess.run(['bash', '-c', command], check=True)
+        self.assertEqual(0, bash(command).returncode)
         self.assertEqual(
             ['octavia-db-manage upgrade head', 'octavia-hmsync db upgrade',
              'octavia-db-manage upgrade_persistence'],
@@ -101,8 +102,7 @@ class TestKollaAnsible(examples.ExamplesTestCase):
         self.assertEqual(1, self.start(script, octavia_hmsync=1).returncode)
         # A script that has no such line is not passed over.
         script.write_text('exit 0\n')
-        self.assertNotEqual(
-            0, subprocess.run(['bash', '-c', command]).returncode)
+        self.assertNotEqual(0, bash(command).returncode)
 
     def test_globals(self):
         settings = yaml.safe_load(
@@ -251,6 +251,12 @@ class TestSystemd(examples.ExamplesTestCase):
         timer = self.read_unit('octavia-hmsync-port.timer')
         self.assertIn('OnUnitInactiveSec', timer['Timer'])
         self.assertEqual(['timers.target'], timer['Install']['WantedBy'])
+
+
+def bash(script, **kwargs):
+    """Run a script; a CompletedProcess with its output as text."""
+    return subprocess.run([base.need_program('bash'), '-c', script],
+                          capture_output=True, text=True, **kwargs)
 
 
 def ini(groups):
