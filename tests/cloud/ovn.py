@@ -93,6 +93,7 @@ class Chassis(fixtures.Fixture):
             self.namespace, self.host, self._directory, bridge=None))
         self.vswitch.bridge = 'br-int'
         self._connect()
+        self._keep_addresses_out_of_conntrack()
         address = f'10.99.0.{self._number}'
         self.vswitch.vsctl(
             'set', 'Open_vSwitch', '.',
@@ -120,6 +121,23 @@ class Chassis(fixtures.Fixture):
         self.namespace.run('ip', 'address', 'add',
                            f'10.99.0.{self._number}/24', 'dev', 'br-phy')
         self.namespace.run('ip', 'link', 'set', 'br-phy', 'up')
+
+    def _keep_addresses_out_of_conntrack(self):
+        """Have OVN track connections without translating addresses.
+
+        Where it can, it has each connection that a security group lets
+        through translated to the addresses that it has anyhow. Open vSwitch
+        3.1 in user space aborts at the second entry that it makes for that,
+        as soon as the first is gone: when an amphora's agent resets a
+        connection, and its ports are used again (conntrack.c,
+        conn_update_state()).
+        """
+        self.vswitch.vsctl(
+            '--id=@netdev', 'create', 'Datapath', 'datapath_version=""', '--',
+            'set', 'Open_vSwitch', '.', 'datapaths:netdev=@netdev')
+        # Open vSwitch says what it can do once, when it sees the row.
+        self.vswitch.vsctl('set', 'Datapath', '.',
+                           'capabilities:ct_zero_snat=false')
 
     def is_ready(self):
         """Whether the controller has made the integration bridge."""

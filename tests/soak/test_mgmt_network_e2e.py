@@ -120,6 +120,10 @@ class TestManagementNetwork(base.BaseTestCase):
             waiting.wait_for(child.is_ready, 'sign of life', 60)
         self.engine = sa.create_engine(self.database.engine.url,
                                        poolclass=pool.NullPool)
+        # These never end, whatever a test has the others do.
+        self.fabric = [child for chassis in self.chassis.values()
+                       for child in (chassis.vswitch.vswitchd,
+                                     chassis.controller)]
         self.children = []
 
     def options(self, host):
@@ -172,7 +176,8 @@ class TestManagementNetwork(base.BaseTestCase):
     def wait_for(self, condition, what, timeout=60):
         return waiting.wait_for(
             condition, what, timeout,
-            processes=[c for c in self.children if c.running])
+            processes=[*self.fabric,
+                       *(c for c in self.children if c.running)])
 
     def connect(self):
         credentials = self.keystone.credentials('octavia')
