@@ -12,7 +12,11 @@
 
 """The database of the unit tests: a file with SQLite."""
 
+import sqlite3
+import threading
+
 import fixtures
+import sqlalchemy as sa
 
 from tests.cloud import database
 
@@ -35,3 +39,38 @@ class SqliteMixin:
     @classmethod
     def make_database(cls):
         return _TemporaryDatabase()
+
+    def stop_clock(self):
+        """Have no time pass in the database, however long a test takes.
+
+        What is renewed while time passes, a keepalive for example, would
+        lapse where a machine is slow enough.
+        """
+        clock = _StoppedClock()
+        self.addCleanup(clock.close)
+        sa.event.listen(self.engine, 'connect', clock.on_connect)
+        self.engine.dispose()
+
+
+class _StoppedClock:
+    """SQLite's STRFTIME, for which it is always the same time."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._sqlite = sqlite3.connect(':memory:', check_same_thread=False)
+        self._now = self._ask('SELECT JULIANDAY(?)', 'now')
+
+    def close(self):
+        self._sqlite.close()
+
+    def on_connect(self, connection, record):
+        connection.create_function('STRFTIME', -1, self._strftime)
+
+    def _strftime(self, text, time, *shifts):
+        return self._ask(
+            f'SELECT STRFTIME(?, ?{", ?" * len(shifts)})', text,
+            self._now if time == 'now' else time, *shifts)
+
+    def _ask(self, query, *values):
+        with self._lock:
+            return self._sqlite.execute(query, values).fetchone()[0]
