@@ -14,10 +14,12 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import fixtures
 import jinja2
+from oslo_config import cfg
 import yaml
 
 from tests.unit import base
@@ -209,6 +211,40 @@ class TestOctaviaOperator(examples.ExamplesTestCase):
                 self.assertEqual(pinned, self.read_conf(
                     directory, '--config-file', 'octavia.conf',
                     '--config-dir', 'octavia.conf.d').controller_ip_port_list)
+
+
+class TestPages(examples.ExamplesTestCase):
+    """What a page calls an option is one."""
+
+    OPTION = re.compile(r'``\[(\w+)\]\s+(\w+)')
+    # Of libraries whose options Octavia registers when it uses them.
+    OTHERS = ('database', 'neutron', 'oslo_messaging_notifications',
+              'service_auth')
+
+    def test_options(self):
+        conf = self.make_conf()
+        known = {(group or 'DEFAULT', option)
+                 for group, option in self.registered(conf)} | {
+                     ('DEFAULT', 'config_source'),
+                     ('DEFAULT', 'control_exchange'),
+                     ('DEFAULT', 'graceful_shutdown_timeout'),
+                     ('hmsync', examples.DRIVER_OPTION)}
+        found = {(path.name, *option)
+                 for path in (examples.TOP / 'doc/source').rglob('*.rst')
+                 for option in self.OPTION.findall(path.read_text())}
+        self.assertGreater(len(found), 40)
+        self.assertEqual([], [option for option in sorted(found)
+                              if option[1] not in self.OTHERS and
+                              option[1:] not in known])
+
+    def registered(self, conf):
+        """Yield (group, option) of all that a configuration has."""
+        for name, value in conf.items():
+            if isinstance(value, cfg.ConfigOpts.GroupAttr):
+                for option in value:
+                    yield name, option
+            else:
+                yield None, name
 
 
 class TestSystemd(examples.ExamplesTestCase):
