@@ -48,6 +48,8 @@ AMPHORA_HEALTH = sa.table(
     sa.column('last_update', sa.DateTime()), sa.column('busy', sa.Boolean()))
 LOAD_BALANCER = sa.table(
     'load_balancer', sa.column('id', sa.String(36)),
+    sa.column('name', sa.String(255)),
+    sa.column('provisioning_status', sa.String(16)),
     sa.column('topology', sa.String(36)))
 TABLES = (AMPHORA, AMPHORA_HEALTH, LOAD_BALANCER)
 
@@ -57,6 +59,9 @@ AGENT_TEMPLATE_PATH = os.path.join(agent_jinja_cfg.TEMPLATES_DIR,
                                    constants.AGENT_CONF_TEMPLATE)
 
 DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
+AMPHORA_STATUSES = (constants.AMPHORA_ALLOCATED, constants.AMPHORA_BOOTING,
+                    constants.ERROR, constants.AMPHORA_FAILOVER_STOPPED,
+                    constants.PENDING_CREATE)
 # Those with a compute instance, or about to have one, but no address yet.
 BUILDING_STATUSES = (constants.PENDING_CREATE, constants.AMPHORA_BOOTING)
 # Those of which Octavia fails over stale amphorae.

@@ -12,11 +12,11 @@
 
 """Commands on amphorae."""
 
-from cliff import lister
-
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.cli import formatters
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import amphora_page as page_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
@@ -26,8 +26,13 @@ from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import upload_result
 
+_COLUMNS = ('id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
+            'generation', 'result', 'error', 'adoption')
+_LONG_COLUMNS = ('applied_at', 'attempts', 'next_attempt_at', 'adopted_at',
+                 'adopted_via', 'held_since')
 
-class ListAmphorae(base.DatabaseMixin, lister.Lister):
+
+class ListAmphorae(base.DatabaseMixin, base.Lister):
     """List the amphorae, and how far each one is with its list.
 
     An amphora without a generation has not been reached yet. adoption tells
@@ -41,56 +46,99 @@ class ListAmphorae(base.DatabaseMixin, lister.Lister):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--not-adopted', action='store_true',
-            help='only those that acknowledge a list and do not use it: '
-                 'fail them over to a newer image')
+            '--loadbalancer', metavar='<loadbalancer>',
+            help='only those of this load balancer (name or id)')
+        parser.add_argument(
+            '--role', type=str.upper, choices=compat.ROLES_BY_HARM,
+            help='only those with this role')
+        parser.add_argument(
+            '--status', type=str.upper, choices=compat.AMPHORA_STATUSES,
+            help='only those with this status')
         parser.add_argument(
             '--result', type=str.upper, choices=upload_result.ALL,
             help='only those whose last attempt ended so')
         parser.add_argument(
-            '--loadbalancer', metavar='<loadbalancer>',
-            help='only those of this load balancer')
+            '--not-adopted', action='store_true',
+            help='only those that acknowledge a list and do not use it: '
+                 'fail them over to a newer image')
         parser.add_argument(
             '--health-manager', metavar='<health-manager>',
             help='only those whose list holds the address of this health '
                  'manager')
+        parser.add_argument(
+            '--limit', type=base.positive_number, metavar='<number>',
+            help='no more than so many, the first by id (default: all)')
+        parser.add_argument(
+            '--marker', metavar='<amphora>',
+            help='only those behind this one, by id: the last one of the '
+                 'page before')
+        parser.add_argument(
+            '--long', action='store_true',
+            help=f'show {", ".join(_LONG_COLUMNS)}, too; -c with one of '
+                 f'these does so as well')
         return parser
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
-                                      timing.Settings.from_conf(conf))
+        members = hm_repo.get_all(engine)
+        settings = timing.Settings.from_conf(conf)
+        marker = parsed_args.marker
+        if marker is not None and not page_repo.exists(engine, marker):
+            raise exceptions.NotPossible(
+                f'There is no amphora {marker} to go on from: give --marker '
+                f'the last id of the page before, or begin anew without.')
+        wanted = self._get_wanted(engine, parsed_args, members, settings)
+        rows = page_repo.get_page(engine, wanted, marker, parsed_args.limit)
+        judged = doubt_repo.judge_page(engine, rows, members, settings)
+        shown = [
+            (row.id, row.load_balancer_id, row.status, row.role,
+             row.lb_network_ip, row.generation, row.result, row.error,
+             _format_adoption(judged, row.id),
+             base.format_time(row.applied_at), row.attempts or 0,
+             base.format_time(row.next_attempt_at),
+             base.format_time(row.adopted_at), row.adopted_via,
+             base.format_time(row.held_since)) for row in rows]
+        if parsed_args.long or set(parsed_args.columns) & set(_LONG_COLUMNS):
+            return (*_COLUMNS, *_LONG_COLUMNS), shown
+        return _COLUMNS, [row[:len(_COLUMNS)] for row in shown]
 
-        address = None
+    def _get_wanted(self, engine, parsed_args, members, settings):
+        load_balancer_id = address = ids = None
+        if parsed_args.loadbalancer is not None:
+            load_balancer_id = _find_load_balancer(
+                engine, parsed_args.loadbalancer)
         if parsed_args.health_manager is not None:
             _row, member = drain.find(engine, parsed_args.health_manager)
             address = member.address
+        if parsed_args.not_adopted:
+            # What heartbeats tell is no matter for the database.
+            ids = [amphora_id for amphora_id, found in doubt_repo.judge_all(
+                engine, members, settings).items()
+                if found is adoption.Adoption.NOT_ADOPTED]
+        return page_repo.Wanted(ids, load_balancer_id, parsed_args.status,
+                                parsed_args.role, parsed_args.result, address)
 
-        def is_wanted(row):
-            return ((not parsed_args.not_adopted or judged.get(row.id) is
-                     adoption.Adoption.NOT_ADOPTED) and
-                    parsed_args.result in (None, row.result) and
-                    parsed_args.loadbalancer in (None,
-                                                 row.load_balancer_id) and
-                    (address is None or address in addr.split_list(
-                        row.controller_ip_port_list)))
 
-        amphorae = amphora_repo.get_rows(engine)
-        if parsed_args.loadbalancer is not None and not any(
-                row.load_balancer_id == parsed_args.loadbalancer
-                for row in amphorae):
-            raise exceptions.NotPossible(
-                f'No amphora of load balancer {parsed_args.loadbalancer} has '
-                f'an agent: see "octavia-hmsync amphora list".')
-        rows = [
-            (row.id, row.lb_network_ip, row.generation, row.result,
-             base.format_time(row.applied_at), row.attempts or 0, row.error,
-             _format_adoption(judged, row.id),
-             base.format_time(row.adopted_at), row.adopted_via)
-            for row in amphorae if is_wanted(row)]
-        return (('id', 'lb_network_ip', 'generation', 'result', 'applied_at',
-                 'attempts', 'error', 'adoption', 'adopted_at',
-                 'adopted_via'), rows)
+def _find_load_balancer(engine, name):
+    """Return the id of a load balancer with amphorae.
+
+    :raises NotPossible: if there is none, or several of that name.
+    """
+    ids = page_repo.find_load_balancers(engine, name)
+    if not ids:
+        raise exceptions.NotPossible(
+            f'There is no load balancer {name}: see "openstack loadbalancer '
+            f'list".')
+    if len(ids) > 1:
+        raise exceptions.NotPossible(
+            f'There are {len(ids)} load balancers {name}: give the id of one '
+            f'of them, {", ".join(ids)}.')
+    if not page_repo.get_page(engine, page_repo.Wanted(
+            load_balancer_id=ids[0]), limit=1):
+        raise exceptions.NotPossible(
+            f'No amphora of load balancer {name} has an agent: see '
+            f'"octavia-hmsync amphora list".')
+    return ids[0]
 
 
 class ShowAmphora(base.DatabaseMixin, base.ShowOne):
@@ -108,32 +156,35 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
 
     def take_action(self, parsed_args):
         conf, engine = self.open_database()
-        row = next((row for row in amphora_repo.get_rows(engine)
-                    if row.id == parsed_args.amphora), None)
-        if row is None:
+        rows = page_repo.get_page(engine,
+                                  page_repo.Wanted([parsed_args.amphora]))
+        if not rows:
             raise exceptions.NotPossible(
                 f'No amphora {parsed_args.amphora} has an agent: see '
                 f'"octavia-hmsync amphora list".')
-        judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
-                                      timing.Settings.from_conf(conf))
+        row, = rows
+        judged = doubt_repo.judge_page(engine, rows, hm_repo.get_all(engine),
+                                       timing.Settings.from_conf(conf))
         others = [
             '?' if isinstance(other, adoption.Unknown)
             else addr.join_list(other) for other in
-            previous_repo.get_all(engine, [row]).get(row.id, ())]
-        return (('id', 'load_balancer_id', 'lb_network_ip', 'generation',
-                 'controller_ip_port_list', 'applied_at', 'adoption',
-                 'adopted_at', 'adopted_via', 'not_adopted_at',
+            previous_repo.get_all(engine, rows).get(row.id, ())]
+        own = (None if row.controller_ip_port_list is None else
+               formatters.List(addr.split_list(row.controller_ip_port_list)))
+        return (('id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
+                 'generation', 'controller_ip_port_list', 'applied_at',
+                 'adoption', 'adopted_at', 'adopted_via', 'not_adopted_at',
                  'may_be_using', 'result', 'error', 'attempts',
-                 'attempted_generation',
-                 'next_attempt_at', 'claimed_until', 'held_since'),
-                (row.id, row.load_balancer_id, row.lb_network_ip,
-                 row.generation, row.controller_ip_port_list,
+                 'attempted_generation', 'next_attempt_at', 'claimed_until',
+                 'held_since'),
+                (row.id, row.load_balancer_id, row.status, row.role,
+                 row.lb_network_ip, row.generation, own,
                  base.format_time(row.applied_at),
                  _format_adoption(judged, row.id),
                  base.format_time(row.adopted_at), row.adopted_via,
-                 base.format_time(row.not_adopted_at), '\n'.join(others),
-                 row.result, row.error, row.attempts or 0,
-                 row.attempted_generation,
+                 base.format_time(row.not_adopted_at),
+                 formatters.Lines(others), row.result, row.error,
+                 row.attempts or 0, row.attempted_generation,
                  base.format_time(row.next_attempt_at),
                  base.format_time(row.claim_expires_at),
                  base.format_time(row.held_since)))

@@ -16,6 +16,7 @@ import argparse
 import typing
 
 from cliff import command
+from cliff import lister
 from cliff import show
 from oslo_config import cfg
 
@@ -51,8 +52,16 @@ def describe(error):
     return str(error)
 
 
+class Lister(lister.Lister):
+    """cliff's, with our forms of lists."""
+
+    @property
+    def formatter_namespace(self):
+        return 'octavia_hmsync.formatter.list'
+
+
 class ShowOne(show.ShowOne):
-    """cliff's, with CSV among the formats."""
+    """cliff's, with our forms of lists, and CSV among the formats."""
 
     @property
     def formatter_namespace(self):
@@ -141,6 +150,19 @@ def positive_seconds(text):
         raise argparse.ArgumentTypeError(
             f'{text!r} is no time in seconds, above 0 and up to {_LONGEST}')
     return value
+
+
+def positive_number(text):
+    """Read a number above 0, for argparse.
+
+    :param text: what stands on the command line.
+    :returns: an int.
+    :raises ArgumentTypeError: if it is none.
+    """
+    if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no number, above 0 and up to {_LONGEST}')
+    return int(text)
 
 
 def add_dry_run(parser, text):

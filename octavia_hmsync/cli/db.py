@@ -15,7 +15,6 @@
 import contextlib
 
 from cliff import command
-from cliff import lister
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.db import schema
@@ -65,7 +64,7 @@ class Current(base.DatabaseMixin, base.ShowOne):
         return (('revision', 'newest'), (revision, schema.head()))
 
 
-class History(lister.Lister):
+class History(base.Lister):
     """List the revisions that this release knows, oldest first."""
 
     def take_action(self, parsed_args):

@@ -10,11 +10,72 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Output formats that cliff lacks."""
+"""Output formats, and forms of values, that cliff lacks."""
 
 import csv
 
+from cliff import columns
 from cliff.formatters import base
+from cliff.formatters import commaseparated
+from cliff.formatters import shell
+from cliff.formatters import value
+
+
+class List(columns.FormattableColumn):
+    """A list: in one line for people, a list in JSON and YAML."""
+
+    separator = ', '
+
+    def human_readable(self):
+        """Return it as text."""
+        return self.separator.join(map(str, self._value))
+
+    def machine_readable(self):
+        """Return it as JSON and YAML have it."""
+        return list(self._value)
+
+
+class Lines(List):
+    """A list with a line for each item."""
+
+    separator = '\n'
+
+
+def _to_text(row):
+    """Return values as people, octavia.conf and spreadsheets read them."""
+    return [item.human_readable()
+            if isinstance(item, columns.FormattableColumn) else item
+            for item in row]
+
+
+class ValueFormatter(value.ValueFormatter):
+    """cliff's, which writes a list as Python does."""
+
+    def emit_list(self, column_names, data, stdout, parsed_args):
+        """Write some objects."""
+        super().emit_list(column_names, map(_to_text, data), stdout,
+                          parsed_args)
+
+    def emit_one(self, column_names, data, stdout, parsed_args):
+        """Write the object."""
+        super().emit_one(column_names, _to_text(data), stdout, parsed_args)
+
+
+class ListCSVFormatter(commaseparated.CSVLister):
+    """cliff's, likewise."""
+
+    def emit_list(self, column_names, data, stdout, parsed_args):
+        """Write some objects."""
+        super().emit_list(column_names, map(_to_text, data), stdout,
+                          parsed_args)
+
+
+class ShellFormatter(shell.ShellFormatter):
+    """cliff's, likewise."""
+
+    def emit_one(self, column_names, data, stdout, parsed_args):
+        """Write the object."""
+        super().emit_one(column_names, _to_text(data), stdout, parsed_args)
 
 
 class ShowCSVFormatter(base.SingleFormatter):
@@ -27,4 +88,4 @@ class ShowCSVFormatter(base.SingleFormatter):
         """Write the object."""
         writer = csv.writer(stdout, lineterminator='\n')
         writer.writerow(column_names)
-        writer.writerow(data)
+        writer.writerow(_to_text(data))

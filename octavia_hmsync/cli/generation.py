@@ -13,9 +13,9 @@
 """Commands on the lists that were published."""
 
 from cliff import command
-from cliff import lister
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
 from octavia_hmsync.cli import rollback
 from octavia_hmsync.db.repositories import generation as generation_repo
@@ -24,7 +24,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.membership import addresses as addr
 
 
-class ListGenerations(base.DatabaseMixin, lister.Lister):
+class ListGenerations(base.DatabaseMixin, base.Lister):
     """List the lists that were published, the newest first.
 
     status is how far a list may go: CANARY and WAVES (some amphorae try it),
@@ -44,7 +44,7 @@ class ListGenerations(base.DatabaseMixin, lister.Lister):
         generations = generation_repo.get_history(engine)[::-1]
         return (('number', 'status', 'controller_ip_port_list',
                  'published_at', 'completed_at', 'reason'),
-                [(g.number, g.status, addr.join_list(g.addresses),
+                [(g.number, g.status, formatters.List(g.addresses),
                   base.format_time(g.published_at),
                   base.format_time(g.completed_at), g.reason)
                  for g in generations[:max(parsed_args.limit, 0)]])
@@ -71,8 +71,8 @@ class ShowGeneration(base.DatabaseMixin, base.ShowOne):
         return (('number', 'status', 'wave', 'controller_ip_port_list',
                  'slots', 'published_at', 'completed_at', 'reason'),
                 (found.number, found.status, found.wave,
-                 addr.join_list(found.addresses),
-                 addr.join_list(map(str, found.slots.values())),
+                 formatters.List(found.addresses),
+                 formatters.List(found.slots.values()),
                  base.format_time(found.published_at),
                  base.format_time(found.completed_at), found.reason))
 

@@ -17,7 +17,6 @@ import time
 import typing
 
 from cliff import command
-from cliff import lister
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
@@ -33,7 +32,7 @@ _HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
               'list" shows it')
 
 
-class ListHealthManagers(base.DatabaseMixin, lister.Lister):
+class ListHealthManagers(base.DatabaseMixin, base.Lister):
     """List the health managers that have registered.
 
     A health manager is ONLINE while its keepalives come; one that has been

@@ -12,10 +12,9 @@
 
 """Commands on the amphora management network."""
 
-from cliff import columns
-from cliff import lister
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import boot_options
@@ -30,14 +29,6 @@ _ID_COLUMNS = {'network_id': marks.NETWORK, 'subnet_id': marks.SUBNET,
                'amphora_security_group_id': marks.AMPHORA_GROUP,
                'health_manager_security_group_id':
                    marks.HEALTH_MANAGER_GROUP}
-
-
-class Lines(columns.FormattableColumn):
-    """A list: one line each for people."""
-
-    def human_readable(self):
-        """Return it as text."""
-        return '\n'.join(self._value)
 
 
 class _NetworkMixin(base.DatabaseMixin):
@@ -60,7 +51,7 @@ def _show(conf, ids, **others):
                   ids.get(marks.NETWORK), ids.get(marks.AMPHORA_GROUP)),
               **others}
     return (tuple(values), tuple(
-        Lines(value) if isinstance(value, list) else value
+        formatters.Lines(value) if isinstance(value, list) else value
         for value in values.values()))
 
 
@@ -115,7 +106,7 @@ class Show(_NetworkMixin, base.ShowOne):
                      reconciled_at=base.format_time(row.reconciled_at))
 
 
-class Delete(_NetworkMixin, lister.Lister):
+class Delete(_NetworkMixin, base.Lister):
     """Delete the amphora management network.
 
     What was adopted is let go. What is still in use is orphaned: it stays,
@@ -132,4 +123,5 @@ class Delete(_NetworkMixin, lister.Lister):
         removed = removal.delete(conf, engine, connection,
                                  parsed_args.dry_run)
         return (('part', 'outcome', 'users'),
-                [(r.title, r.outcome, Lines(r.users)) for r in removed])
+                [(r.title, r.outcome, formatters.Lines(r.users))
+                 for r in removed])

@@ -13,9 +13,9 @@
 """Commands on the ports of nodes in the management network."""
 
 from cliff import command
-from cliff import lister
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync import exceptions
@@ -173,7 +173,7 @@ class ShowPort(_PortMixin, base.ShowOne):
         columns = ('host', 'id', 'status', 'mac_address', 'ip_address',
                    'binding_host', 'vif_type', 'health_manager', 'repairs')
         values = (host, found.id, found.status, found.mac,
-                  addr.join_list(found.ip_addresses), found.binding_host,
+                  formatters.List(found.ip_addresses), found.binding_host,
                   found.vif_type, self.get_statuses(conf, engine).get(host),
                   known.repairs if known else 0)
         if host != conf.host:
@@ -192,10 +192,10 @@ class ShowPort(_PortMixin, base.ShowOne):
         here = link.get(name)
         return (*((found.port_id, found.mac, found.mtu) if found
                   else (None, None, None)),
-                addr.join_list(here[1]) if here else None)
+                formatters.List(here[1]) if here else None)
 
 
-class ListPorts(_PortMixin, lister.Lister):
+class ListPorts(_PortMixin, base.Lister):
     """List the ports of all nodes."""
 
     def take_action(self, parsed_args):
@@ -205,7 +205,7 @@ class ListPorts(_PortMixin, lister.Lister):
         return (('host', 'id', 'status', 'mac_address', 'ip_address',
                  'binding_host', 'health_manager', 'repairs'),
                 [(p.host, p.id, p.status, p.mac,
-                  addr.join_list(p.ip_addresses), p.binding_host,
+                  formatters.List(p.ip_addresses), p.binding_host,
                   statuses.get(p.host),
                   known[p.host].repairs if p.host in known else 0)
                  for p in ports.get_all()])

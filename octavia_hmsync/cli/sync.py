@@ -15,6 +15,7 @@
 from cliff import command
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
 from octavia_hmsync.cli import progress
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import attempt as attempt_repo
@@ -70,9 +71,9 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                 (newest.number if newest else None,
                  newest.status if newest else None,
                  base.format_time(pause.ends_at) if pause else None,
-                 addr.join_list(newest.addresses) if newest else '',
-                 addr.join_list(addr.canonical(suspects)),
-                 ', '.join(u.name for u in blind),
+                 formatters.List(newest.addresses if newest else ()),
+                 formatters.List(addr.canonical(suspects)),
+                 formatters.List([u.name for u in blind]),
                  counts.amphorae, counts.due,
                  *(counts.results.get(result, 0)
                    for result in upload_result.ALL),

@@ -123,7 +123,12 @@ def check_octavia(connection):
 
 
 @contextlib.contextmanager
-def _upgrade_lock(connection):
+def upgrade_lock(connection):
+    """Keep everybody else from changing the tables.
+
+    :param connection: an SQLAlchemy connection, to be used meanwhile.
+    :raises DatabaseUnavailable: if another one does not end.
+    """
     # Two controllers may start the upgrade at once; MySQL has no
     # transactional DDL, so the second has to wait for the first.
     if connection.dialect.name != 'mysql':
@@ -179,7 +184,7 @@ def _has_several_writers(engine):
 
 
 def _upgrade(engine):
-    with engine.connect() as connection, _upgrade_lock(connection):
+    with engine.connect() as connection, upgrade_lock(connection):
         check_octavia(connection)
         before = current(connection)
         with contextlib.suppress(exceptions.SchemaMissing):

@@ -62,7 +62,7 @@ import json
 import sys
 
 status = json.loads(sys.argv[1])
-listed = status['controller_ip_port_list'].replace(' ', '').split(',')
+listed = status['controller_ip_port_list']
 amphorae = status['amphorae']
 sys.exit(not (sorted(listed) == sorted(sys.argv[2:]) and amphorae and
               status['due'] == 0 and

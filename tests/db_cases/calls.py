@@ -23,6 +23,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db import repositories
 from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import amphora_page as page_repo
 from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
@@ -286,6 +287,18 @@ class Calls(base.DatabaseTestCase):
         self._add()
         return ()
 
+    @_call(page_repo.get_page)
+    def get_amphora_page(self):
+        return page_repo.Wanted(ids=self._add()[1:]), '', 10
+
+    @_call(page_repo.exists)
+    def exists(self):
+        return self._add()[0],
+
+    @_call(page_repo.find_load_balancers)
+    def find_load_balancers(self):
+        return self.records.add_load_balancer(),
+
     @_call(amphora_repo.delete_gone)
     def delete_gone(self):
         for amphora_id in self._add()[1:]:
@@ -332,6 +345,12 @@ class Calls(base.DatabaseTestCase):
     def judge_all(self):
         self._acknowledge()
         return [], timing.Settings.from_conf(self.conf)
+
+    @_call(doubt_repo.judge_page)
+    def judge_page(self):
+        self._acknowledge()
+        return (amphora_repo.get_rows(self.engine), [],
+                timing.Settings.from_conf(self.conf))
 
     @_call(heartbeat_repo.get_last_updates)
     def get_last_updates(self):

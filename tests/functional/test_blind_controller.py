@@ -47,7 +47,7 @@ class TestBlindController(test_failover_guard.GuardTestCase):
         self.watch(HEARTBEAT_TIMEOUT)
         self.assert_nothing_failed_over()
         self.wait_for(lambda: self.blind_controllers() ==
-                      'octavia-housekeeping on blind', 'who is blind', 45)
+                      ['octavia-housekeeping on blind'], 'who is blind', 45)
         # It leaves the next list to the other one.
         log = blind.log()
         third = cloud.add_health_manager(cloud.address(4))

@@ -94,7 +94,7 @@ class TestOperation(base.FunctionalTestCase):
                       self.command('generation', 'rollback'))
         self.wait_until_synced([first.address])
         status = json.loads(self.command('sync', 'status', '-f', 'json'))
-        self.assertEqual(second.address, status['suspects'])
+        self.assertEqual([second.address], status['suspects'])
         self.command('sync', 'retry')
         self.wait_until_synced(both)
         self.assertEqual(4, len(json.loads(self.command(

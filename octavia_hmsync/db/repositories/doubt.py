@@ -64,7 +64,7 @@ class Unproven:
 
 
 def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
-                 limit=None):
+                 limit=None, amphora_ids=None):
     """Return the amphorae that were not seen to use their list yet.
 
     :param engine: an SQLAlchemy engine.
@@ -72,6 +72,7 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
     :param min_age: leave out those that acknowledged it later, seconds.
     :param amphora_id: only this one.
     :param limit: how many at most.
+    :param amphora_ids: only these.
     :returns: a list of Unproven.
     """
     select = (
@@ -92,6 +93,8 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
             _TABLE.c.applied_at <= types.utcnow_plus(-min_age))
     if amphora_id is not None:
         select = select.where(_TABLE.c.amphora_id == amphora_id)
+    if amphora_ids is not None:
+        select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
     with engine.connect() as connection:
         rows, previous = previous_repo.execute(connection,
                                                select.limit(limit))
@@ -132,6 +135,27 @@ def get_overdue_page(engine, after, size, min_age):
         return [tuple(row) for row in connection.execute(
             select.order_by(_TABLE.c.applied_at, _TABLE.c.amphora_id)
             .limit(size))]
+
+
+def judge_page(engine, rows, members, settings):
+    """Tell the same as judge_all() of some amphorae.
+
+    :param engine: an SQLAlchemy engine.
+    :param rows: with adopted_at, and the amphora's id as ``id``.
+    :param members: all registered health managers, a list of Member.
+    :param settings: timing.Settings.
+    :returns: {amphora id: adoption.Adoption}.
+    """
+    judged = {row.id: adoption.Adoption.ADOPTED for row in rows
+              if row.adopted_at is not None}
+    others = [row.id for row in rows if row.id not in judged]
+    for n in range(0, len(others), _AT_ONCE):
+        ids = others[n:n + _AT_ONCE]
+        judged.update(judge(
+            get_unproven(engine, amphora_ids=ids),
+            heartbeat_repo.get_heartbeats(engine, amphora_ids=ids), members,
+            settings))
+    return judged
 
 
 def judge_all(engine, members, settings):

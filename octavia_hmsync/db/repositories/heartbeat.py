@@ -28,12 +28,13 @@ _TABLE = models.Heartbeat.__table__
 _HEALTH = compat.AMPHORA_HEALTH
 
 
-def get_heartbeats(engine, amphora_id=None, max_age=None):
+def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
     """Return where unproven amphorae were heard since they acknowledged.
 
     :param engine: an SQLAlchemy engine.
     :param amphora_id: only this one.
     :param max_age: leave out those that acknowledged longer ago, seconds.
+    :param amphora_ids: only these.
     :returns: {amphora id: {address: seconds since}}.
     """
     select = (sa.select(_TABLE, types.utcnow().label('now'))
@@ -42,6 +43,8 @@ def get_heartbeats(engine, amphora_id=None, max_age=None):
                      _TABLE.c.heard_at > _AMPHORA.c.applied_at))
     if amphora_id is not None:
         select = select.where(_TABLE.c.amphora_id == amphora_id)
+    if amphora_ids is not None:
+        select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
     if max_age is not None:
         select = select.where(
             _AMPHORA.c.applied_at > types.utcnow_plus(-max_age))

@@ -15,6 +15,7 @@ from sqlalchemy import exc as sa_exc
 from octavia_hmsync.db import api
 from tests.db_cases import admission
 from tests.db_cases import amphora
+from tests.db_cases import amphora_page
 from tests.db_cases import announced
 from tests.db_cases import attempt
 from tests.db_cases import doubt
@@ -64,6 +65,10 @@ class TestRecords(mariadb.MariaDBMixin, amphora.RecordCases):
 
 
 class TestCounts(mariadb.MariaDBMixin, amphora.CountCases):
+    pass
+
+
+class TestAmphoraPages(mariadb.MariaDBMixin, amphora_page.AmphoraPageCases):
     pass
 
 

@@ -13,7 +13,9 @@
 import csv
 from importlib import metadata
 import io
+import json
 import os
+import re
 import subprocess
 import sys
 
@@ -21,6 +23,7 @@ import fixtures
 import yaml
 
 from octavia_hmsync.cli import symbols
+from octavia_hmsync.cmd import hmsync
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
@@ -37,8 +40,12 @@ COLUMNS = {
     ('health', 'manager', 'list'): [
         'host', 'ip_address', 'port', 'status', 'keepalive_at', 'key'],
     ('amphora', 'list'): [
-        'id', 'lb_network_ip', 'generation', 'result', 'applied_at',
-        'attempts', 'error', 'adoption', 'adopted_at', 'adopted_via'],
+        'id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
+        'generation', 'result', 'error', 'adoption'],
+    ('amphora', 'list', '--long'): [
+        'id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
+        'generation', 'result', 'error', 'adoption', 'applied_at', 'attempts',
+        'next_attempt_at', 'adopted_at', 'adopted_via', 'held_since'],
     ('generation', 'list'): [
         'number', 'status', 'controller_ip_port_list', 'published_at',
         'completed_at', 'reason'],
@@ -49,6 +56,8 @@ COLUMNS = {
         'pending', 'not_adopted', 'unproven'],
 }
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
+# Of all lists, or of all objects.
+CLIFF_OPTIONS = {'--column', '--sort-column', '--prefix', '--variable'}
 
 
 class TestCommands(base.CommandTestCase):
@@ -71,7 +80,7 @@ class TestCommands(base.CommandTestCase):
     def test_columns_in_each_format(self):
         self.populate()
         for command, columns in COLUMNS.items():
-            is_list = command[-1] == 'list'
+            is_list = 'list' in command
             found = self.run_json(*command)
             self.assertEqual(columns, list(found[0] if is_list else found))
             self.assertEqual(found, yaml.safe_load(
@@ -122,7 +131,8 @@ class TestCommands(base.CommandTestCase):
     def test_amphorae(self):
         self.populate()
         new = self.records.add_amphora('192.0.2.9')
-        rows = {r['id']: r for r in self.run_json('amphora', 'list')}
+        rows = {r['id']: r for r in self.run_json('amphora', 'list',
+                                                  '--long')}
         self.assertEqual({*self.ids, new}, set(rows))
         applied, failed = rows[self.ids[0]], rows[self.ids[1]]
         self.assertEqual((1, 'APPLIED', 1, None), (
@@ -144,6 +154,11 @@ class TestCommands(base.CommandTestCase):
                 (('--result', 'unreachable'), {self.ids[1]}),
                 (('--result', 'APPLIED'), {self.ids[0]}),
                 (('--loadbalancer', lb), {of_lb}),
+                (('--loadbalancer', f'lb-{lb[:8]}'), {of_lb}),
+                (('--role', 'standalone'), {*self.ids, of_lb}),
+                (('--role', 'MASTER'), set()),
+                (('--status', 'allocated', '--loadbalancer', lb), {of_lb}),
+                (('--status', 'ERROR'), set()),
                 (('--loadbalancer', lb, '--result', 'APPLIED'), set()),
                 (('--health-manager', 'hm1'), {self.ids[0]}),
                 (('--health-manager', 'hm2'), set()),
@@ -152,25 +167,94 @@ class TestCommands(base.CommandTestCase):
                 'amphora', 'list', *arguments)})
         self.assertFails('There is no health manager nobody',
                          'amphora', 'list', '--health-manager', 'nobody')
-        self.assertFails('No amphora of load balancer none has an agent',
-                         'amphora', 'list', '--loadbalancer', 'none')
+        self.assertFails('There is no load balancer none: see', 'amphora',
+                         'list', '--loadbalancer', 'none')
         # As from a variable that is not set.
         for option in ('--health-manager', '--loadbalancer'):
             self.assertEqual(1, self.run_command('amphora', 'list', option,
                                                  '')[0])
 
+    def test_load_balancers_without_amphorae_or_of_one_name(self):
+        ids = [f'aaaaaaaa-{n}' for n in (1, 2)]
+        for load_balancer_id in ids:
+            self.records.add_load_balancer(load_balancer_id=load_balancer_id)
+        argv = ('amphora', 'list', '--loadbalancer')
+        self.assertFails(f'There are 2 load balancers lb-aaaaaaaa: give the '
+                         f'id of one of them, {", ".join(ids)}.', *argv,
+                         'lb-aaaaaaaa')
+        self.assertFails(f'No amphora of load balancer {ids[0]} has an agent',
+                         *argv, ids[0])
+
+    def test_amphorae_by_page(self):
+        ids = sorted(self.add_amphorae(5))
+        argv = ('amphora', 'list', '--limit', '2')
+        seen = []
+        while page := [row['id'] for row in self.run_json(
+                *argv, *(('--marker', seen[-1]) if seen else ()))]:
+            self.assertLessEqual(len(page), 2)
+            seen += page
+        self.assertEqual(ids, seen)
+        self.assertFails('There is no amphora nobody to go on from', *argv,
+                         '--marker', 'nobody')
+        for limit in ('0', '-1', 'x', ''):
+            code, _out, err = self.run_command('amphora', 'list',
+                                               f'--limit={limit}')
+            self.assertEqual(2, code)
+            self.assertIn('is no number, above 0', err)
+
+    def test_columns_of_long_by_their_names(self):
+        """Nobody has to say it twice."""
+        self.populate()
+        self.assertEqual('1\n1\n1\n1\n', self.run_ok(
+            'amphora', 'list', '-c', 'attempts', '-f', 'value'))
+
+    def test_lists(self):
+        """As octavia.conf has them, for people; lists, for programs."""
+        self.populate()
+        text = ', '.join(LIST)
+        for command in (['sync', 'status'], ['generation', 'list'],
+                        ['generation', 'show', '1'],
+                        ['amphora', 'show', self.ids[0]]):
+            argv = (*command, '-c', 'controller_ip_port_list', '-f')
+            self.assertEqual(f'{text}\n', self.run_ok(*argv, 'value'))
+            self.assertIn(f'"{text}"', self.run_ok(*argv, 'csv'))
+            self.assertIn(f'| {text} ', self.run_ok(*argv, 'table'))
+            for load, form in ((json.loads, 'json'),
+                               (yaml.safe_load, 'yaml')):
+                found = load(self.run_ok(*argv, form))
+                found = found[0] if isinstance(found, list) else found
+                self.assertEqual({'controller_ip_port_list': list(LIST)},
+                                 found)
+        self.assertEqual(f'controller_ip_port_list="{text}"\n', self.run_ok(
+            'sync', 'status', '-f', 'shell', '-c', 'controller_ip_port_list'))
+
+    def test_metavars(self):
+        """One style; what a command takes is called by its name."""
+        wrong = []
+        app = hmsync.HMSyncApp()
+        for name, _entry_point in app.command_manager:
+            if name in ('help', 'complete'):
+                continue
+            factory = app.command_manager.find_command(name.split())[0]
+            for action in factory(app, None).get_parser(name)._actions:
+                if (action.nargs != 0 and not action.choices and
+                        not CLIFF_OPTIONS & set(action.option_strings) and
+                        not re.fullmatch(r'<[a-z-]+>', action.metavar or '')):
+                    wrong.append((name, action.dest, action.metavar))
+        self.assertEqual([], wrong)
+
     def test_amphora(self):
         self.populate()
         new = self.records.add_amphora('192.0.2.9')
         applied = self.run_json('amphora', 'show', self.ids[0])
-        self.assertEqual(', '.join(LIST), applied['controller_ip_port_list'])
-        self.assertEqual(('PENDING', '?', None), (
+        self.assertEqual(list(LIST), applied['controller_ip_port_list'])
+        self.assertEqual(('PENDING', ['?'], None), (
             applied['adoption'], applied['may_be_using'], applied['error']))
         failed = self.run_json('amphora', 'show', self.ids[1])
         self.assertEqual(('UNREACHABLE', 'a, "b"', 1), (
             failed['result'], failed['error'], failed['attempts']))
         self.assertRegex(failed['next_attempt_at'], r'^\d{4}-\d\d-\d\dT')
-        self.assertEqual((None, ''), (
+        self.assertEqual((None, []), (
             self.run_json('amphora', 'show', new)['generation'],
             self.run_json('amphora', 'show', new)['may_be_using']))
         self.assertFails('No amphora nobody has an agent',
@@ -187,7 +271,7 @@ class TestCommands(base.CommandTestCase):
         self.assertEqual([2], [row['number'] for row in self.run_json(
             'generation', 'list', '--limit', '1')])
         shown = self.run_json('generation', 'show', '1')
-        self.assertEqual((', '.join(LIST), '0, 1', 0), (
+        self.assertEqual((list(LIST), [0, 1], 0), (
             shown['controller_ip_port_list'], shown['slots'],
             shown['wave']))
         self.assertFails('no generation 3', 'generation', 'show', '3')
@@ -249,8 +333,8 @@ class TestCommands(base.CommandTestCase):
         self.populate()
         self.assertEqual({
             'generation': 1, 'status': 'OPEN', 'paused_until': None,
-            'controller_ip_port_list': ', '.join(LIST), 'suspects': '',
-            'blind_controllers': '',
+            'controller_ip_port_list': list(LIST), 'suspects': [],
+            'blind_controllers': [],
             'amphorae': 4, 'due': 3, 'applied': 1, 'unreachable': 1,
             'rejected': 1, 'unsupported': 1, 'other_key': 0, 'adopted': 0,
             'pending': 1, 'not_adopted': 0, 'unproven': 0,
@@ -260,7 +344,7 @@ class TestCommands(base.CommandTestCase):
         for host in ('good', 'blind'):
             uploader_repo.touch(self.engine, f'hk on {host}', 20)
         uploader_repo.set_overtaken(self.engine, 'hk on blind', 3)
-        self.assertEqual('hk on blind', self.run_json(
+        self.assertEqual(['hk on blind'], self.run_json(
             'sync', 'status')['blind_controllers'])
 
     def test_empty(self):
@@ -304,6 +388,37 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.addCleanup(engine.dispose)
         self.assertEqual([], schema.sa.inspect(engine).get_table_names())
 
+    def test_purge(self):
+        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'a', 20)
+        self.addCleanup(schema.upgrade, self.database.engine)
+        purge = ('db', 'purge')
+        self.assertFails(
+            'Services run with octavia-hmsync: octavia-health-manager on '
+            'hm1. Restart them without it, wait 20 s', *purge, '--yes')
+        self.make_older(models.HealthManager, 'keepalive_at', 21)
+        self.assertFails('Nothing is deleted without --yes. It would delete '
+                         '14 tables with 2 rows: hmsync_alembic_version, '
+                         'hmsync_amphora, ', *purge)
+        self.assertIn('Would delete 14 tables with 2 rows: ',
+                      self.run_ok(*purge, '--dry-run', '--yes'))
+        self.assertEqual('hm1', self.run_json('health', 'manager',
+                                              'list')[0]['host'])
+        self.assertIn('Deleted 14 tables: hmsync_alembic_version, ',
+                      self.run_ok(*purge, '--yes'))
+        for options in ([], ['--yes'], ['--dry-run'], ['--force']):
+            self.assertEqual('There are no tables of octavia-hmsync in the '
+                             'database.\n', self.run_ok(*purge, *options))
+        self.assertFails('octavia-hmsync db upgrade', 'sync', 'status')
+
+    def test_purge_while_services_run(self):
+        keeper_repo.touch(self.engine, 'keeper1', ())
+        self.addCleanup(schema.upgrade, self.database.engine)
+        purge = ('db', 'purge', '--yes')
+        self.assertFails('octavia-housekeeping on keeper1', *purge)
+        self.assertFails('octavia-housekeeping on keeper1', *purge,
+                         '--dry-run')
+        self.assertIn('Deleted 14', self.run_ok(*purge, '--force'))
+
     def test_history(self):
         rows = self.run_json('db', 'history')
         self.assertEqual([r for r, _ in schema.history()],
@@ -323,7 +438,8 @@ ARGUMENTS = {
     'sync watch': ['--timeout', '0.1'],
 }
 # Those that do not need what is missing, or tell it in their own way.
-WITHOUT_TABLES = ('db upgrade', 'db current', 'db history', 'upgrade check')
+WITHOUT_TABLES = ('db upgrade', 'db current', 'db history', 'db purge',
+                  'upgrade check')
 WITHOUT_DATABASE = ('db history', 'upgrade check')
 
 

@@ -352,7 +352,7 @@ class TestRetry(base.CommandTestCase):
         generation_repo.roll_back(self.engine, 2, OLD[1:], {OLD[0]: 0}, 'x',
                                   'c')
         status = self.run_json('sync', 'status')
-        self.assertEqual((3, 'OPEN', OLD[1]), (
+        self.assertEqual((3, 'OPEN', [OLD[1]]), (
             status['generation'], status['status'], status['suspects']))
         self.assertIn(OLD[1], self.run_ok('sync', 'retry'))
-        self.assertEqual('', self.run_json('sync', 'status')['suspects'])
+        self.assertEqual([], self.run_json('sync', 'status')['suspects'])

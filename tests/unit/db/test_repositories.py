@@ -12,6 +12,7 @@
 
 from tests.db_cases import admission
 from tests.db_cases import amphora
+from tests.db_cases import amphora_page
 from tests.db_cases import announced
 from tests.db_cases import attempt
 from tests.db_cases import doubt
@@ -51,6 +52,10 @@ class TestRecords(sqlite.SqliteMixin, amphora.RecordCases):
 
 
 class TestCounts(sqlite.SqliteMixin, amphora.CountCases):
+    pass
+
+
+class TestAmphoraPages(sqlite.SqliteMixin, amphora_page.AmphoraPageCases):
     pass
 
 

@@ -161,4 +161,4 @@ class TestStatus(cli_base.CommandTestCase):
     def test_has_what_the_script_reads(self):
         status = self.run_json('sync', 'status')
         self.assertEqual(set(), set(GOOD) - set(status))
-        self.assertEqual('', status['controller_ip_port_list'])
+        self.assertEqual([], status['controller_ip_port_list'])

@@ -1,0 +1,66 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""octavia-hmsync db purge."""
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.db import purge
+from octavia_hmsync import exceptions
+
+
+class Purge(base.DatabaseMixin, command.Command):
+    """Delete the plugin's tables, and all that it knows with them.
+
+    The last step of a roll-back. Octavia's own tables are left alone, and so
+    is what was made in Neutron ("network delete" deletes that). Refused
+    while a service runs with the plugin. Again it changes nothing.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--yes', action='store_true',
+                            help='do it: nothing brings them back but a '
+                                 'backup')
+        parser.add_argument(
+            '--force', action='store_true',
+            help='also while services run with the plugin: they go on as '
+                 'without it, with a warning')
+        base.add_dry_run(parser, 'which tables')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database(check_schema=False)
+        tables = purge.get_tables(engine)
+        if not tables:
+            self.app.stdout.write('There are no tables of octavia-hmsync in '
+                                  'the database.\n')
+            return
+        alive = purge.get_alive(engine, conf.hmsync.offline_after)
+        if alive and not parsed_args.force:
+            raise exceptions.NotPossible(
+                f'Services run with octavia-hmsync: {", ".join(alive)}. '
+                f'Restart them without it, wait {conf.hmsync.offline_after} '
+                f's, and run this again, or use --force.')
+        what = (f'{len(tables)} tables with '
+                f'{purge.count_rows(engine, tables)} rows: '
+                f'{", ".join(tables)}')
+        if parsed_args.dry_run:
+            self.app.stdout.write(f'Would delete {what}.\n')
+            return
+        if not parsed_args.yes:
+            raise exceptions.NotPossible(
+                f'Nothing is deleted without --yes. It would delete {what}.')
+        deleted = purge.drop_tables(engine)
+        self.app.stdout.write(
+            f'Deleted {len(deleted)} tables: {", ".join(deleted)}.\n')

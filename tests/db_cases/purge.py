@@ -1,0 +1,131 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The plugin's tables are taken away."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db import purge
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db import schema
+from octavia_hmsync.db import types
+from tests.unit import base
+
+OWN_TABLES = sorted({*models.Base.metadata.tables, schema.VERSION_TABLE})
+
+
+class PurgeCases(base.TestCase):
+    """Each test has a database with Octavia's tables, and none of ours.
+
+    make_database() comes from a mixin.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.database = self.useFixture(self.make_database())
+        self.engine = self.database.engine
+        self.before = self.tables()
+
+    def tables(self):
+        with self.engine.connect() as connection:
+            return set(sa.inspect(connection).get_table_names())
+
+    def execute(self, *statements):
+        with self.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+
+    def test_all_of_ours_and_no_other(self):
+        self.execute('CREATE TABLE hmsyncs (n INTEGER)')
+        before = self.tables()
+        schema.upgrade(self.engine)
+        # Of a release that is newer than this one.
+        self.execute('CREATE TABLE hmsync_new (n INTEGER)')
+        amphora_id = self.database.records.add_amphora('192.0.2.1')
+        ours = sorted([*OWN_TABLES, 'hmsync_new'])
+        self.assertEqual(ours, purge.get_tables(self.engine))
+        self.assertEqual(ours, purge.drop_tables(self.engine))
+        self.assertEqual(before, self.tables())
+        self.assertEqual([amphora_id], [
+            row['id'] for row in self.database.records.rows('amphora')])
+
+    def test_again(self):
+        schema.upgrade(self.engine)
+        purge.drop_tables(self.engine)
+        self.assertEqual([], purge.get_tables(self.engine))
+        self.assertEqual([], purge.drop_tables(self.engine))
+        self.assertEqual([], purge.get_alive(self.engine, 20))
+        self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
+        self.assertEqual(OWN_TABLES, purge.get_tables(self.engine))
+
+    def test_killed_half_way(self):
+        """MySQL has no transactional DDL; the next one goes on from there."""
+        schema.upgrade(self.engine)
+        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'a', 20)
+        dropped = []
+
+        def before(conn, cursor, statement, *args):
+            if statement.lstrip().startswith('DROP'):
+                if len(dropped) == 3:
+                    raise ZeroDivisionError()
+                dropped.append(statement)
+
+        sa.event.listen(self.engine, 'before_cursor_execute', before)
+        self.assertRaises(ZeroDivisionError, purge.drop_tables, self.engine)
+        sa.event.remove(self.engine, 'before_cursor_execute', before)
+        if self.engine.dialect.name == 'mysql':
+            # Whoever looks meanwhile sees that there is nothing to use.
+            left = purge.get_tables(self.engine)
+            self.assertEqual(len(OWN_TABLES) - 3, len(left))
+            self.assertNotIn(schema.VERSION_TABLE, left)
+        purge.drop_tables(self.engine)
+        self.assertEqual(self.before, self.tables())
+
+    def test_rows(self):
+        schema.upgrade(self.engine)
+        keeper_repo.touch(self.engine, 'keeper1', ())
+        self.assertEqual(2, purge.count_rows(self.engine, OWN_TABLES))
+        self.assertEqual(0, purge.count_rows(self.engine,
+                                             ['hmsync_amphora']))
+
+    def age(self, model, seconds):
+        with self.engine.begin() as connection:
+            connection.execute(sa.update(model.__table__).values(
+                keepalive_at=types.utcnow_plus(-seconds)))
+
+    def alive(self):
+        return purge.get_alive(self.engine, 20)
+
+    def test_who_is_alive(self):
+        schema.upgrade(self.engine)
+        self.assertEqual([], self.alive())
+        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'a', 20)
+        hm_repo.register(self.engine, 'hm2', '192.0.2.2', 5555, 'b', 20)
+        hm_repo.change_status(self.engine, 'hm2', 'ONLINE', 'DRAINING')
+        keeper_repo.touch(self.engine, 'keeper1', ())
+        self.assertEqual(
+            ['octavia-health-manager on hm1', 'octavia-health-manager on hm2',
+             'octavia-housekeeping on keeper1'], self.alive())
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.age(models.HouseKeeper, 21)
+        self.assertEqual(['octavia-health-manager on hm2'], self.alive())
+        self.age(models.HealthManager, 21)
+        self.assertEqual([], self.alive())
+
+    def test_tables_of_the_first_release(self):
+        schema.upgrade(self.engine)
+        hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555, 'a', 20)
+        self.execute('ALTER TABLE hmsync_health_manager DROP COLUMN announced',
+                     'DROP TABLE hmsync_house_keeper')
+        self.assertEqual(['octavia-health-manager on hm1'], self.alive())
