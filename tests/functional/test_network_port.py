@@ -266,7 +266,7 @@ class TestLife(NodePortTestCase):
             f'The port {made.id} of node1 is ACTIVE with {ip}.\n', out)
         shown = json.loads(self.command('show', '-f', 'json'))
         self.assertEqual(
-            ('node1', made.id, 'ACTIVE', ip, made.id, ip, 1450),
+            ('node1', made.id, 'ACTIVE', [ip], made.id, [ip], 1450),
             tuple(shown[key] for key in (
                 'host', 'id', 'status', 'ip_address', 'interface_port',
                 'interface_ip_address', 'interface_mtu')))

@@ -24,8 +24,6 @@ import shlex
 from oslotest import base
 
 from octavia_hmsync.cmd import hmsync
-from octavia_hmsync.db import models
-from octavia_hmsync.db import schema
 from tests.unit import test_packaging
 from tests.unit import test_project
 
@@ -60,16 +58,6 @@ class TestContributorGuide(base.BaseTestCase):
         self.assertEqual([], [str(path) for path, text in modules.items()
                               if len(text.split()) < 2])
         self.assertIn('plan.py', {path.name for path in modules})
-
-
-class TestRollBack(base.BaseTestCase):
-
-    def test_each_table_is_dropped(self):
-        text = (DOCS / 'install/roll-back.rst').read_text()
-        statement = re.search(r'DROP TABLE ([^;]*);', text)[1]
-        self.assertEqual(
-            {*models.Base.metadata.tables, schema.VERSION_TABLE},
-            set(re.split(r',\s*', statement)))
 
 
 class TestFaults(base.BaseTestCase):

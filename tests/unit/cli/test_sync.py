@@ -363,7 +363,7 @@ class TestRollBack(base.CommandTestCase):
         # One that stays keeps its slot.
         self.assertEqual({'192.0.2.102:5555': 0}, newest.slots)
         self.assertEqual(
-            ('192.0.2.103:5555', 'OPEN'),
+            (['192.0.2.103:5555'], 'OPEN'),
             (self.run_json('sync', 'status')['suspects'],
              self.run_json('sync', 'status')['status']))
         self.assertEqual(['OPEN', 'ROLLED_BACK', 'OPEN'], [

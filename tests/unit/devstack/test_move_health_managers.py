@@ -26,8 +26,8 @@ from tests.unit.cli import base as cli_base
 from tests.unit.devstack import node
 
 SCRIPT = node.TOP / 'playbooks/move-health-managers/check.sh'
-GOOD = {'generation': 2, 'status': 'COMPLETE', 'suspects': '',
-        'controller_ip_port_list': '192.0.2.4:5555, 192.0.2.3:5555',
+GOOD = {'generation': 2, 'status': 'COMPLETE', 'suspects': [],
+        'controller_ip_port_list': ['192.0.2.4:5555', '192.0.2.3:5555'],
         'amphorae': 2, 'due': 0, 'applied': 2, 'unreachable': 0,
         'rejected': 0, 'unsupported': 0, 'adopted': 2, 'pending': 0,
         'not_adopted': 0, 'unproven': 0}
@@ -126,7 +126,7 @@ class TestCheck(base.BaseTestCase):
         self.check_gives_up(addresses=BOTH[:1])
 
     def test_no_list(self):
-        self.check_gives_up(controller_ip_port_list='')
+        self.check_gives_up(controller_ip_port_list=[])
 
     def test_not_adopted(self):
         self.check_gives_up(adopted=1, unproven=1)
