@@ -276,6 +276,9 @@ class TestManifests(examples.ExamplesTestCase):
 
     def test_disruptions(self):
         documents = load('octavia-health-manager.yaml')
+        # One that is not ready keeps no other from starting.
+        self.assertEqual(
+            'Parallel', documents['StatefulSet']['spec']['podManagementPolicy'])
         self.assertEqual(documents['StatefulSet']['spec']['selector'],
                          documents['PodDisruptionBudget']['spec']['selector'])
 
