@@ -277,9 +277,9 @@ class TestManifests(examples.ExamplesTestCase):
     def test_disruptions(self):
         documents = load('octavia-health-manager.yaml')
         # One that is not ready keeps no other from starting.
-        self.assertEqual(
-            'Parallel', documents['StatefulSet']['spec']['podManagementPolicy'])
-        self.assertEqual(documents['StatefulSet']['spec']['selector'],
+        spec = documents['StatefulSet']['spec']
+        self.assertEqual('Parallel', spec['podManagementPolicy'])
+        self.assertEqual(spec['selector'],
                          documents['PodDisruptionBudget']['spec']['selector'])
 
     def test_housekeepers_have_hosts_of_their_own(self):
