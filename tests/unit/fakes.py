@@ -39,7 +39,7 @@ class AmphoraDriver:
         self.uploads.append(amphora.id)
         if self.gate is not None and (self.hanging is None or
                                       amphora.id in self.hanging):
-            self.gate.wait(10)
+            self.gate.wait(60)
         if amphora.id in self.broken:
             raise RuntimeError('broken')
         if amphora.id in self.old:

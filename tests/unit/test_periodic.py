@@ -21,6 +21,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync import periodic
+from tests.cloud import waiting
 from tests.unit import base
 from tests.unit.db import sqlite
 
@@ -62,7 +63,7 @@ class TestPeriodicThread(base.TestCase):
     def wait_for_calls(self, number):
         with self.called:
             self.assertTrue(self.called.wait_for(
-                lambda: self.calls >= number, timeout=10))
+                lambda: self.calls >= number, timeout=60))
 
     def lines(self, level):
         return [line for line in self.log.output.splitlines()
@@ -205,12 +206,8 @@ class TestPeriodicThread(base.TestCase):
                                  if 'not in the database' in line]))
 
     def wait_until_logged(self, text):
-        done = threading.Event()
-        for _ in range(500):
-            if text in self.log.output:
-                return
-            done.wait(0.01)
-        self.fail(f'"{text}" is not in the log: {self.log.output}')
+        waiting.wait_for(lambda: text in self.log.output,
+                         lambda: f'"{text}" in {self.log.output}', 60, 0.01)
 
     def test_one_that_takes_long_is_called_rarely(self):
         times = []

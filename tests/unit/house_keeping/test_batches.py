@@ -20,7 +20,7 @@ from octavia_hmsync import periodic
 from tests.cloud import waiting
 from tests.unit import base
 
-TIMEOUT = 10
+TIMEOUT = 60
 
 
 class Work:

@@ -12,7 +12,7 @@
 
 """Two housekeepers, real clients: nobody listens where one of them looks."""
 
-import time
+import collections
 
 import fixtures
 
@@ -24,6 +24,7 @@ from octavia_hmsync.house_keeping import synchronizer
 from tests.cloud import ailing
 from tests.cloud import certificates
 from tests.cloud import network
+from tests.cloud import waiting
 from tests.db_cases import base
 from tests.unit.db import sqlite
 
@@ -63,13 +64,15 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.addCleanup(subject.stop)
         return subject
 
-    def run_for(self, subject, seconds):
-        results = {}
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for result, number in subject.run_once().items():
-                results[result] = results.get(result, 0) + number
-            time.sleep(0.1)
+    def run_until(self, subject, is_enough):
+        """Run as the periodic thread does, until the results are enough."""
+        results = collections.Counter()
+
+        def has_enough():
+            results.update(subject.run_once())
+            return is_enough(results)
+
+        waiting.wait_for(has_enough, lambda: f'more than {results}', 120)
         return results
 
     def count_behind(self):
@@ -80,12 +83,14 @@ class TestTwoHousekeepers(sqlite.SqliteMixin, base.DatabaseTestCase):
         generation_repo.publish(self.engine, 1, {'192.0.2.1:5555': 0},
                                 'all are new', 'here')
         blind = self.make('blind', 1)
-        tried = self.run_for(blind, 6)
-        self.assertGreaterEqual(tried['UNREACHABLE'], 2 * AMPHORAE)
+        self.run_until(blind,
+                       lambda results: results['UNREACHABLE'] >= 2 * AMPHORAE)
         # Nobody is given up for what it found.
+        self.records.set_health(*self.ids, age=45)
         self.assertEqual(set(self.ids),
                          guard.FailoverGuard(self.conf,
                                              self.engine).run_once())
         good = self.make('good', self.port)
-        self.assertEqual({'APPLIED': AMPHORAE}, self.run_for(good, 4))
+        self.assertEqual({'APPLIED': AMPHORAE}, self.run_until(
+            good, lambda results: results.total() >= AMPHORAE))
         self.assertEqual(0, self.count_behind())

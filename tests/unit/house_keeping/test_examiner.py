@@ -912,6 +912,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
+        self.stop_clock()
         self.driver = fakes.install_driver(self)
         conf = self.make_conf(
             controller_worker={'amphora_driver': fakes.DRIVER},

@@ -32,6 +32,7 @@ class TestNewKey(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
+        self.stop_clock()
         self.log = self.useFixture(fixtures.FakeLogger('octavia_hmsync'))
         self.now = 1000.0
         self.keepers = {}

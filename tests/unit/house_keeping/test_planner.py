@@ -32,6 +32,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
+        self.stop_clock()
         self.log = self.useFixture(fixtures.FakeLogger(
             'octavia_hmsync', format='%(levelname)s %(message)s'))
         self.now = 1000.0

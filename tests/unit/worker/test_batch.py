@@ -31,6 +31,7 @@ from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 from octavia_hmsync.worker import batch
 from octavia_hmsync.worker import scout
+from tests.cloud import waiting
 from tests.db_cases import base
 from tests.unit.db import sqlite
 from tests.unit import fakes
@@ -86,6 +87,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         thread = threading.Thread(
             target=lambda: results.append(self.run_batch()))
         thread.start()
+        waiting.wait_for(lambda: self.driver.uploads, 'upload', 60)
         self.publish(number, status)
         # The batch asks at most each poll_interval.
         for _ in range(20):

@@ -79,7 +79,8 @@ class TestJobRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.publish()
         self.driver.broken.add(ids[0])
         self.assertEqual({'APPLIED': 6, 'UNREACHABLE': 1},
-                         self.make(batch_size=2).run(JOB))
+                         self.make(batch_size=2,
+                                   retry_interval=600).run(JOB))
         self.assertEqual({None}, self.owners())
         self.assertEqual({}, self.subject.run(JOB))
 

@@ -93,6 +93,7 @@ class TestBlindController(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
+        self.stop_clock()
         self.log = self.useFixture(fixtures.FakeLogger())
         self.ids = self.add_amphorae(60)
         amphora_repo.add_missing(self.engine)
