@@ -15,8 +15,9 @@
 ::
 
     python -m benchmarks.upload [--amphorae N] [--upstream N] [--rounds N]
+                                [--httpx]
 
-All three upload to the same simulated fleet, in turn, each in a process of
+All upload to the same simulated fleet, in turn, each in a process of
 its own.
 """
 
@@ -35,16 +36,19 @@ COLUMNS = ['contender', 'amphorae', 'cpu_ms', 'wall_ms', 'statements',
            'cpu_to_bare']
 
 
-def run(amphorae=1000, upstream=100, rounds=3):
+def run(amphorae=1000, upstream=100, rounds=3, httpx=False):
     """Measure.
 
     :param amphorae: how many the plugin and the bare client upload to.
     :param upstream: how many Octavia's own way uploads to.
     :param rounds: how often; the median counts.
+    :param httpx: whether to measure that library, too, which is no
+                  requirement of the plugin.
     :returns: a list of dicts with the COLUMNS; the times are per amphora, in
               milliseconds.
     """
-    results = {'bare': [], 'hmsync': [], 'upstream': []}
+    results = {'bare': [], **({'httpx': []} if httpx else {}),
+               'hmsync': [], 'upstream': []}
     with fleet_cloud.FleetCloud(amphorae) as cloud:
         fleet = cloud.start_fleet(['192.0.2.1:5555'], heartbeat_interval=0)
         for _ in range(rounds):
@@ -86,6 +90,7 @@ def main():
     parser.add_argument('--amphorae', type=int, default=1000)
     parser.add_argument('--upstream', type=int, default=100)
     parser.add_argument('--rounds', type=int, default=3)
+    parser.add_argument('--httpx', action='store_true')
     report.print_results('upload, per amphora', COLUMNS,
                          run(**vars(parser.parse_args())))
 

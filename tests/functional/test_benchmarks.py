@@ -15,6 +15,7 @@
 
 from oslotest import base
 
+from benchmarks import libraries
 from benchmarks import steady
 from benchmarks import sync
 from benchmarks import upload
@@ -60,3 +61,18 @@ class TestSteady(base.BaseTestCase):
                         for row in (small, large))
         self.assertGreater(small, 0)
         self.assertLess(large, 1.5 * small)
+
+
+class TestLibraries(base.BaseTestCase):
+    """That the reasons hold for which the plugin does some things itself."""
+
+    def test_clients_who_never_ask(self):
+        ours, library = libraries.run_exporter(silent=60, wait=0)
+        self.assertLess(ours['threads'], 40)
+        self.assertGreaterEqual(library['threads'], 60)
+
+    def test_calls_that_fail(self):
+        ours, library = libraries.run_periodic(seconds=1)
+        # One traceback, and one warning.
+        self.assertLess(ours['log_lines'], 20)
+        self.assertGreater(library['log_lines'], 60)
