@@ -237,6 +237,18 @@ class TestPages(examples.ExamplesTestCase):
                               if option[1] not in self.OTHERS and
                               option[1:] not in known])
 
+    def test_commands_in_containers(self):
+        """test_documentation has those that stand at the begin of a line."""
+        pattern = re.compile(
+            r"^ .*(?:exec .* |/bin/)(octavia-hmsync(?: [\w-]+)+)'?$",
+            re.MULTILINE)
+        found = [command.split() for path in
+                 (examples.TOP / 'doc/source/install').glob('*.rst')
+                 for command in pattern.findall(path.read_text())]
+        self.assertGreater(len(found), 8)
+        for command in found:
+            self.check_command(command)
+
     def registered(self, conf):
         """Yield (group, option) of all that a configuration has."""
         for name, value in conf.items():
