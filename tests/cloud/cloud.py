@@ -28,7 +28,6 @@ from tests.cloud import hostile
 from tests.cloud import installations
 from tests.cloud import network
 from tests.cloud import octavia_conf
-from tests.cloud import process
 from tests.cloud import records
 from tests.cloud import sniffer
 from tests.cloud import syslog
@@ -297,21 +296,23 @@ class Cloud(fixtures.Fixture):
         octavia_conf.write(path, self._options(options))
         return path
 
-    def command(self, name, *arguments, options=None, timeout=240):
+    def command(self, name, *arguments, options=None, timeout=240,
+                installation=installations.OURS):
         """Run a command line tool with an octavia.conf of this cloud.
 
         :returns: a CompletedProcess, with its output and errors as text
         """
         return subprocess.run(
-            [process.program(name), '--config-file',
+            [installation.program(name), '--config-file',
              self.write_conf(name, options), *arguments],
-            env=process.environment(self.directory), cwd=self.directory,
+            env=installation.environment(self.directory), cwd=self.directory,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             timeout=timeout, stdin=subprocess.DEVNULL)
 
-    def upgrade_hmsync(self):
+    def upgrade_hmsync(self, installation=installations.OURS):
         """Make the tables of the plugin, as an administrator does."""
-        result = self.command('octavia-hmsync', 'db', 'upgrade')
+        result = self.command('octavia-hmsync', 'db', 'upgrade',
+                              installation=installation)
         if result.returncode:
             raise RuntimeError(f'octavia-hmsync db upgrade failed:\n'
                                f'{result.stderr}')

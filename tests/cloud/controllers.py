@@ -38,12 +38,16 @@ class Controller(process.ChildProcess):
         self.host = host
         self.options = octavia_conf.merge(options, {'DEFAULT': {'host': host}})
         self.conf_path = os.path.join(directory, f'{name}.conf')
-        env = installation.environment(
-            directory, TMPDIR=os.path.join(directory, 'tmp'))
-        os.makedirs(env['TMPDIR'], exist_ok=True)
-        super().__init__(
-            name, [installation.program(self.PROGRAM), '--config-file',
-                   self.conf_path], log_directory, env=env, cwd=directory)
+        super().__init__(name, None, log_directory, cwd=directory)
+        self.install(installation)
+        os.makedirs(self.env['TMPDIR'], exist_ok=True)
+
+    def install(self, installation):
+        """Have it be of another release, from its next start on."""
+        self.command = [installation.program(self.PROGRAM), '--config-file',
+                        self.conf_path]
+        self.env = installation.environment(
+            self.cwd, TMPDIR=os.path.join(self.cwd, 'tmp'))
 
     def start(self):
         octavia_conf.write(self.conf_path, self.options)

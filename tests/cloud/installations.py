@@ -13,6 +13,7 @@
 """Octavia and the plugin, also in releases other than those under test."""
 
 from importlib import metadata
+import json
 import os
 import pathlib
 import sys
@@ -76,10 +77,14 @@ def with_other_octavia():
 
 
 def _has_tree(site_packages):
-    """Whether the plugin there is this tree, as tox installs it."""
-    return any(f'"{TOP.as_uri()}"' in (d.read_text('direct_url.json') or '')
-               for d in metadata.distributions(name='octavia-hmsync',
-                                               path=[str(site_packages)]))
+    """Whether the plugin there is this tree, as pip or tox installs it."""
+    for found in metadata.distributions(name='octavia-hmsync',
+                                        path=[str(site_packages)]):
+        url = json.loads(found.read_text('direct_url.json') or '{}')
+        # tox installs an editable wheel that it has made below the tree.
+        if f"{url.get('url')}/".startswith(f'{TOP.as_uri()}/'):
+            return True
+    return False
 
 
 class PluginOfCommit(fixtures.Fixture):
