@@ -75,13 +75,15 @@ def read(conf, environ=None):
     :returns: a list of (source, {group: {option: list of values}}), a later
               one goes before an earlier one.
     """
+    # Those of --config-dir, or else those that are looked for by default.
+    directories = conf.config_dirs or conf.config_dir or ()
     paths = [*(conf.config_file or ()), *(
-        path for directory in conf.config_dirs
-        for path in sorted(glob.glob(os.path.join(directory, '*.conf'))))]
+        path for directory in directories for path in sorted(glob.glob(
+            os.path.join(os.path.expanduser(directory), '*.conf'))))]
     found = []
     for path in paths:
         sections: dict = {}
-        cfg.ConfigParser(path, sections).parse()
+        cfg.ConfigParser(os.path.expanduser(path), sections).parse()
         found.append((path, sections))
     sections = {}
     for name, value in (os.environ if environ is None else environ).items():

@@ -37,13 +37,14 @@ class TestUnknownNames(base.TestCase):
             octavia_conf.write(text)
         return path
 
-    def find(self, *argv):
+    def find(self, *argv, files=(), directories=()):
         """Return what is unknown, of files that oslo.config has parsed."""
         self.conf = cfg.ConfigOpts()
         octavia_opts.register(self.conf)
         hmsync_conf.register_opts(self.conf)
         network_conf.register_opts(self.conf)
-        self.conf(argv, default_config_files=[], default_config_dirs=[])
+        self.conf(argv, default_config_files=list(files),
+                  default_config_dirs=list(directories))
         self.sources = option_names.read(self.conf, self.environ)
         return option_names.find_unknown(self.conf, self.sources)
 
@@ -119,6 +120,19 @@ class TestUnknownNames(base.TestCase):
             self.sources, 'hmsync', 'driver'))
         self.assertIsNone(option_names.find_value(
             self.sources, 'hmsync', 'offline_after'))
+
+    def test_usual_places(self):
+        first = self.write('octavia.conf', '[hmsync]\npoll = 3\n')
+        second = self.write('octavia.conf.d/b.conf', '[hmsync]\nretry = 3\n')
+        directory = os.path.dirname(second)
+        found = self.find(files=[first], directories=[
+            directory, os.path.join(self.directory, 'nonexistent')])
+        self.assertEqual([first, second], [u.source for u in found])
+        self.useFixture(fixtures.EnvironmentVariable('HOME', self.directory))
+        found = self.find('--config-file', '~/octavia.conf', '--config-dir',
+                          '~/octavia.conf.d')
+        self.assertEqual(['~/octavia.conf', second],
+                         [u.source for u in found])
 
     def test_environment(self):
         """oslo.config reads that before the files."""
