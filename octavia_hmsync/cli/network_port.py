@@ -29,6 +29,13 @@ from octavia_hmsync.mgmt_network import port_keeper
 from octavia_hmsync.mgmt_network import port_users
 
 
+def _add_host(parser):
+    parser.add_argument(
+        'host', nargs='?', metavar='<health-manager>',
+        help='[DEFAULT] host of the health manager (default: that of this '
+             'octavia.conf)')
+
+
 class _PortMixin(base.DatabaseMixin):
     """For commands that ask Neutron for ports."""
 
@@ -79,10 +86,7 @@ class EnsurePort(_PortCommand):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'host', nargs='?', metavar='<health-manager>',
-            help='[DEFAULT] host of the health manager (default: that of '
-                 'this octavia.conf)')
+        _add_host(parser)
         parser.add_argument(
             '--binding-host', metavar='<node>',
             help='the node as its agent gives it to Neutron (default: '
@@ -155,10 +159,7 @@ class ShowPort(_PortMixin, base.ShowOne):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            'host', nargs='?', metavar='<health-manager>',
-            help='[DEFAULT] host of the health manager (default: that of '
-                 'this octavia.conf)')
+        _add_host(parser)
         return parser
 
     def take_action(self, parsed_args):

@@ -30,6 +30,27 @@ _OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip', 'vrrp_group',
                    'load_balancer')
 
 
+class BareDatabaseTestCase(base.TestCase):
+    """Each test has a database with Octavia's tables, and none of ours.
+
+    make_database() comes from a mixin.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.database = self.useFixture(self.make_database())
+        self.engine = self.database.engine
+
+    def tables(self):
+        with self.engine.connect() as connection:
+            return set(sa.inspect(connection).get_table_names())
+
+    def execute(self, *statements):
+        with self.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+
+
 class DatabaseTestCase(base.TestCase):
     """One database for the tests of a class, each of which finds it empty.
 

@@ -25,31 +25,12 @@ from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import trial
-from tests.unit import base
+from tests.db_cases import base
 
 OWN_TABLES = {*models.Base.metadata.tables, schema.VERSION_TABLE}
 
 
-class MigrationCases(base.TestCase):
-    """Each test has a database with Octavia's tables, and none of ours.
-
-    make_database() comes from a mixin.
-    """
-
-    def setUp(self):
-        super().setUp()
-        self.database = self.useFixture(self.make_database())
-        self.engine = self.database.engine
-
-    def tables(self):
-        with self.engine.connect() as connection:
-            return set(sa.inspect(connection).get_table_names())
-
-    def execute(self, *statements):
-        with self.engine.begin() as connection:
-            for statement in statements:
-                connection.execute(sa.text(statement))
-
+class MigrationCases(base.BareDatabaseTestCase):
     def check(self):
         with self.engine.connect() as connection:
             schema.check(connection)

@@ -20,31 +20,16 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
-from tests.unit import base
+from tests.db_cases import base
 
 OWN_TABLES = sorted({*models.Base.metadata.tables, schema.VERSION_TABLE})
 
 
-class PurgeCases(base.TestCase):
-    """Each test has a database with Octavia's tables, and none of ours.
-
-    make_database() comes from a mixin.
-    """
+class PurgeCases(base.BareDatabaseTestCase):
 
     def setUp(self):
         super().setUp()
-        self.database = self.useFixture(self.make_database())
-        self.engine = self.database.engine
         self.before = self.tables()
-
-    def tables(self):
-        with self.engine.connect() as connection:
-            return set(sa.inspect(connection).get_table_names())
-
-    def execute(self, *statements):
-        with self.engine.begin() as connection:
-            for statement in statements:
-                connection.execute(sa.text(statement))
 
     def test_all_of_ours_and_no_other(self):
         self.execute('CREATE TABLE hmsyncs (n INTEGER)')

@@ -298,7 +298,6 @@ def _set_adopted(engine, unproven, address):
                 sa.update(_TABLE).where(_are_still(rows))
                 .values(**values)).rowcount
         if recorded:
-            ids = [row.amphora_id for row in unproven]
-            previous_repo.delete_needless(connection, ids)
-            heartbeat_repo.delete_needless(connection, ids)
+            previous_repo.delete_needless(
+                connection, [row.amphora_id for row in unproven])
     return recorded

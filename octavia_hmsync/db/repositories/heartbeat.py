@@ -116,16 +116,3 @@ def delete_heartbeats(connection, amphora_ids):
     """
     connection.execute(sa.delete(_TABLE).where(
         _TABLE.c.amphora_id.in_(amphora_ids)))
-
-
-def delete_needless(connection, amphora_ids):
-    """Delete what was noted of those of amphorae that have adopted.
-
-    :param connection: an SQLAlchemy connection, in a transaction.
-    :param amphora_ids: their ids.
-    """
-    connection.execute(sa.delete(_TABLE).where(
-        _TABLE.c.amphora_id.in_(amphora_ids),
-        _TABLE.c.amphora_id.in_(
-            sa.select(_AMPHORA.c.amphora_id)
-            .where(_AMPHORA.c.adopted_at.is_not(None)))))

@@ -224,16 +224,19 @@ def delete(connection, amphora_ids):
 
 
 def delete_needless(connection, amphora_ids):
-    """Delete what is here of those of amphorae that have adopted.
+    """Delete what is kept of amphorae in doubt, of those that have adopted.
+
+    Their lists here, and where they were heard.
 
     :param connection: an SQLAlchemy connection, in a transaction.
     :param amphora_ids: their ids.
     """
-    connection.execute(sa.delete(_TABLE).where(
-        _TABLE.c.amphora_id.in_(amphora_ids),
-        _TABLE.c.amphora_id.in_(
-            sa.select(_AMPHORA.c.amphora_id)
-            .where(_AMPHORA.c.adopted_at.is_not(None)))))
+    for table in (_TABLE, models.Heartbeat.__table__):
+        connection.execute(sa.delete(table).where(
+            table.c.amphora_id.in_(amphora_ids),
+            table.c.amphora_id.in_(
+                sa.select(_AMPHORA.c.amphora_id)
+                .where(_AMPHORA.c.adopted_at.is_not(None)))))
 
 
 def find_orphans(connection):
