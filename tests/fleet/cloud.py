@@ -40,10 +40,12 @@ class FleetCloud(cloud.Cloud):
     :param size: how many amphorae, each with a load balancer of its own
     :param listeners: whether each has a listener
     :param options: {group: {option: value}} for every controller
+    :param upgrade: whether to make the tables of the plugin
     """
 
     def __init__(self, size, listeners=False, options=None, hmsync=DEFAULTS,
-                 **kwargs):
+                 upgrade=True, **kwargs):
+        self._upgrade = upgrade
         # No other fleet, and no agent, has it on any address.
         self.port = network.free_port()
         super().__init__(
@@ -70,7 +72,8 @@ class FleetCloud(cloud.Cloud):
                 rows['listener'].append(records.listener_row(listener_id,
                                                              lb_id))
         self.records.insert_all({t: r for t, r in rows.items() if r})
-        self.upgrade_hmsync()
+        if self._upgrade:
+            self.upgrade_hmsync()
 
     def start_fleet(self, boot_list, heartbeat_interval, ailments=None,
                     **kwargs):

@@ -1,0 +1,378 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""A new operator's walk over the README and the installation pages.
+
+Each page is read from its source and gone through from top to bottom, in a
+cloud of three controllers with six amphorae, by one function that has a line
+for each literal block:
+
+run()
+    The commands of the block are run as they stand there, with an octavia.conf
+    where Octavia looks for it, and have to print what the page says.
+    tests/cloud/pages.py tells what may differ: times, ids, the network.
+lines(), sql()
+    The block is written into every octavia.conf; is given to the database.
+see()
+    The block is none of these, for the reason beside it.
+
+What stands between the blocks, "restart", is what the function does between
+its lines. A block that it has no line for, or that stands elsewhere by now, is
+a failure, which shows the block, and the end of the walk; outputs that differ
+are all told at the end. Commands in the text are run when the plugin is on
+everywhere, if they have not been before; those that are not, and pages that
+are not walked, are listed here with the reason.
+"""
+
+import configparser
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+import sqlalchemy as sa
+from testtools import content
+
+from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.membership import upload_result
+from tests.cloud import octavia_conf
+from tests.cloud import pages
+from tests.cloud import process
+from tests.fleet import cloud as fleet_cloud
+from tests.functional import base
+
+README = 'README.rst'
+INSTALL = 'doc/source/install'
+AMPHORAE = 6
+CONTROLLERS = (1, 2, 3)
+# Seconds until the cloud has got as far as the page, for commands that only
+# look; others are run once.
+PATIENCE = 30
+LOOKS = re.compile(r'octavia-hmsync .*(list|show|status|check)\b')
+
+_OTHER_TOOL = 'for a tool that is not here; the rest is as in roll-out.rst'
+NOT_WALKED = {
+    'devstack.rst': 'tests/unit/devstack drives the plugin of devstack',
+    'distributions.rst': 'for packages that are not here',
+    'kolla-ansible.rst': _OTHER_TOOL,
+    'kubernetes.rst': _OTHER_TOOL,
+    'octavia-operator.rst': _OTHER_TOOL,
+    'openstack-ansible.rst': _OTHER_TOOL,
+    'openstack-helm.rst': _OTHER_TOOL,
+}
+NOT_RUN = {
+    'tools/demo.sh': 'test_demo does',
+    'tools/demo.sh --without-hmsync': 'as tools/demo.sh',
+    'tools/test.sh': 'it is what runs this',
+    'tox -e docs': 'test_docs does',
+    'octavia-hmsync health manager drain': 'test_operation does',
+    'octavia-hmsync health manager drain HOST --wait': 'test_operation does',
+    'octavia-hmsync network delete': 'as network ensure',
+    'octavia-hmsync network ensure': 'needs Neutron; test_mgmt_network does',
+    'octavia-hmsync network port plug': 'as network ensure',
+    'octavia-hmsync network show': 'as network ensure',
+    'octavia-hmsync is off in this process': 'a line of the log',
+}
+
+
+class Walk:
+    """Goes through a page.
+
+    :param name: of the page.
+    :param shell: a Shell.
+    """
+
+    def __init__(self, name, shell):
+        self._page = pages.Page(name)
+        self._blocks = list(self._page.blocks)
+        self._shell = shell
+
+    def _take(self, languages, text):
+        if not self._blocks:
+            raise AssertionError(
+                f'{self._page.name} has no more of what this test goes on '
+                f'with: {text}')
+        block = self._blocks.pop(0)
+        if (block.language not in languages or
+                not block.text.startswith(text)):
+            raise AssertionError(
+                f'{self._page.name} goes on with this block, and this test '
+                f'with "{text}":\n{block}')
+        return block
+
+    def run(self, command):
+        """Run the next block, a console that begins with this command."""
+        block = self._take(['console'], f'$ {command}')
+        code = None
+        for each, expected in block.commands:
+            if each == 'echo $?':
+                if pages.normalize(expected) != str(code):
+                    self._differ(block, f'it ends with {code}')
+                continue
+            code, matches, output = self._shell.run_until(each, expected)
+            if not matches:
+                self._differ(block, f'{each} prints:\n{output}')
+            elif code and '$ echo $?' not in block.text:
+                self._differ(block, f'{each} ends with {code}:\n{output}')
+
+    def _differ(self, block, what):
+        self._shell.differences.append(
+            f'{self._page.name} has in {block}\nbut {what}')
+
+    def lines(self):
+        """Return the next block, options, as {group: {option: value}}."""
+        parser = configparser.ConfigParser(default_section='',
+                                           interpolation=None)
+        parser.read_string(self._take(['ini'], '').text)
+        return {group: dict(parser[group]) for group in parser.sections()
+                if group}
+
+    def sql(self, engine):
+        """Run the next block, a statement, and return its rows."""
+        text = self._take(['sql'], '').text
+        with engine.begin() as connection:
+            result = connection.execute(sa.text(text))
+            return result.fetchall() if result.returns_rows else []
+
+    def see(self, text):
+        """Pass over the next block, which begins so."""
+        self._take([''], text)
+
+    def end(self):
+        """See that nothing is left."""
+        if self._blocks:
+            raise AssertionError(
+                f'{self._page.name} goes on where this test ends, with:\n'
+                f'{self._blocks[0]}')
+
+    def run_text(self):
+        """Run the commands in the text."""
+        for command in self._page.inline:
+            if command not in NOT_RUN and command not in self._shell.done:
+                code, output = self._shell.run(command)
+                if code:
+                    self._shell.differences.append(
+                        f'{self._page.name} has {command} in the text, but '
+                        f'it ends with {code}:\n{output}')
+
+
+class Shell:
+    """Where an operator of the first controller types.
+
+    :param directory: the home directory.
+    """
+
+    def __init__(self, directory):
+        self._directory = directory
+        self._environment = process.environment(
+            directory, PIP_NO_INDEX='1', PATH=os.pathsep.join(
+                [os.path.dirname(sys.executable), os.environ['PATH']]))
+        self.done = set()
+        self.differences = []
+
+    def run(self, command):
+        """Run a command; returns (its exit code, what it prints)."""
+        self.done.add(command)
+        done = subprocess.run(
+            ['bash', '-c', command], cwd=self._directory,
+            env=self._environment, stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=240)
+        return done.returncode, done.stdout
+
+    def run_until(self, command, expected):
+        """Run a command until it prints what is expected, if anything is.
+
+        :returns: (exit code, whether it printed that, what it printed).
+        """
+        expected = pages.normalize(expected)
+        deadline = time.monotonic()
+        if LOOKS.match(command):
+            deadline += PATIENCE
+        while True:
+            code, output = self.run(command)
+            matches = expected in ('', pages.normalize(output))
+            if matches or time.monotonic() > deadline:
+                return code, matches, output
+
+
+class TestWalk(base.FunctionalTestCase):
+
+    def test_walk(self):
+        self.start_cloud()
+        self.walked = {}
+        readme = Walk(README, self.shell)
+        readme.see('step ')  # tools/demo.sh; test_demo runs it.
+        readme.see('4 all replaced')
+        with self.walk('index.rst'):
+            pass
+        with self.walk('requirements.rst') as page:
+            # "tox -e functional-2025.1" installs with the same constraints.
+            page.see('pip install -c')
+        with self.walk('packages.rst') as page:
+            self.packages(page)
+        readme.run('pip install octavia-hmsync')
+        self.lines = readme.lines()
+        with self.walk('roll-out.rst') as page:
+            self.roll_out(page)
+        readme.run('octavia-hmsync upgrade check')
+        readme.run('octavia-hmsync health manager list')
+        readme.end()
+        with self.walk('upgrade.rst') as page:
+            page.run('octavia-hmsync db upgrade')
+        for page in (readme, *self.walked.values()):
+            page.run_text()
+        self.assert_nothing_failed_over()
+        with self.walk('roll-back.rst') as page:
+            self.roll_back(page)
+        page.run_text()
+        self.assert_nothing_failed_over()
+        self.assertEqual(
+            {path.name for path in (pages.TOP / INSTALL).glob('*.rst')},
+            {*self.walked, *NOT_WALKED})
+        self.assertEqual(0, len(self.shell.differences), 'See below.')
+
+    @contextlib.contextmanager
+    def walk(self, name):
+        self.walked[name] = page = Walk(f'{INSTALL}/{name}', self.shell)
+        yield page
+        page.end()
+
+    # The cloud
+
+    def start_cloud(self):
+        """Octavia as it runs without the plugin."""
+        intervals = {**octavia_conf.HMSYNC['hmsync'], 'canary_size': 3,
+                     'canary_wait': 10}
+        intervals.pop('driver')
+        self.cloud = self.useFixture(fleet_cloud.FleetCloud(
+            AMPHORAE, listeners=True, upgrade=False, hmsync={
+                'hmsync': intervals,
+                'health_manager': {'heartbeat_timeout': 20}}))
+        self.engine = self.cloud.database.engine
+        pinned = [f'{self.cloud.address(n)}:5555' for n in CONTROLLERS]
+        pin = {'health_manager': {'controller_ip_port_list': pinned}}
+        self.managers = [
+            self.cloud.add_health_manager(
+                self.cloud.address(n), f'controller-{n}',
+                controller_ip_port_list=pinned) for n in CONTROLLERS]
+        self.cloud.start_fleet(pinned[:2], heartbeat_interval=1)
+        self.worker = self.cloud.add_worker('controller-1', pin)
+        self.keeper = self.cloud.add_housekeeping('controller-1', pin)
+        self.write_conf()
+        self.shell = Shell(self.cloud.directory)
+        self.addOnException(lambda _: self.addDetail(
+            'differences so far', content.text_content(
+                '\n'.join(self.shell.differences))))
+        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        self.cloud.wait_until_recorded({m['id'] for m in self.cloud.members})
+
+    @property
+    def services(self):
+        """In the order in which the pages restart them."""
+        return [*self.managers, self.worker, self.keeper]
+
+    def write_conf(self):
+        """Write the octavia.conf of the first controller."""
+        directory = pathlib.Path(self.cloud.directory, '.octavia')
+        directory.mkdir(exist_ok=True)
+        octavia_conf.write(directory / 'octavia.conf',
+                           self.managers[0].options)
+
+    def configure(self, lines):
+        """Change every octavia.conf; what is None is taken out."""
+        for service in self.services:
+            service.options = octavia_conf.merge(service.options, lines)
+        self.write_conf()
+
+    def restart(self, *services):
+        for service in services:
+            self.assertTrue(service.stop(), service.name)
+            service.start()
+        self.cloud.wait_until_ready(base.START_TIMEOUT)
+
+    # The pages
+
+    def packages(self, page):
+        page.run('pip install octavia-hmsync')
+        page.see('could not load configuration')  # test_services has it.
+        page.see('/etc/octavia/')
+        page.run('octavia-hmsync db upgrade')
+
+    def roll_out(self, page):
+        self.assertEqual(self.lines, page.lines())
+        self.configure(self.lines)
+        page.run('octavia-hmsync upgrade check')
+
+        self.restart(self.managers[0])
+        page.run('octavia-hmsync health manager list')
+        self.restart(*self.managers[1:])
+        page.run('octavia-hmsync health manager list')
+        self.restart(self.worker)
+        self.restart(self.keeper)
+        self.wait_for(lambda: self.results(upload_result.APPLIED) == 3,
+                      'upload to the canaries')
+        # A moment, which may be shorter than the command takes.
+        self.keeper.pause()
+        page.run('octavia-hmsync sync status')
+        self.keeper.resume()
+        self.wait_for(lambda: self.results(upload_result.APPLIED) == AMPHORAE,
+                      'upload to all')
+        page.run('octavia-hmsync sync status')
+        page.run('octavia-hmsync amphora list')
+
+        self.configure({'health_manager': {'controller_ip_port_list': None}})
+        self.restart(*self.services)
+        page.run('octavia-hmsync upgrade check')
+
+    def roll_back(self, page):
+        page.run('octavia-hmsync sync status')
+        self.configure({
+            'DEFAULT': {'config_source': None},
+            'controller_worker': {'statistics_drivers': 'stats_db'},
+            'hmsync': {'driver': None},
+            'health_manager': {'controller_ip_port_list': [
+                manager.address for manager in self.managers]}})
+        self.restart(self.keeper)
+        self.restart(self.worker, *self.managers)
+        page.run('octavia-hmsync health manager list')
+        self.assertEqual([], page.sql(self.engine))
+        page.run('octavia-hmsync db purge --dry-run')
+        self.assertEqual([], [
+            name for name in sa.inspect(self.engine).get_table_names()
+            if name.startswith('hmsync')])
+        # On again, from the beginning.
+        self.assertEqual(0, self.shell.run('octavia-hmsync db upgrade')[0])
+        self.configure(self.lines)
+        self.restart(self.keeper)
+        page.run('octavia-hmsync sync run --all')
+
+    def results(self, result):
+        """How many amphorae have a result of the newest generation."""
+        newest = generation_repo.get_newest(self.engine)
+        return len([row for row in amphora_repo.get_rows(self.engine)
+                    if newest and row.result == result and
+                    row.generation == newest.number])
+
+
+class TestLists(base.FunctionalTestCase):
+
+    def test_none_is_stale(self):
+        """What is not run, or not walked, is on a page, or is one."""
+        names = {path.name for path in (pages.TOP / INSTALL).glob('*.rst')}
+        self.assertEqual(set(), set(NOT_WALKED) - names)
+        found = {command for name in (README, *(f'{INSTALL}/{name}'
+                                                for name in names))
+                 for command in pages.Page(name).inline}
+        self.assertEqual(set(), set(NOT_RUN) - found)
