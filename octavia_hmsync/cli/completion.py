@@ -21,6 +21,7 @@ the script, and of the database only host names are asked for.
 import argparse
 import re
 import shlex
+import typing
 
 from cliff import complete
 
@@ -109,6 +110,9 @@ complete -F _%(name)s %(command)s
 
 class Complete(complete.CompleteCommand):
     """Print what completes commands in bash."""
+
+    # The application of cmd.hmsync.
+    app: typing.Any
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)

@@ -77,7 +77,8 @@ def get_page(engine, wanted, after=None, limit=None):
     """
     if wanted.ids is None:
         return _get(engine, wanted.get_conditions(), after, limit)
-    ids, rows = sorted(wanted.ids), []
+    ids = sorted(wanted.ids)
+    rows: list[sa.Row] = []
     for n in range(0, len(ids), _AT_ONCE):
         left = None if limit is None else limit - len(rows)
         rows += _get(engine, [_OCTAVIA.c.id.in_(ids[n:n + _AT_ONCE]),
