@@ -127,10 +127,10 @@ class Chassis(fixtures.Fixture):
 
         Where it can, it has each connection that a security group lets
         through translated to the addresses that it has anyhow. Open vSwitch
-        3.1 in user space aborts at the second entry that it makes for that,
-        as soon as the first is gone: when an amphora's agent resets a
-        connection, and its ports are used again (conntrack.c,
-        conn_update_state()).
+        3.1 in user space makes a second entry for that, with the same
+        addresses and ports, and aborts when it finds that one before the
+        first (conntrack.c, conn_update_state()): by chance, as its hash table
+        has it, and always where ports come again after a reset.
         """
         self.vswitch.vsctl(
             '--id=@netdev', 'create', 'Datapath', 'datapath_version=""', '--',
