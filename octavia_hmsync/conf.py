@@ -238,8 +238,10 @@ _notification_opts = [
 _metrics_opts = [
     cfg.StrOpt('health_manager_metrics_address', default='',
                help='IPV4:PORT or [IPV6]:PORT at which octavia-health-'
-                    'manager serves metrics to Prometheus. Whoever reaches '
-                    'it can read them, without a password and without TLS: '
+                    'manager serves metrics to Prometheus, and answers '
+                    'probes of Kubernetes (/healthz, /readyz). Whoever '
+                    'reaches it can read both, without a password and '
+                    'without TLS: '
                     'take an address of the monitoring network, or a '
                     'loopback address behind a proxy. Empty serves none.'),
     cfg.StrOpt('house_keeping_metrics_address', default='',
