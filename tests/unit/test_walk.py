@@ -1,0 +1,236 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The walk of tests/functional/test_walk.py, without a cloud.
+
+Whether it has a line for each block of the pages shows in a second so, and
+that it does not pass over what is wrong.
+"""
+
+import pathlib
+import tempfile
+
+from tests.cloud import pages
+from tests.functional import test_walk
+from tests.unit import base
+
+PAGE = """
+Title
+=====
+
+.. code-block:: console
+
+    $ octavia-hmsync db upgrade
+    The tables are now at revision 0005 (before: none).
+    $ echo $?
+    0
+
+Run ``octavia-hmsync sync status``, and ``octavia-hmsync`` alone.
+
+Section
+-------
+
+.. code-block:: ini
+
+    [DEFAULT]
+    host = one
+
+::
+
+    octavia-hmsync sync retry
+
+.. note:: ``tools/demo.sh``
+"""
+
+
+class ObedientShell(test_walk.Shell):
+    """Prints what a page says."""
+
+    def __init__(self):
+        self.done = set()
+        self.differences = []
+
+    def run(self, command):
+        self.done.add(command)
+        return 0, ''
+
+    def run_until(self, command, expected):
+        self.done.add(command)
+        return 0, True, expected
+
+
+class PreparedShell(ObedientShell):
+    """Prints what it was given.
+
+    :param outputs: {command: (exit code, output)}.
+    """
+
+    def __init__(self, outputs):
+        super().__init__()
+        self._outputs = outputs
+
+    def run(self, command):
+        return self._outputs.get(command, (0, ''))
+
+    def run_until(self, command, expected):
+        code, output = self.run(command)
+        return code, pages.normalize(expected) in (
+            '', pages.normalize(output)), output
+
+
+class Service:
+    """One that can be configured, and does nothing."""
+
+    address = '192.0.2.1:5555'
+
+    def __init__(self):
+        self.options = {}
+
+    def pause(self):
+        pass
+
+    resume = pause
+
+
+class WalkOnTheSpot(test_walk.WalkMixin):
+    """Goes where the walk goes; there is nothing there."""
+
+    def start_cloud(self):
+        self.shell = ObedientShell()
+        self.managers = [Service() for _ in test_walk.CONTROLLERS]
+        self.worker, self.keeper = Service(), Service()
+        self.statements = []
+
+    def write_conf(self):
+        pass
+
+    def restart(self, *services):
+        pass
+
+    def wait_until_uploaded(self, amphorae):
+        pass
+
+    def execute(self, statement):
+        self.statements.append(statement)
+        return []
+
+    def find_tables(self):
+        return []
+
+    def assert_nothing_failed_over(self):
+        pass
+
+
+class TestPages(WalkOnTheSpot, base.TestCase):
+
+    def test_each_block_has_its_line(self):
+        """What is new on a page is to be walked as well."""
+        self.walk_all()
+        self.assertEqual([], self.shell.differences)
+        self.assertGreater(len(self.shell.done), 10)
+        self.assertEqual(1, len(self.statements))
+
+    def test_no_exemption_is_stale(self):
+        """What is not run, or not walked, is on a page, or is one."""
+        names = {path.name for path in (
+            pages.TOP / test_walk.INSTALL).glob('*.rst')}
+        self.assertEqual(set(), set(test_walk.NOT_WALKED) - names)
+        found = {command for name in (test_walk.README, *(
+            f'{test_walk.INSTALL}/{name}' for name in names))
+            for command in pages.Page(name).inline}
+        self.assertEqual(set(), set(test_walk.NOT_RUN) - found)
+
+
+class TestWalk(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.path = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory()), 'page.rst')
+        self.path.write_text(PAGE)
+
+    def walk(self, **outputs):
+        self.shell = PreparedShell({
+            'octavia-hmsync db upgrade': outputs.get('upgrade', (
+                0, 'The tables are now at revision 0005 (before: none).')),
+            'octavia-hmsync sync status': outputs.get('status', (0, 'x')),
+            'echo $?': outputs.get('code', (0, '0'))})
+        return test_walk.Walk(self.path, self.shell)
+
+    def test_right(self):
+        walk = self.walk()
+        walk.run('octavia-hmsync db upgrade')
+        self.assertEqual({'DEFAULT': {'host': 'one'}}, walk.lines())
+        walk.see('octavia-hmsync sync retry')
+        walk.end()
+        walk.run_text()
+        self.assertEqual([], self.shell.differences)
+
+    def test_other_output(self):
+        walk = self.walk(upgrade=(
+            0, 'The tables are now at revision 0006 (before: none).'))
+        walk.run('octavia-hmsync db upgrade')
+        (said,) = self.shell.differences
+        self.assertIn('revision 0005', said)
+        self.assertIn('revision 0006', said)
+
+    def test_other_code(self):
+        walk = self.walk(code=(0, '1'))
+        walk.run('octavia-hmsync db upgrade')
+        self.assertEqual(1, len(self.shell.differences))
+
+    def test_fails_in_the_text(self):
+        walk = self.walk(status=(1, 'No.'))
+        walk.run_text()
+        (said,) = self.shell.differences
+        self.assertIn('octavia-hmsync sync status', said)
+
+    def test_other_block(self):
+        walk = self.walk()
+        self.assertRaises(AssertionError, walk.run, 'octavia-hmsync db list')
+        walk = self.walk()
+        self.assertRaises(AssertionError, walk.lines)
+
+    def test_goes_on(self):
+        walk = self.walk()
+        walk.run('octavia-hmsync db upgrade')
+        self.assertRaises(AssertionError, walk.end)
+
+    def test_ends_before(self):
+        walk = self.walk()
+        walk.run('octavia-hmsync db upgrade')
+        walk.lines()
+        walk.see('octavia-hmsync')
+        self.assertRaises(AssertionError, walk.see, '')
+
+
+class TestNormalize(base.TestCase):
+
+    def test_same(self):
+        for one, other in (
+                ('+---+\n| a |\n+---+\n| 1 |\n+---+',
+                 '+------+\n| a    |\n+------+\n| 1    |\n+------+'),
+                ('127.29.66.1:5555', '127.200.1.1:5555'),
+                ('at 2026-11-21T19:37:43', 'at 2027-01-01T00:00:00'),
+                ('2175241f-7266-48ff-98db-d50e432c69df',
+                 '07d3dc4e-13fc-46be-a593-e4ff17a810de'),
+                ('| adopted | 2 |', '| adopted | 6 |')):
+            self.assertEqual(pages.normalize(one), pages.normalize(other))
+
+    def test_other(self):
+        for one, other in (
+                ('revision 0005', 'revision 0006'),
+                ('127.29.66.1:5555', '127.29.66.2:5555'),
+                ('127.29.66.1:5555', '127.29.66.1:5556'),
+                ('| due | 2 |', '| due | 3 |'),
+                ('| status | OPEN |', '| status | CANARY |')):
+            self.assertNotEqual(pages.normalize(one), pages.normalize(other))
