@@ -26,6 +26,7 @@ from oslotest import base
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # That have to do with files, processes or git, and are quick.
 TESTS = ('tests.unit.test_shell', 'tests.unit.test_project',
+         'tests.unit.test_test_script',
          'tests.unit.test_release_notes', 'tests.unit.test_documentation',
          'tests.unit.metrics.test_files',
          'tests.unit.devstack.test_plugin.TestMultinode',

@@ -64,14 +64,18 @@ class TestTestScript(base.BaseTestCase):
         self.write('here/__init__.py', '')
         self.write('here/test_it.py', TESTS)
         self.write('.tox/test-sh/bin/bindep', '#!/bin/sh\n')
-        self.write('.tox/ci/bin/python',
-                   f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        # stestr cannot start one with a blank in its path, as that of the
+        # real one may have.
+        self.python = self.write(
+            '.tox/ci/bin/python',
+            f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
 
     def write(self, name, text):
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.chmod(0o755)
+        return path
 
     def run_script(self, *broken):
         """Run it where some environments of tox cannot be made.
@@ -79,13 +83,13 @@ class TestTestScript(base.BaseTestCase):
         :returns: its exit status, and the last two lines that it prints.
         """
         self.write('.tox/test-sh/bin/tox', TOX.format(
-            python=sys.executable, broken=' '.join(broken)))
+            python=self.python, broken=' '.join(broken)))
         done = subprocess.run(
             [unit_base.need_program('bash'),
              self.directory / 'tools/test.sh'],
             text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, timeout=300,
-            env={**os.environ, 'PYTHON': sys.executable})
+            env={**os.environ, 'PYTHON': str(self.python)})
         return done.returncode, done.stdout.splitlines()[-2:]
 
     def test_all_ran(self):
