@@ -600,52 +600,49 @@ class TestOtherOctavia(base.CommandTestCase):
         self.assertEqual((['octavia.statistics.stats_base'], {}),
                          symbols.find_problems())
 
+    def run_in_process(self, argv, code, statements):
+        """Run a command in a process that has not imported Octavia before.
+
+        :param statements: what happens there first.
+        :returns: the one line that it says.
+        """
+        done = subprocess.run(
+            [sys.executable, '-c',
+             f'import sys\n{statements}from octavia_hmsync.cmd import hmsync\n'
+             f'sys.exit(hmsync.main({argv}))'],
+            capture_output=True, text=True)
+        self.assertEqual((code, '', 1), (
+            done.returncode, done.stdout, done.stderr.count('\n')),
+            done.stderr)
+        return done.stderr
+
     def test_broken_dependency(self):
-        """In a process that has not imported it before."""
         # What is missing, and what is there and does not fit.
         for argv, code, statement, reason in (
                 (['upgrade', 'check'], 2, "sys.modules['jinja2'] = None",
                  'ModuleNotFoundError: import of jinja2 halted'),
                 (['sync', 'status'], 1, 'sys.meta_path.insert(0, Failing())',
                  'AttributeError: no such thing in jinja2')):
-            done = subprocess.run(
-                [sys.executable, '-c',
-                 'import sys\n'
-                 'class Failing:\n'
-                 '    def find_spec(self, name, path, target=None):\n'
-                 '        if name == "jinja2":\n'
-                 '            raise AttributeError('
-                 '"no such thing in jinja2")\n'
-                 f'{statement}\n'
-                 'from octavia_hmsync.cmd import hmsync\n'
-                 f'sys.exit(hmsync.main({argv}))'],
-                capture_output=True, text=True)
-            self.assertEqual((code, '', 1), (
-                done.returncode, done.stdout, done.stderr.count('\n')),
-                done.stderr)
-            self.assertIn('The installed Octavia cannot be imported',
-                          done.stderr)
+            said = self.run_in_process(argv, code, (
+                'class Failing:\n'
+                '    def find_spec(self, name, path, target=None):\n'
+                '        if name == "jinja2":\n'
+                '            raise AttributeError('
+                '"no such thing in jinja2")\n'
+                f'{statement}\n'))
+            self.assertIn('The installed Octavia cannot be imported', said)
             self.assertIn('octavia.amphorae.backends.agent.agent_jinja_cfg',
-                          done.stderr)
-            self.assertIn(reason, done.stderr)
-            self.assertNotIn('does not have', done.stderr)
+                          said)
+            self.assertIn(reason, said)
+            self.assertNotIn('does not have', said)
 
     def test_one_line_from_each_command(self):
-        """In a process that has not imported it before."""
         for argv, code in ((['upgrade', 'check'], 2), (['sync', 'status'], 1)):
-            done = subprocess.run(
-                [sys.executable, '-c',
-                 'import sys\n'
-                 'from octavia.common import constants\n'
-                 'del constants.ROLE_BACKUP\n'
-                 'from octavia_hmsync.cmd import hmsync\n'
-                 f'sys.exit(hmsync.main({argv}))'],
-                capture_output=True, text=True)
-            self.assertEqual((code, '', 1), (
-                done.returncode, done.stdout, done.stderr.count('\n')),
-                done.stderr)
+            said = self.run_in_process(
+                argv, code, 'from octavia.common import constants\n'
+                'del constants.ROLE_BACKUP\n')
             self.assertIn('octavia.common.constants.ROLE_BACKUP, which this '
-                          'octavia-hmsync', done.stderr)
+                          'octavia-hmsync', said)
 
 
 class TestInterrupted(base.CommandTestCase):
