@@ -15,10 +15,13 @@
 import os
 import signal
 
+import fixtures
 import psutil
 
 from octavia_hmsync.membership import member
 from tests.cloud import network
+from tests.cloud import octavia_conf
+from tests.cloud import process
 from tests.functional import base
 
 
@@ -86,6 +89,37 @@ class TestHealthManager(base.FunctionalTestCase):
         with self.engine.begin() as connection:
             connection.exec_driver_sql('DELETE FROM hmsync_health_manager')
         self.wait_until_status(manager.host, member.ONLINE)
+
+    def test_environment(self):
+        """As a pod has it: lines in a directory, the rest in variables.
+
+        A variable counts before the files; of two files the last counts.
+        """
+        self.make_cloud()
+        manager = self.cloud.add_health_manager(
+            self.cloud.address(1), host='pod-7f9c')
+        manager.stop()
+        lines = {group: manager.options.pop(group) for group in ['hmsync']}
+        manager.options['DEFAULT'].pop('config_source')
+        manager.options['hmsync'] = {'keepalive_interval': 'often'}
+        directory = self.useFixture(fixtures.TempDir()).path
+        octavia_conf.write(os.path.join(directory, 'octavia-hmsync.conf'), {
+            'DEFAULT': {'config_source': 'hmsync'}, **lines})
+        metrics = f'127.0.0.1:{network.free_port()}'
+        variables = {'OS_DEFAULT__HOST': 'node-1',
+                     'OS_HMSYNC__HEALTH_MANAGER_METRICS_ADDRESS': metrics}
+        manager.env.update(variables)
+        manager.command += ['--config-dir', directory]
+        manager.start()
+        self.wait_until_status('node-1', member.ONLINE)
+        self.assertEqual(manager.address, self.members()['node-1'].address)
+        self.wait_until_logged(manager, f'served at http://{metrics}/')
+        # The command of a hook finds the same host.
+        shown = process.run(
+            process.program('octavia-hmsync'), *manager.command[1:],
+            'health', 'manager', 'show', '--self', '-f', 'value', '-c', 'host',
+            env=manager.env)
+        self.assertEqual('node-1', shown.splitlines()[-1])
 
     def test_ipv6(self):
         self.make_cloud()
