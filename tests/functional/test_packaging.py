@@ -68,6 +68,17 @@ print(json.dumps({
 """
 
 
+# As a service of Octavia begins.
+_SERVICE = """
+import logging
+from octavia.common import service
+from oslo_config import cfg
+service.prepare_service(['octavia-worker', '--config-file', 'octavia.conf'])
+cfg.CONF.log_opt_values(logging.getLogger(), logging.DEBUG)
+print(cfg.CONF.hmsync.address_driver)
+"""
+
+
 def run(*command, **options):
     """Run a command to its end.
 
@@ -131,6 +142,44 @@ class TestPackaging(testtools.TestCase):
         return run(sys.executable, '-m', 'pip', '--python',
                    cls.venv / 'bin' / 'python', *arguments, '-q',
                    env=environment())
+
+    def test_beside_packages_of_a_distribution(self):
+        """As install/distributions.rst has it: a directory and a variable.
+
+        The other environment stands for the Python of a system. Two libraries
+        come beside those that Octavia requires.
+        """
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        system, target = directory / 'system', directory / 'octavia-hmsync'
+        virtualenv.make_linked(system, ['octavia', 'PyMySQL', 'pyroute2'])
+        run(sys.executable, '-m', 'pip', 'install', '-q', '--no-deps',
+            '--target', target, self.wheel, env=environment())
+        (directory / 'octavia.conf').write_text(
+            '[DEFAULT]\nconfig_source = hmsync\n'
+            f'[database]\nconnection = sqlite:///{directory}/octavia.db\n'
+            '[hmsync]\ndriver = octavia_hmsync\n')
+
+        def start(*arguments, **variables):
+            return subprocess.run(
+                [system / 'bin/python', *arguments], text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, timeout=_TIMEOUT, cwd=directory,
+                env=environment(HOME=str(directory), **variables))
+
+        # Without the variable a service ends.
+        self.assertIn("but found 'octavia_hmsync'",
+                      start('-c', _SERVICE).stderr)
+        # It logs, too.
+        found = start('-c', _SERVICE, PYTHONPATH=str(target))
+        self.assertEqual('bind_ip', found.stdout.split()[-1], found.stderr)
+        # All of it can be imported, and the command runs.
+        probe = json.loads(start('-c', _PROBE, PYTHONPATH=str(target)).stdout)
+        self.assertEqual(str(target / 'octavia_hmsync/__init__.py'),
+                         probe['package'])
+        shown = start(target / 'bin/octavia-hmsync', '--version',
+                      PYTHONPATH=str(target))
+        self.assertEqual((0, f'octavia-hmsync {self.version}\n'),
+                         (shown.returncode, shown.stdout), shown.stderr)
 
     def run_installed(self, command, *arguments):
         """Run a command of the other environment, in an empty directory."""
