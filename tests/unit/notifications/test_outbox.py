@@ -50,7 +50,7 @@ class Broker:
 
     def deliver(self, payload):
         self.tried.append(payload)
-        self.gate.wait(10)
+        self.gate.wait(60)
         if self.error:
             raise self.error
         self.delivered.append(payload)
@@ -76,7 +76,7 @@ class SenderTestCase(base.TestCase):
                                    'oslo_messaging_notifications')
 
     def wait_for(self, condition, what):
-        waiting.wait_for(condition, what, 10, interval=0.01)
+        waiting.wait_for(condition, what, 60, interval=0.01)
 
     def lines(self, level):
         return [line for line in self.log.output.splitlines()
@@ -106,7 +106,7 @@ class TestSender(SenderTestCase):
 
     def test_in_order(self):
         self.send(*range(50))
-        self.assertEqual(0, self.sender.close(10))
+        self.assertEqual(0, self.sender.close(60))
         self.assertEqual(list(range(50)), self.delivered())
         self.wait_for(lambda: self.broker.closed, 'closed connection')
         self.assertEqual(1, self.broker.opened)
@@ -136,7 +136,7 @@ class TestSender(SenderTestCase):
             ['INFO Notifications are sent again; 3 were lost.'],
             self.lines('INFO'))
         self.assertEqual([3], self.delivered())
-        self.assertEqual(3, self.sender.close(10))
+        self.assertEqual(3, self.sender.close(60))
 
     def test_down_again(self):
         """Those that were lost before do not count any more."""
@@ -208,7 +208,7 @@ class TestSender(SenderTestCase):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertEqual(0, self.sender.close(10))
+        self.assertEqual(0, self.sender.close(60))
         self.assertEqual(sorted(4 * list(range(50))),
                          sorted(self.delivered()))
 

@@ -313,7 +313,7 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.patch(_impl_test, 'NOTIFICATIONS', [])
         self.notifier = outbox.Outbox(self.conf)
         self.run_batch()
-        self.assertEqual(0, self.notifier.close(10))
+        self.assertEqual(0, self.notifier.close(60))
         told, = _impl_test.NOTIFICATIONS
         self.assertEqual(broken, told[1]['payload']['amphora_id'])
         for secret in secrets:
