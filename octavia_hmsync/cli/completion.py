@@ -47,7 +47,7 @@ _%(name)s()
   local -A values=(%(values)s
   )
 
-  local cmd= pending= kind= word= action=-f number=0 i
+  local cmd='' pending='' kind='' word='' action=-f number=0 i
   local cur=${COMP_WORDS[COMP_CWORD]}
   local -a config=()
   COMPREPLY=()

@@ -49,6 +49,12 @@ class TestCompletion(base.CommandTestCase):
         self.assertEqual('', done.stderr)
         return done.stdout.splitlines()
 
+    def test_shellcheck(self):
+        done = subprocess.run(
+            [unit_base.need_program('shellcheck'), '-s', 'bash', '-'],
+            input=self.script, capture_output=True, text=True)
+        self.assertEqual((0, ''), (done.returncode, done.stdout))
+
     def test_commands(self):
         self.assertEqual(['pause'], self.complete('sync', 'pa'))
         self.assertEqual(['amphora'], self.complete('a'))
