@@ -33,7 +33,7 @@ import time
 from octavia_hmsync import lifecycle
 from tests.unit import base
 
-logging.basicConfig(stream=sys.stdout)
+logging.basicConfig(stream=sys.stdout, level=logging.INFO)
 conf = base.TestCase('make_conf').make_conf(
     database={'connection': 'sqlite://'},
     hmsync={'health_manager_metrics_address': '127.0.0.1:PORT', **OPTIONS})
