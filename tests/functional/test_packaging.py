@@ -38,6 +38,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 DATA = 'share/octavia-hmsync'
 _TIMEOUT = 240
 
+_OCTAVIA_TABLES = ('amphora', 'amphora_health', 'load_balancer')
+
 # What git has and an sdist leaves out, and the other way round.
 _ONLY_IN_GIT = {'.gitignore'}
 _ONLY_IN_SDIST = {'AUTHORS', 'ChangeLog', 'PKG-INFO'}
@@ -273,11 +275,16 @@ class TestPackaging(testtools.TestCase):
         database.unlink(missing_ok=True)
         conf.write_text(f'[database]\nconnection = sqlite:///{database}\n'
                         f'pool_timeout =\n')
-        self.run_installed('octavia-hmsync', '--config-file', conf,
-                           'db', 'upgrade')
         connection = sqlite3.connect(database)
         self.addCleanup(connection.close)
+        # Those by which it knows Octavia's database.
+        for name in _OCTAVIA_TABLES:
+            connection.execute(f'CREATE TABLE {name} (id VARCHAR(36))')
+        connection.commit()
+        self.run_installed('octavia-hmsync', '--config-file', conf,
+                           'db', 'upgrade')
         self.assertEqual(
-            set(models.Base.metadata.tables) | {'hmsync_alembic_version'},
+            {*models.Base.metadata.tables, 'hmsync_alembic_version',
+             *_OCTAVIA_TABLES},
             {name for (name,) in connection.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table'")})
