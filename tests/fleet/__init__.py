@@ -58,8 +58,9 @@ All times are those of time.time().
     now and at most at once;
     ``uploads``: configurations that came whole, whatever the answer;
     ``first_upload``, ``last_upload``: when they came, or null;
-    ``aborted``: connections that ended before a whole request (one that
-    ends in mid-body is an upload to the agent all the same, and so can be
+    ``aborted``: connections that ended within a request, and not those of
+    somebody who only looked whether there is an answer (a request that ends
+    in mid-body is an upload to the agent all the same, and so can be
     adopted);
     ``answers``: {status code as a string: how many};
     ``adopted``: how many amphorae have sent a heartbeat to the list of the

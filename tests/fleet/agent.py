@@ -285,7 +285,7 @@ class _Connection:
             self._server.loop.remove_reader(self._sock)
             self._sock.close()
         self._server.in_flight -= 1
-        if not self._served:
+        if self._data and not self._served:
             self._server.aborted += 1
             self._amphora.aborted += 1
         self._server.resume(self._amphora, self._listener)

@@ -523,6 +523,16 @@ class TestFleet(FleetCase):
         self.assertNotIn(None, [
             self.fleet.amphorae()[i][3] for i in (old_image, mute)])
 
+    def test_connections_that_end_early(self):
+        self.fleet.reset()
+        self.connect('well').close()
+        self.request('well', 'PUT', '/1.0/config', self.body('well', [7]),
+                     cut=3)
+        waiting.wait_for(
+            lambda: self.fleet.state()['connections'] == 2 and
+            not self.fleet.state()['in_flight'], 'end of both', 60)
+        self.assertEqual(1, self.fleet.state()['aborted'])
+
     def test_requests_that_make_no_sense(self):
         self.assertRaises(ValueError, self.fleet.set_ailment, ['x'], None)
         self.assertRaises(ValueError, self.fleet.set_ailment,
