@@ -155,12 +155,6 @@ class TestOctaviaJobs(OctaviaMixin, JobsCase):
         self.check_jobs(self.find_other(), installations.OURS)
 
 
-class TestPlugin(PluginMixin, ControllersCase):
-
-    def test_controllers(self):
-        self.check_controllers()
-
-
 class TestPluginJobs(PluginMixin, JobsCase):
 
     def test_ours_posts(self):

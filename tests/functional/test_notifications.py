@@ -15,7 +15,6 @@
 import collections
 import json
 import threading
-import time
 
 import fixtures
 from oslo_config import cfg
@@ -68,7 +67,7 @@ class Consumer:
                     values.items() <= payload.items()]
 
 
-class TestNotifications(base.FunctionalTestCase):
+class NotificationsCase(base.FunctionalTestCase):
     """Two health managers, two housekeepers."""
 
     make_database = database.MariaDBDatabase
@@ -113,6 +112,9 @@ class TestNotifications(base.FunctionalTestCase):
             for event_type, _publisher, payload in self.consumer.received)
         self.assertEqual({1}, set(seen.values()), seen)
 
+
+class TestNotifications(NotificationsCase):
+
     def test_life(self):
         one, two = self.managers
         for manager in self.managers:
@@ -131,40 +133,6 @@ class TestNotifications(base.FunctionalTestCase):
              self.consumer.received},
             {f'octavia-hmsync.{host}' for host in
              ('hk1', 'hk2', 'hm1', 'hm2')})
-
-    def test_amphorae_that_do_not_follow(self):
-        cloud = self.cloud
-        refusing = cloud.add_ailing_amphora(ailing.SERVER_ERROR)
-        old, follower = (
-            cloud.add_load_balancer([m.address for m in self.managers],
-                                    listener=True, old_image=is_old)[0]
-            for is_old in (True, False))
-        told = self.wait_for_event('amphora.rejected',
-                                   amphora_id=refusing.amphora_id)
-        self.assertIn('answered 500', told['error'])
-        self.assertEqual(
-            self.results()[refusing.amphora_id].load_balancer_id,
-            told['load_balancer_id'])
-        refusing.ailment = ailing.HEALTHY
-        # They may have been tried before they listened.
-        old.wait_until_ready()
-        follower.wait_until_ready()
-        claim_repo.retry_now(self.engine)
-        self.wait_for_event('amphora.recovered',
-                            amphora_id=refusing.amphora_id)
-        self.wait_for(lambda: self.results()[old.amphora_id].adopted_at,
-                      'proof that it uses what it booted with')
-        # The other one shows that heartbeats do arrive there.
-        three = cloud.add_health_manager(cloud.address(3))
-        self.wait_for_list(*self.managers, three)
-        self.wait_for_event('amphora.not_adopted',
-                            amphora_ids=[old.amphora_id])
-        # The other housekeeper sees it, too.
-        time.sleep(3)
-        self.assert_each_once()
-        self.assertEqual([], [event for event, _publisher, _payload in
-                              self.consumer.received if event.startswith(
-                                  PREFIX + 'failover_guard')])
 
     def _fail_and_recover(self):
         """An amphora that nobody has ever reached, nor heard."""

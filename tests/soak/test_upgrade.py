@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A cloud goes to another release and back, one service after the other."""
+"""A cloud goes to another release and back, one service after the other.
+
+And the two releases of the plugin beside each other for longer.
+"""
 
 from tests.cloud import database
 from tests.cloud import installations
@@ -63,6 +66,12 @@ class UpgradeCase(base.FunctionalTestCase):
         manager.start()
         self.wait_until_synced([m.address for m in self.managers])
         self.assert_nothing_failed_over()
+
+
+class TestControllers(mixed.PluginMixin, mixed.ControllersCase):
+
+    def test_controllers(self):
+        self.check_controllers()
 
 
 class TestOctavia(mixed.OctaviaMixin, UpgradeCase):
