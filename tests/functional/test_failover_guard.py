@@ -117,37 +117,3 @@ class TestControlPlaneOff(GuardTestCase):
             {dead}, HEARTBEAT_TIMEOUT * 3 + base.SYNC_TIMEOUT)
         # Past the time for which those that acknowledged are held.
         self.watch(1.5 * HEARTBEAT_TIMEOUT, expected={dead})
-
-
-class TestFailoverThreshold(GuardTestCase):
-
-    def test_keeps_its_meaning(self):
-        """Many that fall silent at once are stopped, not failed over.
-
-        Those that the guard holds back do not count among them.
-        """
-        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
-            'health_manager': {'failover_threshold': 2}})
-        old = self.start(1)[0]
-        self.wait_until_synced([old.address])
-        old.kill_tree()
-        new = self.start(2, housekeeping=False)[0]
-        self.wait_until_synced([new.address])
-        # The time within which Octavia would have looked.
-        self.watch(1.5 * HEARTBEAT_TIMEOUT)
-
-        dead = sorted(cloud.amphora_ids)[:3]
-        for amphora_id in dead:
-            cloud.amphorae[amphora_id].kill_tree()
-        # What they sent before may not have been read yet.
-        self.wait_for(lambda: min(
-            cloud.records.health_ages()[amphora_id]
-            for amphora_id in dead) > 3, 'silence')
-        # In the same second: Octavia fails over one that is stale alone.
-        cloud.records.set_health(*dead)
-        self.wait_for(
-            lambda: {row['id'] for row in cloud.records.rows('amphora')
-                     if row['status'] == 'FAILOVER_STOPPED'} == set(dead),
-            'FAILOVER_STOPPED of those that died')
-        # And nothing was built in their place.
-        self.assertEqual(4, len(cloud.records.rows('amphora')))
