@@ -69,8 +69,7 @@ run_tox() { "$venv/bin/tox" run --workdir .tox "$@" </dev/null || status=$?; }
 run_tox -e ci
 (
     unset TOX_CONSTRAINTS_FILE PIP_CONSTRAINT
-    run_tox -e "unit-$oldest"
-    run_tox -e "functional-$oldest" -- "$cloud_tests"
+    run_tox -e "ci-$oldest" -- "$cloud_tests"
     exit "$status"
 ) || status=$?
 if [ ! -x .tox/ci/bin/python ]; then

@@ -31,9 +31,8 @@ while [ "$1" != -e ]; do
     [ "$1" = --version ] && exit
     shift
 done
-case "{broken}" in *"$2"*) exit 1;; esac
-"{python}" -m stestr run || exit
-[ "$2" != ci ] || exec "{python}" -m stestr run
+[ "{broken}" != "$2" ] || exit 1
+"{python}" -m stestr run && exec "{python}" -m stestr run
 """
 TESTS = """import unittest
 
@@ -77,13 +76,13 @@ class TestTestScript(base.BaseTestCase):
         path.chmod(0o755)
         return path
 
-    def run_script(self, *broken):
-        """Run it where some environments of tox cannot be made.
+    def run_script(self, broken=''):
+        """Run it where one environment of tox cannot be made.
 
         :returns: its exit status, and the last two lines that it prints.
         """
         self.write('.tox/test-sh/bin/tox', TOX.format(
-            python=self.python, broken=' '.join(broken)))
+            python=self.python, broken=broken))
         done = subprocess.run(
             [unit_base.need_program('bash'),
              self.directory / 'tools/test.sh'],
@@ -98,7 +97,7 @@ class TestTestScript(base.BaseTestCase):
                          (status, lines[-1]))
 
     def test_some_did_not(self):
-        status, lines = self.run_script('functional-2025.1')
+        status, lines = self.run_script('ci-2025.1')
         self.assertEqual(1, status)
-        self.assertIn('3 of 4 runs', lines[0])
-        self.assertEqual('3 passed, 0 failed, 3 skipped', lines[1])
+        self.assertIn('2 of 4 runs', lines[0])
+        self.assertEqual('2 passed, 0 failed, 2 skipped', lines[1])
