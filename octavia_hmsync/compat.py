@@ -136,12 +136,12 @@ def load_configuration(args):
     return CONF
 
 
-def make_neutron_session():
-    """Make a session with the credentials that Octavia has for Neutron.
+def load_neutron_auth():
+    """Load the credentials that Octavia has for Neutron.
 
-    :returns: a keystoneauth1 session that nothing else uses.
+    :returns: a keystoneauth1 plugin for authentication.
     """
-    return keystone.KeystoneSession('neutron').get_session()
+    return keystone.KeystoneSession('neutron').get_auth()
 
 
 def load_amphora_driver(name):

@@ -144,6 +144,11 @@ def _is_hidden(error):
             isinstance(error.__cause__, pymysql.Error))
 
 
+# What PyMySQL before 1.2 says when SQLAlchemy still wants to roll back on a
+# connection that was lost; why it was lost is in the exception before it.
+_CLOSED = (0, '')
+
+
 def describe(error):
     """Put an exception of the database in one line, without the statement.
 
@@ -154,6 +159,9 @@ def describe(error):
     if _is_hidden(error):
         cause = error.__cause__
     cause = getattr(cause, 'orig', None) or cause
+    if cause.args == _CLOSED and cause.__context__:
+        cause = cause.__context__
+        cause = getattr(cause, 'orig', None) or cause
     return ' '.join(str(cause).split()) or type(cause).__name__
 
 

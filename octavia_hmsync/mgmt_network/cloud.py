@@ -20,6 +20,8 @@ import re
 import warnings
 
 from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading as ks_loading
+from keystoneauth1 import session as ks_session
 import openstack.connection
 from openstack import exceptions as sdk_exc
 from openstack import warnings as sdk_warnings
@@ -45,6 +47,25 @@ _ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
 _NONSENSE = (AttributeError, KeyError, TypeError, ValueError)
 
 
+class _Session(ks_session.Session):
+    """A session that makes each request once.
+
+    The SDK of Octavia 16 to 18 repeats one whose answer was lost, also where
+    that makes something a second time.
+    """
+
+    def request(self, url, method, **kwargs):
+        return super().request(url, method,
+                               **{**kwargs, 'connect_retries': 0})
+
+
+class _SessionLoader(ks_loading.session.Session):
+
+    @property
+    def plugin_class(self):
+        return _Session
+
+
 def connect(conf):
     """Make a connection to Neutron, as Octavia makes its own.
 
@@ -57,7 +78,8 @@ def connect(conf):
     :raises CloudUnavailable: if the credentials cannot be used as they are.
     """
     with reported(conf, 'read the credentials'):
-        session = compat.make_neutron_session()
+        session = _SessionLoader().load_from_conf_options(
+            conf, 'neutron', auth=compat.load_neutron_auth())
         # Without one, an API that hangs would hold whoever asks for good.
         session.timeout = conf[network_conf.GROUP].api_timeout
         options = {'region_name': conf.neutron.region_name}

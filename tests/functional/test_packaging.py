@@ -148,12 +148,13 @@ class TestPackaging(testtools.TestCase):
     def test_beside_packages_of_a_distribution(self):
         """As install/distributions.rst has it: a directory and a variable.
 
-        The other environment stands for the Python of a system. Two libraries
-        come beside those that Octavia requires.
+        The other environment stands for the Python of a system. Three
+        libraries come beside those that each Octavia requires.
         """
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         system, target = directory / 'system', directory / 'octavia-hmsync'
-        virtualenv.make_linked(system, ['octavia', 'PyMySQL', 'pyroute2'])
+        virtualenv.make_linked(system, ['octavia', 'PyMySQL', 'pyroute2',
+                                        'rich'])
         run(sys.executable, '-m', 'pip', 'install', '-q', '--no-deps',
             '--target', target, self.wheel, env=environment())
         (directory / 'octavia.conf').write_text(
@@ -175,7 +176,9 @@ class TestPackaging(testtools.TestCase):
         found = start('-c', _SERVICE, PYTHONPATH=str(target))
         self.assertEqual('bind_ip', found.stdout.split()[-1], found.stderr)
         # All of it can be imported, and the command runs.
-        probe = json.loads(start('-c', _PROBE, PYTHONPATH=str(target)).stdout)
+        found = start('-c', _PROBE, PYTHONPATH=str(target))
+        self.assertEqual(0, found.returncode, found.stderr)
+        probe = json.loads(found.stdout)
         self.assertEqual(str(target / 'octavia_hmsync/__init__.py'),
                          probe['package'])
         shown = start(target / 'bin/octavia-hmsync', '--version',

@@ -10,7 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How sessions begin, on each kind of server."""
+"""How sessions begin, on each kind of server, and how they end."""
+
+from oslo_db import exception as db_exc
+import pymysql
 
 from octavia_hmsync.db import api
 from tests.unit import base
@@ -68,3 +71,17 @@ class TestSessions(base.TestCase):
     def test_mysql(self):
         """It knows none of them."""
         self.assertIsNone(self.sync_wait())
+
+
+class TestDescribe(base.TestCase):
+
+    def test_rollback_after_the_connection_was_lost(self):
+        """PyMySQL before 1.2 then has nothing to say."""
+        try:
+            try:
+                raise pymysql.OperationalError(2013, 'Lost connection')
+            except pymysql.Error:
+                raise pymysql.InterfaceError(0, '')
+        except pymysql.Error as e:
+            error = db_exc.DBConnectionError(e)
+        self.assertEqual("(2013, 'Lost connection')", api.describe(error))

@@ -36,6 +36,30 @@ def http_error(status, message=''):
         return e
 
 
+class LosingSession(requests.Session):
+    """Loses each answer."""
+
+    count = 0
+
+    def request(self, *args, **kwargs):
+        self.count += 1
+        raise requests.ConnectionError('no answer')
+
+
+class TestConnect(base.TestCase):
+
+    def test_each_request_is_made_once(self):
+        conf = self.make_conf()
+        loading.register_session_conf_options(conf, 'neutron')
+        session = cloud._SessionLoader().load_from_conf_options(
+            conf, 'neutron')
+        session.session = LosingSession()
+        # As the SDK of Octavia 16 to 18 asks.
+        self.assertRaises(ks_exc.ConnectFailure, session.request,
+                          'http://127.0.0.1/', 'POST', connect_retries=1)
+        self.assertEqual(1, session.session.count)
+
+
 class TestReported(base.TestCase):
 
     def setUp(self):
