@@ -54,9 +54,9 @@ class _Session(ks_session.Session):
     that makes something a second time.
     """
 
-    def request(self, url, method, **kwargs):
-        return super().request(url, method,
-                               **{**kwargs, 'connect_retries': 0})
+    def request(self, *args, **kwargs):
+        kwargs['connect_retries'] = 0
+        return super().request(*args, **kwargs)
 
 
 class _SessionLoader(ks_loading.session.Session):
