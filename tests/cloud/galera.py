@@ -196,6 +196,17 @@ class GaleraCluster(fixtures.Fixture):
                 for node in running),
             'whole Galera cluster', timeout, processes=running)
 
+    def wait_until_even(self, timeout=60):
+        """Wait until all nodes have applied all, while nobody writes.
+
+        A node that is killed in the middle of a change of a schema has lost
+        its data, and would need a copy of all of it.
+        """
+        waiting.wait_for(
+            lambda: len({node.status('wsrep_last_committed')
+                         for node in self.nodes}) == 1,
+            'Galera cluster at one position', timeout, processes=self.nodes)
+
     @contextlib.contextmanager
     def lagging(self, node):
         """Have a node fall behind; it can be read, and is, without the rest.

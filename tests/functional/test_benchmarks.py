@@ -38,7 +38,7 @@ class TestSync(base.BaseTestCase):
         """They share the work, and those that hang keep nobody waiting."""
         row = sync.Run(
             amphorae=120, housekeepers=2, ailing_percent=5, heartbeats=20,
-            interval=1, answer_after=0.5, options={'hmsync': {
+            interval=1, answer_after=1.5, options={'hmsync': {
                 'batch_size': 8, 'upload_concurrency': 16}}).measure()
         self.assertEqual((120, 6), (row['amphorae'], row['ailing']))
         self.assertEqual(0, row['failovers'])

@@ -543,6 +543,7 @@ class TestNodes(GaleraTestCase):
     def test_killed_paused_alone(self):
         one, two, three = self.cluster.nodes
         self.register(self.engine, 'hm1')
+        self.cluster.wait_until_even()
 
         two.kill_tree()
         began = time.monotonic()
