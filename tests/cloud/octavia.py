@@ -12,9 +12,11 @@
 
 """A whole Octavia, whose load balancers carry traffic."""
 
+import json
 import os
 import secrets
 import tempfile
+import uuid
 
 import fixtures
 import openstack
@@ -22,6 +24,8 @@ import sqlalchemy as sa
 from sqlalchemy import pool
 
 from tests.cloud import certificates
+from tests.cloud.compute import fabric
+from tests.cloud.compute import hypervisor
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import glance
@@ -32,8 +36,6 @@ from tests.cloud import process
 from tests.cloud import rabbitmq
 from tests.cloud import relay
 from tests.cloud import waiting
-from tests.cloud.compute import fabric
-from tests.cloud.compute import hypervisor
 
 # Of hmsync_tests_compute, in tests/cloud/site.
 COMPUTE_SOCKET = 'OCTAVIA_HMSYNC_TESTS_COMPUTE'
@@ -255,12 +257,42 @@ class Octavia(fixtures.Fixture):
 
     # Load balancers
 
-    def add_load_balancer(self, name, wait=True, **kwargs):
+    def add_flavor(self, **data):
+        """Make a flavor; returns its id.
+
+        :param data: of the flavor of the amphora driver, such as
+                     loadbalancer_topology or amp_image_tag.
+        """
+        api = self.connection.load_balancer
+        profile = api.create_flavor_profile(
+            name=f'profile-{uuid.uuid4()}', provider_name='amphora',
+            flavor_data=json.dumps(data))
+        return api.create_flavor(name=f'flavor-{uuid.uuid4()}',
+                                 is_enabled=True,
+                                 flavor_profile_id=profile.id).id
+
+    def add_load_balancer(self, name, topology='SINGLE', members=(),
+                          wait=True, **kwargs):
         """Make one with openstacksdk; returns it once it is ACTIVE.
 
+        With a listener for HTTP at port 80 where it has members.
+
+        :param topology: SINGLE or ACTIVE_STANDBY, where it has no flavor.
+        :param members: machines.Members.
         :param kwargs: attributes of the API.
         """
         api = self.connection.load_balancer
+        if topology != 'SINGLE' and 'flavor_id' not in kwargs:
+            kwargs['flavor_id'] = self.add_flavor(
+                loadbalancer_topology=topology)
+        if members:
+            kwargs.setdefault('listeners', [{
+                'name': 'http', 'protocol': 'HTTP', 'protocol_port': 80,
+                'default_pool': {
+                    'name': 'members', 'protocol': 'HTTP',
+                    'lb_algorithm': 'ROUND_ROBIN', 'members': [
+                        {'address': member.address, 'protocol_port': 80}
+                        for member in members]}}])
         made = api.create_load_balancer(
             name=name, vip_subnet_id=self.subnet.id,
             project_id=neutron.PROJECT_ID, **kwargs)

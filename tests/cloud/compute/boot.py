@@ -38,7 +38,6 @@ import units  # noqa: E402
 # Changed by the agent and what it starts, in each amphora for itself.
 PRIVATE = ('/etc', '/var/lib', '/usr/lib/systemd', '/usr/local')
 NAMESPACE = 'amphora-haproxy'
-AGENT_CONF = '/etc/octavia/amphora-agent.conf'
 SYSCTLS = ('net.ipv4.ip_forward', 'net.ipv4.ip_nonlocal_bind',
            'net.ipv6.conf.all.forwarding', 'net.ipv6.ip_nonlocal_bind')
 # What the element of the image writes that installs haproxy.

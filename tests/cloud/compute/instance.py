@@ -23,6 +23,7 @@ from tests.cloud import openvswitch
 from tests.cloud import process
 
 _HERE = pathlib.Path(__file__).resolve().parent
+AGENT_CONF = '/etc/octavia/amphora-agent.conf'
 # Of Debian 12, as tests have it.
 HAPROXY_VERSION = '2.6.12-1+deb12u4'
 
@@ -77,8 +78,8 @@ class Instance(openvswitch.Namespace):
             '--mount-proc', process.program('python'), '-P',
             str(_HERE / 'boot.py'), self.directory]
         self.env = process.environment(
-            '/var/lib/octavia', **image.environment, AGENT_COMMAND=json.dumps(
-                [*program, '--config-file', '/etc/octavia/amphora-agent.conf']))
+            '/var/lib/octavia', **image.environment, AGENT_COMMAND=json.dumps([
+                *program, '--config-file', AGENT_CONF]))
         self.env['PATH'] = os.pathsep.join([
             os.path.dirname(process.program('python')), self.env['PATH'],
             '/usr/sbin', '/sbin'])

@@ -164,8 +164,8 @@ class Manager:
                 unit.expand(command, **variables), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, **unit.environment, **variables})
-        # reap() waits for it, not the library. It cannot have yet: it needs the
-        # lock, which is held here; what it knows is of an older process.
+        # reap() waits for it, not the library. It cannot have yet, for want of
+        # the lock, which is held here: what it knows is of an older process.
         child.returncode = 0
         self._ended.pop(child.pid, None)
         return child.pid
