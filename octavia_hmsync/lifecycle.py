@@ -46,6 +46,7 @@ from octavia_hmsync.health_manager import probes as hm_probes
 from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
 from octavia_hmsync.mgmt_network import boot_options
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 
 LOG = logging.getLogger(__name__)
@@ -72,7 +73,8 @@ class Lifecycle:
         self._warning = warning
         self._main_pid = os.getpid()
         problems = (hmsync_conf.neutralize(conf),
-                    network_conf.neutralize(conf))
+                    network_conf.neutralize(conf),
+                    image_conf.neutralize(conf))
         self._problem = next(filter(None, problems), None)
         self._pinned = controller_list.PinnedAddresses(conf)
         self._forks = 0

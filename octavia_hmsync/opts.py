@@ -15,6 +15,7 @@
 from oslo_config import cfg
 
 from octavia_hmsync import conf
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 
 # oslo.config registers these two by itself, the second with whatever drivers
@@ -38,4 +39,5 @@ def list_opts():
               https://docs.openstack.org/oslo.config/latest/cli/generator.html
     """
     return [('DEFAULT', [_config_source]), (conf.GROUP, [_driver]),
-            *conf.list_opts(), *network_conf.list_opts()]
+            *conf.list_opts(), *network_conf.list_opts(),
+            *image_conf.list_opts()]

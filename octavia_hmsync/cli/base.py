@@ -25,6 +25,7 @@ from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 
 # Some 30 years, which every date, and every clock, has room for.
@@ -113,6 +114,7 @@ class DatabaseMixin(command.Command):
         _check_connection(conf)
         hmsync_conf.register_opts(conf)
         network_conf.register_opts(conf)
+        image_conf.register_opts(conf)
         return conf
 
     def open_database(self, check_schema=True):
@@ -125,6 +127,7 @@ class DatabaseMixin(command.Command):
         conf = self.load_configuration()
         hmsync_conf.check(conf)
         network_conf.check(conf)
+        image_conf.check(conf)
         engine = api.create_engine(conf)
         if check_schema:
             with engine.connect() as connection:

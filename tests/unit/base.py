@@ -52,6 +52,7 @@ class TestCase(base.BaseTestCase):
         """
         # These take seconds to import; a test of pure rules needs none.
         from octavia_hmsync import conf as hmsync_conf
+        from octavia_hmsync.image import conf as image_conf
         from octavia_hmsync.mgmt_network import conf as network_conf
         from tests.unit import octavia_opts
 
@@ -59,6 +60,7 @@ class TestCase(base.BaseTestCase):
         octavia_opts.register(conf)
         hmsync_conf.register_opts(conf)
         network_conf.register_opts(conf)
+        image_conf.register_opts(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         for group, options in groups.items():
             for name, value in options.items():

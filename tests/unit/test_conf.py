@@ -15,6 +15,7 @@ from oslo_config import cfg
 
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 from octavia_hmsync import opts
 from tests.unit import base
@@ -34,7 +35,8 @@ class TestOptions(base.TestCase):
             self.assertEqual(default, conf.hmsync[name], name)
 
     def test_each_has_a_help_text(self):
-        for opt in hmsync_conf.OPTS + network_conf.OPTS:
+        for opt in (hmsync_conf.OPTS + network_conf.OPTS +
+                    image_conf.OPTS):
             self.assertGreater(len(opt.help or ''), 40, opt.name)
 
     def test_registered_twice(self):
@@ -47,7 +49,8 @@ class TestOptions(base.TestCase):
         self.assertEqual({
             'DEFAULT': {'config_source'},
             hmsync_conf.GROUP: {'driver', *(o.name for o in hmsync_conf.OPTS)},
-            network_conf.GROUP: {o.name for o in network_conf.OPTS}}, listed)
+            network_conf.GROUP: {o.name for o in network_conf.OPTS},
+            image_conf.GROUP: {o.name for o in image_conf.OPTS}}, listed)
 
 
 class TestCheck(base.TestCase):

@@ -34,6 +34,7 @@ LAYERS = (
     ('cmd', 'config_source', 'opts'),
     ('cli', 'lifecycle'),
     ('controller_list', 'health_manager', 'house_keeping'),
+    ('image',),
     ('metrics', 'mgmt_network'),
     ('live_options',),
     ('worker', 'periodic'),

@@ -23,6 +23,7 @@ from oslo_config import cfg
 from oslo_config import generator
 
 from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 from tests.cloud import octavia_conf
 from tests.unit import base
@@ -77,12 +78,14 @@ class TestSampleConfiguration(base.TestCase):
 
     def test_each_option_is_in_it(self):
         lines = self.sample.splitlines()
-        for group in (hmsync_conf.GROUP, network_conf.GROUP):
+        for group in (hmsync_conf.GROUP, network_conf.GROUP,
+                      image_conf.GROUP):
             self.assertIn(f'[{group}]', lines)
         # What switches the plugin on, as it has to be.
         self.assertIn('#config_source = hmsync', lines)
         self.assertIn('#driver = octavia_hmsync', lines)
-        for opt in hmsync_conf.OPTS + network_conf.OPTS:
+        for opt in (hmsync_conf.OPTS + network_conf.OPTS +
+                    image_conf.OPTS):
             self.assertEqual(1, sum(
                 line.startswith(f'#{opt.name} =') for line in lines),
                 opt.name)

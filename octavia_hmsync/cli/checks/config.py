@@ -29,6 +29,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 
 STATISTICS_DRIVER = 'hmsync'
@@ -37,7 +38,7 @@ STATISTICS_DRIVER = 'hmsync'
 def check_options(conf, _engine):
     """Whether the options have names and values that can be used."""
     wrong = []
-    for module in (hmsync_conf, network_conf):
+    for module in (hmsync_conf, network_conf, image_conf):
         try:
             module.check(conf)
         except exceptions.InvalidConfiguration as e:

@@ -19,6 +19,7 @@ from oslo_config import cfg
 
 from octavia_hmsync.cli.checks import option_names
 from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 from tests.unit import base
 from tests.unit import octavia_opts
@@ -43,6 +44,7 @@ class TestUnknownNames(base.TestCase):
         octavia_opts.register(self.conf)
         hmsync_conf.register_opts(self.conf)
         network_conf.register_opts(self.conf)
+        image_conf.register_opts(self.conf)
         self.conf(argv, default_config_files=list(files),
                   default_config_dirs=list(directories))
         self.sources = option_names.read(self.conf, self.environ)
