@@ -25,6 +25,7 @@ from octavia.amphorae.driver_exceptions import exceptions as driver_except
 from octavia.common import config as octavia_config
 from octavia.common import constants
 from octavia.common import data_models
+from octavia.common import exceptions as octavia_except
 from octavia.common import keystone
 from octavia.controller.worker.v2 import taskflow_jobboard_driver
 from octavia.statistics import stats_base
@@ -42,6 +43,9 @@ AMPHORA = sa.table(
     sa.column('load_balancer_id', sa.String(36)),
     sa.column('lb_network_ip', sa.String(64)),
     sa.column('role', sa.String(36)), sa.column('status', sa.String(36)),
+    sa.column('compute_id', sa.String(36)),
+    sa.column('image_id', sa.String(36)),
+    sa.column('vrrp_port_id', sa.String(36)),
     sa.column('created_at', sa.DateTime()))
 AMPHORA_HEALTH = sa.table(
     'amphora_health', sa.column('amphora_id', sa.String(36)),
@@ -50,8 +54,56 @@ LOAD_BALANCER = sa.table(
     'load_balancer', sa.column('id', sa.String(36)),
     sa.column('name', sa.String(255)),
     sa.column('provisioning_status', sa.String(16)),
-    sa.column('topology', sa.String(36)))
+    sa.column('topology', sa.String(36)),
+    sa.column('project_id', sa.String(36)),
+    sa.column('provider', sa.String(64)),
+    sa.column('flavor_id', sa.String(36)),
+    sa.column('availability_zone', sa.String(255)),
+    sa.column('server_group_id', sa.String(36)))
 TABLES = (AMPHORA, AMPHORA_HEALTH, LOAD_BALANCER)
+
+# Those that only image upgrades read.
+FLAVOR = sa.table(
+    'flavor', sa.column('id', sa.String(36)),
+    sa.column('name', sa.String(255)),
+    sa.column('flavor_profile_id', sa.String(36)))
+FLAVOR_PROFILE = sa.table(
+    'flavor_profile', sa.column('id', sa.String(36)),
+    sa.column('flavor_data', sa.String(4096)))
+VIP = sa.table(
+    'vip', sa.column('load_balancer_id', sa.String(36)),
+    sa.column('ip_address', sa.String(64)),
+    sa.column('port_id', sa.String(36)), sa.column('subnet_id', sa.String(36)),
+    sa.column('network_id', sa.String(36)),
+    sa.column('qos_policy_id', sa.String(36)),
+    sa.column('vnic_type', sa.String(64)))
+ADDITIONAL_VIP = sa.table(
+    'additional_vip', sa.column('load_balancer_id', sa.String(36)),
+    sa.column('port_id', sa.String(36)), sa.column('subnet_id', sa.String(36)))
+VIP_SECURITY_GROUP = sa.table(
+    'vip_security_group', sa.column('load_balancer_id', sa.String(36)),
+    sa.column('sg_id', sa.String(64)))
+LISTENER = sa.table(
+    'listener', sa.column('id', sa.String(36)),
+    sa.column('load_balancer_id', sa.String(36)),
+    sa.column('protocol', sa.String(16)), sa.column('enabled', sa.Boolean()),
+    sa.column('tls_certificate_id', sa.String(255)),
+    sa.column('client_ca_tls_certificate_id', sa.String(255)),
+    sa.column('client_crl_container_id', sa.String(255)))
+SNI = sa.table(
+    'sni', sa.column('listener_id', sa.String(36)),
+    sa.column('tls_container_id', sa.String(128)))
+POOL = sa.table(
+    'pool', sa.column('id', sa.String(36)),
+    sa.column('load_balancer_id', sa.String(36)),
+    sa.column('tls_certificate_id', sa.String(255)),
+    sa.column('ca_tls_certificate_id', sa.String(255)),
+    sa.column('crl_container_id', sa.String(255)))
+MEMBER = sa.table(
+    'member', sa.column('pool_id', sa.String(36)),
+    sa.column('subnet_id', sa.String(36)))
+IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
+                VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER)
 
 StatsDriverMixin = stats_base.StatsDriverMixin
 
@@ -78,6 +130,24 @@ TOPOLOGY_OF_ROLE = {
 # traffic, a MASTER has a backup.
 ROLES_BY_HARM = (constants.ROLE_BACKUP, constants.ROLE_MASTER,
                  constants.ROLE_STANDALONE)
+
+# How many amphorae a load balancer has.
+AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
+                        constants.TOPOLOGY_ACTIVE_STANDBY: 2}
+
+# Two names of one provider; before there were others, no name was written.
+AMPHORA_PROVIDERS = ('amphora', constants.OCTAVIA)
+ACTIVE = constants.ACTIVE
+ERROR = constants.ERROR
+
+# Where a flavor has its tag; without, [controller_worker] has it.
+AMP_IMAGE_TAG = constants.AMP_IMAGE_TAG
+
+# What an image driver raises where no active image has a tag.
+NoImage = octavia_except.ImageGetException
+
+NO_VOLUMES = constants.VOLUME_NOOP_DRIVER
+HARD_ANTI_AFFINITY = constants.ANTI_AFFINITY
 
 REST_DRIVER = 'amphora_haproxy_rest_driver'
 
@@ -152,6 +222,17 @@ def load_amphora_driver(name):
     """
     return stevedore_driver.DriverManager(
         namespace='octavia.amphora.drivers', name=name,
+        invoke_on_load=True).driver
+
+
+def load_image_driver(name):
+    """Load an image driver, which knows which image has a tag.
+
+    :param name: an entry point of ``octavia.image.drivers``.
+    :returns: an object with ``get_image_id_by_tag(tag, owner)``.
+    """
+    return stevedore_driver.DriverManager(
+        namespace='octavia.image.drivers', name=name,
         invoke_on_load=True).driver
 
 

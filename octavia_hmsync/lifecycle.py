@@ -43,10 +43,10 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import instance  # noqa: F401
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync.health_manager import probes as hm_probes
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
 from octavia_hmsync.mgmt_network import boot_options
-from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 
 LOG = logging.getLogger(__name__)

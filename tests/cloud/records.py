@@ -17,8 +17,10 @@ import uuid
 
 import sqlalchemy as sa
 
-TABLES = ('amphora', 'amphora_health', 'flavor', 'flavor_profile', 'listener',
-          'listener_statistics', 'load_balancer', 'vip', 'vrrp_group')
+TABLES = ('additional_vip', 'amphora', 'amphora_health', 'flavor',
+          'flavor_profile', 'listener', 'listener_statistics',
+          'load_balancer', 'member', 'pool', 'sni', 'vip',
+          'vip_security_group', 'vrrp_group')
 ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
 
 
@@ -147,6 +149,13 @@ class Records:
         with self.engine.begin() as connection:
             connection.execute(amphora.update().values(status=status).where(
                 amphora.c.id == amphora_id))
+
+    def change(self, table, row_id, **values):
+        """Change a row that has an id."""
+        table = self.tables[table]
+        with self.engine.begin() as connection:
+            connection.execute(table.update().values(**values).where(
+                table.c.id == row_id))
 
     def rows(self, table):
         """All rows of a table of Octavia, as dicts."""

@@ -26,8 +26,9 @@ from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from tests.unit import base
 
-_OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip', 'vrrp_group',
-                   'load_balancer')
+_OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip_security_group', 'vip',
+                   'additional_vip', 'vrrp_group', 'sni', 'listener',
+                   'member', 'pool', 'load_balancer')
 
 
 class BareDatabaseTestCase(base.TestCase):

@@ -26,7 +26,17 @@ class TestCompat(base.TestCase):
     def test_tables(self):
         for table, model in ((compat.AMPHORA, models.Amphora),
                              (compat.AMPHORA_HEALTH, models.AmphoraHealth),
-                             (compat.LOAD_BALANCER, models.LoadBalancer)):
+                             (compat.LOAD_BALANCER, models.LoadBalancer),
+                             (compat.FLAVOR, models.Flavor),
+                             (compat.FLAVOR_PROFILE, models.FlavorProfile),
+                             (compat.VIP, models.Vip),
+                             (compat.ADDITIONAL_VIP, models.AdditionalVip),
+                             (compat.VIP_SECURITY_GROUP,
+                              models.VipSecurityGroup),
+                             (compat.LISTENER, models.Listener),
+                             (compat.SNI, models.SNI),
+                             (compat.POOL, models.Pool),
+                             (compat.MEMBER, models.Member)):
             self.assertEqual(model.__tablename__, table.name)
             for column in table.c:
                 theirs = model.__table__.c[column.name]
@@ -48,6 +58,10 @@ class TestCompat(base.TestCase):
         driver = compat.load_amphora_driver('amphora_noop_driver')
         amphora = compat.make_driver_amphora('amphora', '192.0.2.1')
         driver.update_amphora_agent_config(amphora, 'configuration')
+
+    def test_image_driver(self):
+        driver = compat.load_image_driver('image_noop_driver')
+        self.assertEqual(1, driver.get_image_id_by_tag('tag', None))
 
     def test_jobboard_driver(self):
         driver = compat.load_jobboard_driver()

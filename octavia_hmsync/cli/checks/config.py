@@ -28,8 +28,8 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import address
-from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.mgmt_network import conf as network_conf
 
 STATISTICS_DRIVER = 'hmsync'

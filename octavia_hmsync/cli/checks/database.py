@@ -47,9 +47,8 @@ def check_octavia(_conf, engine):
     missing = [name for name in compat.SERVICE_MODULES
                if importlib.util.find_spec(name) is None]
     inspector = sa.inspect(engine)
-    for table in compat.TABLES:
-        known = {column['name'] for column in
-                 inspector.get_columns(table.name)}
+    for table in (*compat.TABLES, *compat.IMAGE_TABLES):
+        known = _get_columns(inspector, table.name)
         missing += [f'{table.name}.{column.name}' for column in table.c
                     if column.name not in known]
     if missing:
@@ -58,6 +57,13 @@ def check_octavia(_conf, engine):
             f'run octavia-db-manage upgrade head, or install a release of '
             f'octavia-hmsync for this Octavia.')
     return result.success()
+
+
+def _get_columns(inspector, name):
+    try:
+        return {column['name'] for column in inspector.get_columns(name)}
+    except sa.exc.NoSuchTableError:
+        return set()
 
 
 def check_tables(_conf, engine):

@@ -23,6 +23,7 @@ from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
+from tests.db_cases import image_inventory
 from tests.db_cases import network
 from tests.db_cases import pause
 from tests.db_cases import port
@@ -147,4 +148,9 @@ class TestReleaseBefore(mariadb.MariaDBMixin,
 
 
 class TestAttempt(mariadb.MariaDBMixin, attempt.AttemptCases):
+    pass
+
+
+class TestImageInventory(mariadb.MariaDBMixin,
+                         image_inventory.InventoryCases):
     pass

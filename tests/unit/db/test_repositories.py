@@ -20,6 +20,7 @@ from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
+from tests.db_cases import image_inventory
 from tests.db_cases import network
 from tests.db_cases import pause
 from tests.db_cases import port
@@ -134,4 +135,9 @@ class TestReleaseBefore(sqlite.SqliteMixin,
 
 
 class TestAttempt(sqlite.SqliteMixin, attempt.AttemptCases):
+    pass
+
+
+class TestImageInventory(sqlite.SqliteMixin,
+                         image_inventory.InventoryCases):
     pass

@@ -1,0 +1,125 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Octavia's load balancers with what image upgrades have to know of them.
+
+The number of statements is the same for one load balancer and for all.
+"""
+
+import dataclasses
+import typing
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+
+_LB = compat.LOAD_BALANCER
+_AMPHORA = compat.AMPHORA
+_HEALTH = compat.AMPHORA_HEALTH
+_FLAVOR = compat.FLAVOR
+_PROFILE = compat.FLAVOR_PROFILE
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which load balancers are wanted; None is any.
+
+    :param load_balancer_id: this one alone.
+    :param project_id: of this project.
+    :param topology: with this topology.
+    :param availability_zone: in this zone, of Octavia's.
+    :param flavor_ids: with one of these flavors; None among them is none.
+    :param providers: of one of these; None among them is none written.
+    """
+
+    load_balancer_id: str | None = None
+    project_id: str | None = None
+    topology: str | None = None
+    availability_zone: str | None = None
+    flavor_ids: typing.Collection[str | None] | None = None
+    providers: typing.Collection[str | None] | None = None
+
+    def get_conditions(self):
+        """Return what a load balancer has to be; a list."""
+        conditions = [_LB.c.provisioning_status.not_in(
+            compat.DELETED_STATUSES)]
+        conditions += [
+            column == value for column, value in (
+                (_LB.c.id, self.load_balancer_id),
+                (_LB.c.project_id, self.project_id),
+                (_LB.c.topology, self.topology),
+                (_LB.c.availability_zone, self.availability_zone))
+            if value is not None]
+        conditions += [
+            _is_in(column, values) for column, values in (
+                (_LB.c.flavor_id, self.flavor_ids),
+                (_LB.c.provider, self.providers)) if values is not None]
+        return conditions
+
+
+def _is_in(column, values):
+    named = column.in_([value for value in values if value is not None])
+    return sa.or_(named, column.is_(None)) if None in values else named
+
+
+def get_flavors(engine):
+    """Return all flavors.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: rows with id, name and flavor_data, JSON.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _PROFILE.c.flavor_data)
+            .join(_PROFILE, _PROFILE.c.id == _FLAVOR.c.flavor_profile_id)
+        ).all()
+
+
+def get_page(engine, wanted, after=None, limit=None):
+    """Return load balancers by id, and their amphorae.
+
+    :param engine: an SQLAlchemy engine.
+    :param wanted: Wanted.
+    :param after: only load balancers behind this id.
+    :param limit: how many load balancers at most.
+    :returns: (rows of load balancers, in order; rows of their amphorae that
+              are not deleted, in order of the load balancer and the id, with
+              busy).
+    """
+    conditions = wanted.get_conditions()
+    if after is not None:
+        conditions.append(_LB.c.id > after)
+    with engine.connect() as connection:
+        load_balancers = connection.execute(
+            sa.select(*_LB.c).where(*conditions).order_by(_LB.c.id)
+            .limit(limit)).all()
+        if not load_balancers:
+            return [], []
+        # By the ends of the page: it may have any number of load balancers.
+        conditions.append(_LB.c.id.between(load_balancers[0].id,
+                                           load_balancers[-1].id))
+        amphorae = connection.execute(
+            sa.select(*_AMPHORA.c, _HEALTH.c.busy)
+            .join(_LB, _LB.c.id == _AMPHORA.c.load_balancer_id)
+            .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
+            .where(_AMPHORA.c.status.not_in(compat.DELETED_STATUSES),
+                   *conditions)
+            .order_by(_AMPHORA.c.load_balancer_id, _AMPHORA.c.id)).all()
+    return load_balancers, amphorae
+
+
+def exists(engine, load_balancer_id):
+    """Tell whether Octavia knows a load balancer, be it deleted or not."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_LB.c.id).where(_LB.c.id == load_balancer_id)
+        ).first() is not None

@@ -1,0 +1,109 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The load balancers with their amphorae and tags, page by page.
+
+Three statements for a page, however many load balancers it has.
+"""
+
+import itertools
+
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image import target
+
+# One whose provider was not written is from before there were others.
+_PROVIDERS = (None, *compat.AMPHORA_PROVIDERS)
+
+
+class Inventory:
+    """Reads load balancers.
+
+    The flavors are read once, when it is made.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        self._engine = engine
+        self._default = conf.controller_worker.amp_image_tag
+        self._flavors = {row.id: row
+                         for row in inventory_repo.get_flavors(engine)}
+
+    def get_page(self, after=None, limit=None, tag=None, flavor=None,
+                 project_id=None, topology=None, availability_zone=None):
+        """Return load balancers with amphorae of Octavia's own.
+
+        :param after: only those behind this id.
+        :param limit: how many at most.
+        :param tag: only those whose next amphora boots by this tag.
+        :param flavor: only those of this flavor, a name or an id.
+        :param project_id: only those of this project.
+        :param topology: only those with this topology.
+        :param availability_zone: only those in this zone.
+        :returns: a list of LoadBalancer, by id.
+        """
+        return self._read(inventory_repo.Wanted(
+            project_id=project_id, topology=topology,
+            availability_zone=availability_zone,
+            flavor_ids=self._find_flavors(tag, flavor),
+            providers=_PROVIDERS), after, limit)
+
+    def get(self, load_balancer_id):
+        """Return one load balancer, whatever its provider is.
+
+        :returns: a LoadBalancer, or None if there is none, or it is deleted.
+        """
+        found = self._read(inventory_repo.Wanted(load_balancer_id))
+        return found[0] if found else None
+
+    def get_flavor_name(self, flavor_id):
+        """Return the name of a flavor, None for None."""
+        row = self._flavors.get(flavor_id)
+        return row.name if row else flavor_id
+
+    def _find_flavors(self, tag, flavor):
+        """Return the ids of flavors that fit, or None if any does."""
+        if tag is None and flavor is None:
+            return None
+        ids = {row.id for row in self._flavors.values()
+               if flavor in (None, row.id, row.name) and
+               tag in (None, self._get_tag(row.id))}
+        if flavor is None and tag == self._default:
+            return {None, *ids}
+        return ids
+
+    def _get_tag(self, flavor_id):
+        row = self._flavors.get(flavor_id)
+        return target.get_tag(row.flavor_data if row else None, self._default)
+
+    def _read(self, wanted, after=None, limit=None):
+        rows, amphora_rows = inventory_repo.get_page(self._engine, wanted,
+                                                     after, limit)
+        amphorae = {
+            load_balancer_id: tuple(map(_make_amphora, group))
+            for load_balancer_id, group in itertools.groupby(
+                amphora_rows, lambda row: row.load_balancer_id)}
+        tags = {flavor_id: self._get_tag(flavor_id)
+                for flavor_id in {row.flavor_id for row in rows}}
+        return [lb.LoadBalancer(
+            row.id, row.name, row.project_id, row.provider, row.topology,
+            row.provisioning_status, row.flavor_id, row.availability_zone,
+            row.server_group_id, tags[row.flavor_id],
+            amphorae.get(row.id, ())) for row in rows]
+
+
+def _make_amphora(row):
+    return lb.Amphora(row.id, row.status, row.role, row.image_id,
+                      row.lb_network_ip, bool(row.busy))

@@ -1,0 +1,66 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the rules of image upgrades know of a load balancer."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Amphora:
+    """An amphora that is not deleted.
+
+    :param id: of Octavia's.
+    :param status: ALLOCATED, ERROR, BOOTING, ...
+    :param role: MASTER, BACKUP, STANDALONE; None while it has none.
+    :param image_id: what it was booted from; None where that is not known.
+    :param lb_network_ip: address of its agent; None while it has none.
+    :param is_busy: whether a failover of it has begun, or has failed.
+    """
+
+    id: str
+    status: str | None
+    role: str | None = None
+    image_id: str | None = None
+    lb_network_ip: str | None = None
+    is_busy: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadBalancer:
+    """A load balancer that is not deleted.
+
+    :param id: of Octavia's.
+    :param name: what its owner calls it.
+    :param project_id: its owner.
+    :param provider: None for one from before there were others.
+    :param topology: None where it was not written.
+    :param status: its provisioning_status.
+    :param flavor_id: None without a flavor.
+    :param availability_zone: None without one.
+    :param server_group_id: that of its instances; None without one.
+    :param tag: that of the image which its next amphora boots from; None
+                where its flavor cannot be read.
+    :param amphorae: tuple of Amphora, by id.
+    """
+
+    id: str
+    name: str | None
+    project_id: str | None
+    provider: str | None
+    topology: str | None
+    status: str
+    flavor_id: str | None = None
+    availability_zone: str | None = None
+    server_group_id: str | None = None
+    tag: str | None = None
+    amphorae: tuple[Amphora, ...] = ()

@@ -1,0 +1,134 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which image the next amphora of a load balancer boots from.
+
+As Octavia finds it: the tag of the flavor, else ``[controller_worker]
+amp_image_tag``; of the active images with it the newest, only those of
+``amp_image_owner_id`` where that is set. An availability zone has no image.
+"""
+
+import dataclasses
+import json
+import threading
+
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """The newest image of a tag.
+
+    :param image_id: None where no image that is active has the tag.
+    :param problem: why there is none, and what to do.
+    """
+
+    image_id: str | None
+    problem: str | None = None
+
+
+def get_tag(flavor_data, default):
+    """Return the tag that a flavor asks for.
+
+    :param flavor_data: what its profile has, JSON; None without a flavor.
+    :param default: the tag where the flavor has none.
+    :returns: a tag; None if the flavor cannot be read.
+    """
+    if flavor_data is None:
+        return default
+    try:
+        return json.loads(flavor_data).get(compat.AMP_IMAGE_TAG, default)
+    except (ValueError, AttributeError):
+        return None
+
+
+class Targets:
+    """Asks Octavia's image driver once for each tag.
+
+    Nobody is asked before the first tag.
+
+    :param conf: a parsed oslo.config object.
+    """
+
+    def __init__(self, conf):
+        self._conf = conf
+        self._owner = conf.controller_worker.amp_image_owner_id or None
+        self._driver = None
+        self._known: dict[str, Target] = {}
+
+    def get(self, tag):
+        """Return the target of a tag.
+
+        :param tag: None for a flavor that cannot be read.
+        :returns: a Target.
+        :raises CloudUnavailable: if the image service gives no answer.
+        """
+        if tag is None:
+            return Target(None, 'Its flavor cannot be read: see "openstack '
+                                'loadbalancer flavorprofile show".')
+        if tag not in self._known:
+            self._known[tag] = self._find(tag)
+        return self._known[tag]
+
+    def _find(self, tag):
+        if not tag:
+            return Target(None, 'Neither its flavor nor [controller_worker] '
+                                'amp_image_tag names a tag: set one.')
+        try:
+            # Drivers without images of their own answer with a number.
+            return Target(str(self._ask(tag)))
+        except compat.NoImage:
+            owner = (f' that belongs to amp_image_owner_id {self._owner}'
+                     if self._owner else '')
+            return Target(None, f'No image{owner} has the tag {tag} and is '
+                                f'active: see "openstack image list --tag '
+                                f'{tag}", and tag or activate one.')
+
+    def _ask(self, tag):
+        """Ask the driver, for no longer than image_timeout.
+
+        It has no time limit of its own.
+        """
+        timeout = self._conf[image_conf.GROUP].image_timeout
+        answers: list = []
+        thread = threading.Thread(target=self._run, args=(tag, answers),
+                                  name='hmsync-image', daemon=True)
+        thread.start()
+        thread.join(timeout)
+        if not answers:
+            raise exceptions.CloudUnavailable(
+                f'The image service did not answer within {timeout} s which '
+                f'image has the tag {tag}: see whether Glance and Keystone '
+                f'run, and [glance] and [service_auth] in octavia.conf.')
+        image_id, error = answers[0]
+        if error is None:
+            return image_id
+        if isinstance(error, compat.NoImage):
+            raise error
+        reason = ' '.join(str(error).split()).rstrip('.')
+        raise exceptions.CloudUnavailable(
+            f'The image service cannot be asked which image has the tag '
+            f'{tag} ({type(error).__name__}: {reason}). See whether Glance '
+            f'and Keystone run, and [glance] and [service_auth] in '
+            f'octavia.conf.') from error
+
+    def _run(self, tag, answers):
+        try:
+            if self._driver is None:
+                self._driver = compat.load_image_driver(
+                    self._conf.controller_worker.image_driver)
+            answers.append((self._driver.get_image_id_by_tag(
+                tag, self._owner), None))
+        except Exception as e:  # Libraries of four services are below it.
+            answers.append((None, e))

@@ -1,0 +1,153 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What image upgrades read of Octavia's load balancers."""
+
+import collections
+import json
+
+from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import outdated
+from tests.cloud import records
+from tests.db_cases import base
+
+OLD, NEW = 'image-old', 'image-new'
+
+
+class InventoryCases(base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.conf.set_override('amp_image_tag', 'amphora',
+                               group='controller_worker')
+
+    def add(self, number, images=(OLD,), **values):
+        """Add load balancers with amphorae, and return their ids."""
+        topology = 'SINGLE' if len(images) == 1 else 'ACTIVE_STANDBY'
+        ids = sorted(records.new_id() for _ in range(number))
+        self.records.insert_all({
+            'load_balancer': [
+                {**records.load_balancer_row(lb_id, topology), **values}
+                for lb_id in ids],
+            'amphora': [
+                {**records.amphora_row(records.new_id(), '192.0.2.1', lb_id,
+                                       role), 'image_id': image_id}
+                for lb_id in ids for image_id, role in zip(
+                    images, records.ROLES[topology])]})
+        return ids
+
+    def inventory(self):
+        return inventory.Inventory(self.conf, self.engine)
+
+    def ids(self, **wanted):
+        return [found.id for found in self.inventory().get_page(**wanted)]
+
+    def test_pages(self):
+        """Each load balancer once, with its own amphorae and no others."""
+        ids = self.add(7)
+        first = self.inventory().get_page(limit=3)
+        self.assertEqual(ids[:3], [found.id for found in first])
+        self.assertEqual([1, 1, 1], [len(found.amphorae) for found in first])
+        self.assertEqual(ids[3:6], self.ids(after=ids[2], limit=3))
+        self.assertEqual(ids[6:], self.ids(after=ids[5], limit=3))
+        self.assertEqual([], self.ids(after=ids[6], limit=3))
+
+    def test_one(self):
+        lb_id, = self.add(1, (OLD, NEW), availability_zone=None,
+                          server_group_id='group')
+        self.add(3)
+        found = self.inventory().get(lb_id)
+        self.assertEqual((lb_id, 'demo', 'amphora', 'ACTIVE_STANDBY',
+                          'ACTIVE', 'group', 'amphora'), (
+            found.id, found.project_id, found.provider, found.topology,
+            found.status, found.server_group_id, found.tag))
+        self.assertEqual({('MASTER', OLD), ('BACKUP', NEW)}, {
+            (amphora.role, amphora.image_id) for amphora in found.amphorae})
+        self.assertIsNone(self.inventory().get('nobody'))
+
+    def test_deleted(self):
+        """Neither load balancers nor amphorae that are."""
+        gone, left = self.add(2)
+        self.records.change('load_balancer', gone,
+                            provisioning_status='DELETED')
+        self.records.add_amphora('192.0.2.2', left, status='DELETED')
+        self.assertEqual([left], self.ids())
+        found = self.inventory().get(left)
+        self.assertEqual([OLD], [a.image_id for a in found.amphorae])
+        self.assertIsNone(self.inventory().get(gone))
+        self.assertTrue(inventory_repo.exists(self.engine, gone))
+        self.assertFalse(inventory_repo.exists(self.engine, 'nobody'))
+
+    def test_busy(self):
+        lb_id, = self.add(1, (OLD, OLD))
+        busy, idle = (a.id for a in self.inventory().get(lb_id).amphorae)
+        self.records.set_health(busy, busy=True)
+        self.records.set_health(idle)
+        self.assertEqual([True, False], [
+            a.is_busy for a in self.inventory().get(lb_id).amphorae])
+
+    def test_other_providers(self):
+        """Only who asks for one by its id gets it."""
+        self.add(1, provider='ovn')
+        ids = sorted(self.add(1, provider='octavia') +
+                     self.add(1, provider=None) + self.add(1))
+        self.assertEqual(ids, self.ids())
+        ovn, = self.add(1, provider='ovn')
+        self.assertEqual('ovn', self.inventory().get(ovn).provider)
+
+    def test_tags_of_flavors(self):
+        tagged = self.records.add_flavor('{"amp_image_tag": "arm"}')
+        same = self.records.add_flavor('{"amp_image_tag": "amphora"}')
+        other = self.records.add_flavor(
+            json.dumps({'loadbalancer_topology': 'SINGLE'}))
+        broken = self.records.add_flavor('no JSON')
+        plain, = self.add(1)
+        of = {flavor: self.add(1, flavor_id=flavor)[0]
+              for flavor in (tagged, same, other, broken)}
+        self.assertEqual(
+            {plain: 'amphora', of[tagged]: 'arm', of[same]: 'amphora',
+             of[other]: 'amphora', of[broken]: None},
+            {found.id: found.tag for found in self.inventory().get_page()})
+        self.assertEqual([of[tagged]], self.ids(tag='arm'))
+        self.assertEqual(sorted([plain, of[same], of[other]]),
+                         self.ids(tag='amphora'))
+        self.assertEqual([], self.ids(tag='nobody'))
+        self.assertEqual([of[same]], self.ids(flavor=same))
+        self.assertEqual([], self.ids(flavor=same, tag='arm'))
+        self.assertEqual([], self.ids(flavor='nobody'))
+
+    def test_filters(self):
+        pair, = self.add(1, (OLD, OLD))
+        single, = self.add(1, project_id='other')
+        self.assertEqual([pair], self.ids(topology='ACTIVE_STANDBY'))
+        self.assertEqual([single], self.ids(project_id='other'))
+        self.assertEqual([], self.ids(project_id='other',
+                                      topology='ACTIVE_STANDBY'))
+        self.assertEqual([], self.ids(availability_zone='nowhere'))
+
+    def test_statements(self):
+        """As many for ten thousand load balancers as for one."""
+        counts = {}
+        for number in (1, 4999, 5000):
+            self.add(number, (OLD, NEW) if number == 5000 else (OLD,))
+            with self.count_statements() as statements:
+                found = self.inventory().get_page()
+            counts[len(found)] = len(statements)
+        self.assertEqual({1: 3, 5000: 3, 10000: 3}, counts)
+        self.assertEqual(
+            {outdated.Outdated.YES: 5000, outdated.Outdated.MIXED: 5000},
+            collections.Counter(outdated.judge(lb, NEW) for lb in found))
+        with self.count_statements() as statements:
+            self.inventory().get_page(found[10].id, 20)
+        self.assertEqual(3, len(statements))
+        self.assertIn('LIMIT', statements[1])

@@ -1,0 +1,113 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+from unittest import mock
+
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import target
+from tests.unit import base
+
+
+class ImageDriver:
+    """An image service; images is {tag: id, or what is raised}."""
+
+    def __init__(self, images):
+        self.images = images
+        self.asked = []
+
+    def get_image_id_by_tag(self, tag, owner=None):
+        self.asked.append((tag, owner))
+        image = self.images.get(tag) or compat.NoImage(tag=tag)
+        if isinstance(image, threading.Event):
+            image.wait(60)
+        if isinstance(image, Exception):
+            raise image
+        return image
+
+
+class TestTag(base.TestCase):
+
+    def test_tags(self):
+        for flavor_data, expected in (
+                (None, 'default'), ('{}', 'default'),
+                ('{"amp_image_tag": "arm"}', 'arm'),
+                ('{"amp_image_tag": ""}', ''), ('', None), ('[]', None),
+                ('{', None)):
+            self.assertEqual(expected, target.get_tag(flavor_data, 'default'),
+                             flavor_data)
+
+
+class TestTargets(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.driver = ImageDriver({'amphora': 'image1', 'number': 1})
+        patch = mock.patch.object(compat, 'load_image_driver', autospec=True,
+                                  return_value=self.driver)
+        self.load = patch.start()
+        self.addCleanup(patch.stop)
+        self.conf = self.make_conf()
+        self.targets = target.Targets(self.conf)
+
+    def test_one_question_for_each_tag(self):
+        for _ in range(3):
+            self.assertEqual(target.Target('image1'),
+                             self.targets.get('amphora'))
+            self.assertEqual('1', self.targets.get('number').image_id)
+            self.assertIsNone(self.targets.get('arm').image_id)
+        self.assertEqual([('amphora', None), ('number', None),
+                          ('arm', None)], self.driver.asked)
+        self.assertEqual(1, self.load.call_count)
+
+    def test_owner(self):
+        self.conf.set_override('amp_image_owner_id', 'owner1',
+                               group='controller_worker')
+        targets = target.Targets(self.conf)
+        targets.get('amphora')
+        self.assertEqual([('amphora', 'owner1')], self.driver.asked)
+        self.assertIn('belongs to amp_image_owner_id owner1',
+                      targets.get('arm').problem)
+
+    def test_no_image(self):
+        self.assertIn('No image has the tag arm and is active',
+                      self.targets.get('arm').problem)
+
+    def test_nobody_is_asked(self):
+        """Without a tag, or with a flavor that cannot be read."""
+        self.assertIn('amp_image_tag', self.targets.get('').problem)
+        self.assertIn('flavor', self.targets.get(None).problem)
+        self.assertEqual([], self.driver.asked)
+
+    def assertUnavailable(self, words):
+        e = self.assertRaises(exceptions.CloudUnavailable, self.targets.get,
+                              'amphora')
+        self.assertIn(words, str(e))
+        self.assertNotIn('\n', str(e))
+
+    def test_no_answer(self):
+        self.driver.images['amphora'] = ValueError('a\n b')
+        self.assertUnavailable('(ValueError: a b)')
+        # The next question may be answered.
+        self.driver.images['amphora'] = 'image2'
+        self.assertEqual('image2', self.targets.get('amphora').image_id)
+
+    def test_no_driver(self):
+        self.load.side_effect = ImportError('no driver')
+        self.assertUnavailable('no driver')
+
+    def test_an_answer_that_never_comes(self):
+        self.conf.set_override('image_timeout', 1, group='hmsync_image')
+        event = self.driver.images['amphora'] = threading.Event()
+        self.addCleanup(event.set)
+        self.assertUnavailable('within 1 s')
