@@ -18,19 +18,18 @@ foreign key: a relationship on Octavia's base would be walked by its
 housekeeping's purge.
 """
 
-import typing
-
 import sqlalchemy as sa
-from sqlalchemy import orm
 
+from octavia_hmsync.db import image_models
+from octavia_hmsync.db import model_base
 from octavia_hmsync.db import types
 
+Base = model_base.Base
 
-class Base(orm.DeclarativeBase):
-    """What the tables share: their metadata."""
-
-    __table__: typing.ClassVar[sa.Table]
-
+# All tables are found here, whichever module has them.
+ImageExclusion = image_models.ImageExclusion
+ImageReplacement = image_models.ImageReplacement
+ImageRollout = image_models.ImageRollout
 
 # Longest list that fits Octavia's own practice by far: some 2000 addresses.
 _LIST = sa.Text()

@@ -20,8 +20,8 @@ from tests.cloud import installations
 from tests.functional import base
 from tests.functional import test_jobboard
 
-# The last commit of the plugin that has revision 0005 of its tables.
-REVISION_BEFORE = 'c7b85159a10c71ff293993767099241f1e98f0c2'
+# The last commit of the plugin that has revision 0006 of its tables.
+REVISION_BEFORE = '31bf74664928d7fef9fbf2c55c6d004f08ce2821'
 
 
 class OctaviaMixin:

@@ -87,4 +87,4 @@ class TestPlugin(mixed.PluginMixin, UpgradeCase):
         refused = self.cloud.command('octavia-hmsync', 'db', 'upgrade',
                                      installation=self.other)
         self.assertNotEqual(0, refused.returncode)
-        self.assertIn('0006', refused.stderr)
+        self.assertIn('0007', refused.stderr)

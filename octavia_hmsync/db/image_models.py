@@ -1,0 +1,118 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The tables of image upgrades; see ``octavia_hmsync.db.models``."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import model_base
+from octavia_hmsync.db import types
+
+
+class ImageRollout(model_base.Base):
+    """All load balancers are to get their newest image: how fast, and when.
+
+    Ended ones stay, as what happened.
+    """
+
+    __tablename__ = 'hmsync_image_rollout'
+    __table_args__ = (
+        sa.UniqueConstraint('active_key',
+                            name='uq_hmsync_image_rollout_active'),
+        {'mysql_engine': 'InnoDB'})
+
+    id = sa.Column(sa.String(36), primary_key=True)
+    state = sa.Column(sa.String(36), nullable=False)
+    # 'rollout' until it has ended: there is one at a time.
+    active_key = sa.Column(sa.String(36), nullable=True)
+    # Counts up with whatever decides what may begin next, so that a decision
+    # is carried out only if nothing has changed since.
+    version = sa.Column(sa.Integer, nullable=False, default=0)
+    # Why it is in this state, in words.
+    reason = sa.Column(sa.Text, nullable=False)
+    mode = sa.Column(sa.String(36), nullable=False)
+    canaries = sa.Column(sa.Integer, nullable=False)
+    parallel = sa.Column(sa.Integer, nullable=False)
+    parallel_per_az = sa.Column(sa.Integer, nullable=False)
+    rate_per_hour = sa.Column(sa.Integer, nullable=False)
+    max_failures = sa.Column(sa.Integer, nullable=False)
+    # As they were given.
+    windows = sa.Column(sa.Text, nullable=False)
+    created_at = sa.Column(types.Timestamp, nullable=False)
+    updated_at = sa.Column(types.Timestamp, nullable=False)
+    finished_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class ImageReplacement(model_base.Base):
+    """One attempt to bring a load balancer's amphorae to its image."""
+
+    __tablename__ = 'hmsync_image_replacement'
+    __table_args__ = (
+        sa.UniqueConstraint('active_key',
+                            name='uq_hmsync_image_replacement_active'),
+        sa.Index('ix_hmsync_image_replacement_rollout', 'rollout_id',
+                 'started_at'),
+        sa.Index('ix_hmsync_image_replacement_load_balancer',
+                 'load_balancer_id'),
+        sa.Index('ix_hmsync_image_replacement_state', 'state',
+                 'claim_expires_at'),
+        sa.Index('ix_hmsync_image_replacement_claim_owner', 'claim_owner'),
+        {'mysql_engine': 'InnoDB'})
+
+    id = sa.Column(sa.String(36), primary_key=True)
+    # None for one that an operator asked for by itself.
+    rollout_id = sa.Column(sa.String(36), nullable=True)
+    load_balancer_id = sa.Column(sa.String(36), nullable=False)
+    # The load balancer until it has ended: one at a time for each.
+    active_key = sa.Column(sa.String(36), nullable=True)
+    # What the load balancer was like then; it may be gone by now.
+    topology = sa.Column(sa.String(36), nullable=True)
+    flavor_id = sa.Column(sa.String(36), nullable=True)
+    availability_zone = sa.Column(sa.String(255), nullable=True)
+    target_image_id = sa.Column(sa.String(36), nullable=True)
+    mode = sa.Column(sa.String(36), nullable=False)
+    canary = sa.Column(sa.Boolean, nullable=False, default=False)
+    state = sa.Column(sa.String(36), nullable=False)
+    # How far it has come, see octavia_hmsync.image.phases; none before it
+    # has begun.
+    phase = sa.Column(sa.String(36), nullable=True)
+    old_amphora_id = sa.Column(sa.String(36), nullable=True)
+    new_amphora_id = sa.Column(sa.String(36), nullable=True)
+    # How often somebody took it up: more than once if one died with it.
+    attempts = sa.Column(sa.Integer, nullable=False, default=0)
+    reason = sa.Column(sa.Text, nullable=True)
+    # One that waits, and the next one of a load balancer that was skipped,
+    # is not begun before.
+    not_before = sa.Column(types.Timestamp, nullable=True)
+    created_at = sa.Column(types.Timestamp, nullable=False)
+    started_at = sa.Column(types.Timestamp, nullable=True)
+    finished_at = sa.Column(types.Timestamp, nullable=True)
+    # Who works on it now.
+    claim_owner = sa.Column(sa.String(320), nullable=True)
+    claim_expires_at = sa.Column(types.Timestamp, nullable=True)
+
+
+class ImageExclusion(model_base.Base):
+    """Load balancers that a rollout leaves alone."""
+
+    __tablename__ = 'hmsync_image_exclusion'
+    __table_args__ = (
+        sa.UniqueConstraint('kind', 'value',
+                            name='uq_hmsync_image_exclusion_value'),
+        {'mysql_engine': 'InnoDB'})
+
+    id = sa.Column(sa.String(36), primary_key=True)
+    kind = sa.Column(sa.String(36), nullable=False)
+    value = sa.Column(sa.String(255), nullable=False)
+    reason = sa.Column(sa.Text, nullable=False)
+    expires_at = sa.Column(types.Timestamp, nullable=True)
+    created_at = sa.Column(types.Timestamp, nullable=False)
