@@ -106,7 +106,13 @@ def concurrency(conf):
     return min(places, THREADS)
 
 
-def _create_context(conf):
+def create_context(conf):
+    """Make the TLS context for agents, with the certificates of octavia.conf.
+
+    :param conf: a parsed oslo.config object.
+    :returns: an ssl.SSLContext.
+    :raises InvalidConfiguration: if the certificates cannot be used.
+    """
     haproxy = conf.haproxy_amphora
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = getattr(
@@ -138,7 +144,7 @@ class RestAgentClient:
         self._timeout = conf.hmsync.upload_timeout
         self._heartbeat_key = conf.health_manager.heartbeat_key
         # The one context for all: making one costs as much as an upload.
-        self._tls = _create_context(conf)
+        self._tls = create_context(conf)
 
     async def upload(self, upload):
         """Upload one configuration.
@@ -182,7 +188,7 @@ class RestAgentClient:
         return _interpret(status, body, where, self._heartbeat_key)
 
     async def _put(self, upload, trace):
-        host = _host(upload.lb_network_ip, self._interface)
+        host = get_host(upload.lb_network_ip, self._interface)
         body = upload.body.encode()
         # In one write: an agent that has read half a body writes half a
         # configuration file.
@@ -199,7 +205,13 @@ class RestAgentClient:
         return reader.status, reader.body
 
 
-def _host(lb_network_ip, interface):
+def get_host(lb_network_ip, interface):
+    """Return where an agent is connected to.
+
+    :param lb_network_ip: its address.
+    :param interface: that of the management network, for a link-local one.
+    :raises ValueError: if that is no address.
+    """
     ip = ipaddress.ip_address(lb_network_ip)
     if ip.version == 6 and ip.is_link_local and '%' not in lb_network_ip:
         return f'{lb_network_ip}%{interface}'
@@ -224,7 +236,7 @@ def does_anybody_answer(conf, lb_network_ips):
 def _answers(conf, lb_network_ip, context):
     haproxy = conf.haproxy_amphora
     try:
-        host = _host(lb_network_ip, haproxy.lb_network_interface)
+        host = get_host(lb_network_ip, haproxy.lb_network_interface)
         with socket.create_connection(
                 (host, haproxy.bind_port),
                 min(conf.hmsync.upload_timeout, _PROBE_TIMEOUT)) as sock:

@@ -15,6 +15,7 @@
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import drain
 from octavia_hmsync.cli import formatters
+from octavia_hmsync.cli import load_balancers
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import amphora_page as page_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
@@ -124,21 +125,13 @@ def _find_load_balancer(engine, name):
 
     :raises NotPossible: if there is none, or several of that name.
     """
-    ids = page_repo.find_load_balancers(engine, name)
-    if not ids:
-        raise exceptions.NotPossible(
-            f'There is no load balancer {name}: see "openstack loadbalancer '
-            f'list".')
-    if len(ids) > 1:
-        raise exceptions.NotPossible(
-            f'There are {len(ids)} load balancers {name}: give the id of one '
-            f'of them, {", ".join(ids)}.')
+    load_balancer_id = load_balancers.find(engine, name)
     if not page_repo.get_page(engine, page_repo.Wanted(
-            load_balancer_id=ids[0]), limit=1):
+            load_balancer_id=load_balancer_id), limit=1):
         raise exceptions.NotPossible(
             f'No amphora of load balancer {name} has an agent: see '
             f'"octavia-hmsync amphora list".')
-    return ids[0]
+    return load_balancer_id
 
 
 class ShowAmphora(base.DatabaseMixin, base.ShowOne):

@@ -68,8 +68,13 @@ class Inventory:
         found = self._read(inventory_repo.Wanted(load_balancer_id))
         return found[0] if found else None
 
+    def has_flavor(self, flavor):
+        """Tell whether there is a flavor, by its name or id."""
+        return any(flavor in (row.id, row.name)
+                   for row in self._flavors.values())
+
     def get_flavor_name(self, flavor_id):
-        """Return the name of a flavor, None for None."""
+        """Return the name of a flavor by its id; None for None."""
         row = self._flavors.get(flavor_id)
         return row.name if row else flavor_id
 

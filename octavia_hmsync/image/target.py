@@ -56,7 +56,8 @@ def get_tag(flavor_data, default):
 class Targets:
     """Asks Octavia's image driver once for each tag.
 
-    Nobody is asked before the first tag.
+    Nobody is asked before the first tag, and nobody again once there was no
+    answer: make another one for the next look.
 
     :param conf: a parsed oslo.config object.
     """
@@ -66,6 +67,7 @@ class Targets:
         self._owner = conf.controller_worker.amp_image_owner_id or None
         self._driver = None
         self._known: dict[str, Target] = {}
+        self._error: exceptions.CloudUnavailable | None = None
 
     def get(self, tag):
         """Return the target of a tag.
@@ -78,7 +80,14 @@ class Targets:
             return Target(None, 'Its flavor cannot be read: see "openstack '
                                 'loadbalancer flavorprofile show".')
         if tag not in self._known:
-            self._known[tag] = self._find(tag)
+            if self._error is not None:
+                raise self._error
+            try:
+                self._known[tag] = self._find(tag)
+            except exceptions.CloudUnavailable as e:
+                # Each of many tags would take image_timeout.
+                self._error = e
+                raise
         return self._known[tag]
 
     def _find(self, tag):

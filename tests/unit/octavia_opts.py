@@ -26,6 +26,7 @@ _OPTS = {
     'haproxy_amphora': config.haproxy_amphora_opts,
     'health_manager': config.health_manager_opts,
     'house_keeping': config.house_keeping_opts,
+    'nova': config.nova_opts,
     'task_flow': config.task_flow_opts,
 }
 

@@ -17,23 +17,7 @@ from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import target
 from tests.unit import base
-
-
-class ImageDriver:
-    """An image service; images is {tag: id, or what is raised}."""
-
-    def __init__(self, images):
-        self.images = images
-        self.asked = []
-
-    def get_image_id_by_tag(self, tag, owner=None):
-        self.asked.append((tag, owner))
-        image = self.images.get(tag) or compat.NoImage(tag=tag)
-        if isinstance(image, threading.Event):
-            image.wait(60)
-        if isinstance(image, Exception):
-            raise image
-        return image
+from tests.unit.image import fakes
 
 
 class TestTag(base.TestCase):
@@ -52,7 +36,7 @@ class TestTargets(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.driver = ImageDriver({'amphora': 'image1', 'number': 1})
+        self.driver = fakes.ImageDriver({'amphora': 'image1', 'number': 1})
         patch = mock.patch.object(compat, 'load_image_driver', autospec=True,
                                   return_value=self.driver)
         self.load = patch.start()
@@ -98,9 +82,13 @@ class TestTargets(base.TestCase):
     def test_no_answer(self):
         self.driver.images['amphora'] = ValueError('a\n b')
         self.assertUnavailable('(ValueError: a b)')
-        # The next question may be answered.
-        self.driver.images['amphora'] = 'image2'
-        self.assertEqual('image2', self.targets.get('amphora').image_id)
+        # Whoever has no answer does not wait for the next one, either.
+        self.driver.images['arm'] = 'image2'
+        self.assertRaises(exceptions.CloudUnavailable, self.targets.get,
+                          'arm')
+        self.assertEqual(1, len(self.driver.asked))
+        self.assertEqual('image2',
+                         target.Targets(self.conf).get('arm').image_id)
 
     def test_no_driver(self):
         self.load.side_effect = ImportError('no driver')

@@ -1,0 +1,87 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the next amphorae of load balancers need, as Octavia's tables have it.
+
+The number of statements is the same for one load balancer and for all.
+"""
+
+import collections
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+
+_VIP = compat.VIP
+_MORE_VIP = compat.ADDITIONAL_VIP
+_GROUP = compat.VIP_SECURITY_GROUP
+_LISTENER = compat.LISTENER
+_SNI = compat.SNI
+_POOL = compat.POOL
+_MEMBER = compat.MEMBER
+
+PORT = 'port'
+SUBNET = 'subnet'
+SECURITY_GROUP = 'security_group'
+QOS_POLICY = 'qos_policy'
+SECRET = 'secret'
+
+# Where each kind is: the load balancer, the kinds and their columns, and what
+# to join.
+_SOURCES = (
+    (_VIP.c.load_balancer_id,
+     ((PORT, _VIP.c.port_id), (SUBNET, _VIP.c.subnet_id),
+      (QOS_POLICY, _VIP.c.qos_policy_id)), _VIP),
+    (_MORE_VIP.c.load_balancer_id,
+     ((PORT, _MORE_VIP.c.port_id), (SUBNET, _MORE_VIP.c.subnet_id)),
+     _MORE_VIP),
+    (_GROUP.c.load_balancer_id, ((SECURITY_GROUP, _GROUP.c.sg_id),), _GROUP),
+    (_POOL.c.load_balancer_id, ((SUBNET, _MEMBER.c.subnet_id),),
+     _POOL.join(_MEMBER, _MEMBER.c.pool_id == _POOL.c.id)),
+    (_POOL.c.load_balancer_id,
+     ((SECRET, _POOL.c.tls_certificate_id),
+      (SECRET, _POOL.c.ca_tls_certificate_id),
+      (SECRET, _POOL.c.crl_container_id)), _POOL),
+    (_LISTENER.c.load_balancer_id,
+     ((SECRET, _LISTENER.c.tls_certificate_id),
+      (SECRET, _LISTENER.c.client_ca_tls_certificate_id),
+      (SECRET, _LISTENER.c.client_crl_container_id)), _LISTENER),
+    (_LISTENER.c.load_balancer_id, ((SECRET, _SNI.c.tls_container_id),),
+     _LISTENER.join(_SNI, _SNI.c.listener_id == _LISTENER.c.id)),
+)
+
+
+def get_all(engine, first, last):
+    """Return what the next amphorae of some load balancers need.
+
+    :param engine: an SQLAlchemy engine.
+    :param first: the first id of them.
+    :param last: the last one; all between them are read.
+    :returns: a dict by load balancer id of dicts by kind, PORT, SUBNET,
+              SECURITY_GROUP, QOS_POLICY or SECRET, of sets of ids.
+    """
+    found: dict = collections.defaultdict(
+        lambda: collections.defaultdict(set))
+    with engine.connect() as connection:
+        for owner, kinds, table in _SOURCES:
+            columns = [column for _kind, column in kinds]
+            rows = connection.execute(
+                sa.select(owner, *columns).select_from(table).distinct()
+                .where(owner.between(first, last),
+                       sa.or_(*(column.is_not(None)
+                                for column in columns))))
+            for load_balancer_id, *values in rows:
+                for (kind, _column), value in zip(kinds, values,
+                                                  strict=True):
+                    if value:
+                        found[load_balancer_id][kind].add(value)
+    return found

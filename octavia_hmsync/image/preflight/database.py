@@ -1,0 +1,130 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Checks of what the database and the image service tell."""
+
+from octavia_hmsync import compat
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import finding
+
+
+def check_provider(facts):
+    """Whether it has amphorae of Octavia's own."""
+    if outdated.is_of_amphorae(facts.load_balancer):
+        return finding.success()
+    return finding.failure(
+        f'Its provider is {facts.load_balancer.provider}, which has no '
+        f'image: only load balancers of the provider amphora are upgraded.')
+
+
+def check_state(facts):
+    """Whether Octavia lets anybody change it."""
+    blocks = _get_blocks(facts)
+    status = facts.load_balancer.status
+    if outdated.Blocked.ERROR in blocks:
+        return finding.failure(
+            'It is in ERROR: have it ACTIVE first, see "openstack '
+            'loadbalancer failover".')
+    if outdated.Blocked.PENDING in blocks:
+        return finding.failure(
+            f'It is {status}: wait until Octavia is done with it. Where that '
+            f'never ends, nobody works on it any more.')
+    return finding.success()
+
+
+def check_topology(facts):
+    """Whether anybody knows how many amphorae it should have."""
+    if outdated.Blocked.UNKNOWN_TOPOLOGY in _get_blocks(facts):
+        return finding.failure(
+            f'Its topology is {facts.load_balancer.topology}: only '
+            f'{" and ".join(compat.AMPHORAE_OF_TOPOLOGY)} are upgraded.')
+    return finding.success()
+
+
+def check_amphorae(facts):
+    """Whether those that it should have serve, and no others are there."""
+    blocks = _get_blocks(facts)
+    load_balancer = facts.load_balancer
+    if outdated.Blocked.AMPHORA_ERROR in blocks:
+        broken = ', '.join(a.id for a in load_balancer.amphorae
+                           if a.status == compat.ERROR)
+        return finding.failure(
+            f'Beside others in ERROR nothing is replaced, and these are: '
+            f'{broken}. Fail them over first.')
+    if outdated.Blocked.AMPHORA_BUSY in blocks:
+        busy = ', '.join(
+            f'{a.id} ({"busy" if a.is_busy else a.status})'
+            for a in load_balancer.amphorae
+            if a.is_busy or a.status != compat.AMPHORA_ALLOCATED)
+        return finding.failure(
+            f'Amphorae are built or failed over: {busy}. Wait until that is '
+            f'over; where it has failed, fail the load balancer over.')
+    if outdated.Blocked.AMPHORA_COUNT in blocks:
+        return finding.failure(
+            f'It has {len(outdated.get_allocated(load_balancer))} amphorae '
+            f'that are ALLOCATED, not the '
+            f'{compat.AMPHORAE_OF_TOPOLOGY[load_balancer.topology]} of '
+            f'{load_balancer.topology}: fail the load balancer over.')
+    return finding.success()
+
+
+def check_image(facts):
+    """Whether there is an image for the next amphora."""
+    if facts.target is None:
+        return finding.not_checked(
+            'Nobody can tell while "Image service" is a failure.')
+    if facts.target.image_id is None:
+        return finding.failure(facts.target.problem)
+    return finding.success(facts.target.image_id)
+
+
+def check_image_ids(facts):
+    """Whether it is known what its amphorae were booted from."""
+    unknown = [amphora.id for amphora in
+               outdated.get_allocated(facts.load_balancer)
+               if amphora.image_id is None]
+    if not unknown:
+        return finding.success()
+    if facts.settings.boots_from_volume:
+        return finding.warning(
+            f'Amphorae boot from a volume, and Cinder did not tell from '
+            f'which image the volume was made: {", ".join(unknown)}. Nobody '
+            f'can tell whether they are outdated.')
+    return finding.warning(
+        f'Octavia has no image_id for {", ".join(unknown)}: nobody can tell '
+        f'whether they are outdated.')
+
+
+def check_hosts(facts):
+    """Whether there may be an instance more than a pair has."""
+    if facts.settings.is_apart and facts.load_balancer.server_group_id:
+        return finding.warning(
+            'Its instances have to be on different hosts ([nova] '
+            'anti_affinity_policy), and one more is built before an old one '
+            'is deleted: that takes a third host with room for it.')
+    return finding.success()
+
+
+def check_secrets(facts):
+    """Whether its certificates can still be had."""
+    if not facts.needs.secrets:
+        return finding.success()
+    return finding.not_checked(
+        f'Nobody asked the certificate manager for the '
+        f'{len(facts.needs.secrets)} secrets of its listeners and pools: '
+        f'{", ".join(sorted(facts.needs.secrets))}. A new amphora does not '
+        f'have the listener of one that is gone.')
+
+
+def _get_blocks(facts):
+    return outdated.get_blocks(
+        facts.load_balancer, facts.target and facts.target.image_id)

@@ -1,0 +1,89 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the checks of "image check" know; they ask nobody themselves."""
+
+import dataclasses
+
+from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image import target as image_target
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+    """What the next amphora of a load balancer needs, but for its image.
+
+    :param port_ids: those of its VIPs, in Neutron.
+    :param subnet_ids: those of its VIPs and its members.
+    :param security_group_ids: those that its owner gave to the VIP.
+    :param qos_policy_id: that of its VIP; None without one.
+    :param secrets: the references to certificates that it is to serve with.
+    """
+
+    port_ids: frozenset[str] = frozenset()
+    subnet_ids: frozenset[str] = frozenset()
+    security_group_ids: frozenset[str] = frozenset()
+    qos_policy_id: str | None = None
+    secrets: frozenset[str] = frozenset()
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """What of all that there is in Neutron.
+
+    :param port_ids: the ports.
+    :param network_of_subnet: the subnets, with their networks.
+    :param security_group_ids: the security groups.
+    :param qos_policy_ids: the QoS policies; None where Neutron has none.
+    :param ports_left: how many ports Octavia's own project may still have;
+                       None where it may have any number, or nobody can tell.
+    """
+
+    port_ids: frozenset[str] = frozenset()
+    network_of_subnet: dict[str, str] = dataclasses.field(
+        default_factory=dict)
+    security_group_ids: frozenset[str] = frozenset()
+    qos_policy_ids: frozenset[str] | None = None
+    ports_left: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What octavia.conf has that matters here.
+
+    :param boots_from_volume: whether the next amphora does.
+    :param is_apart: whether the instances of a pair must be on different
+                     hosts, whatever comes.
+    :param boot_networks: on how many networks an amphora boots.
+    """
+
+    boots_from_volume: bool = False
+    is_apart: bool = False
+    boot_networks: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """All that is known of one load balancer.
+
+    :param load_balancer: LoadBalancer.
+    :param needs: Needs.
+    :param target: Target; None where the image service gave no answer.
+    :param network: Network; None where Neutron gave no answer.
+    :param settings: Settings.
+    """
+
+    load_balancer: lb.LoadBalancer
+    needs: Needs = Needs()
+    target: image_target.Target | None = None
+    network: Network | None = None
+    settings: Settings = Settings()

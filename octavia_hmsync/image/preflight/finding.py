@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a check of "image check" has found."""
+
+import dataclasses
+import enum
+
+
+class Severity(enum.IntEnum):
+    """How bad it is; the worst one is the exit code of the command."""
+
+    SUCCESS = 0
+    WARNING = 1
+    FAILURE = 2
+
+
+NAMES = {Severity.SUCCESS: 'Success', Severity.WARNING: 'Warning',
+         Severity.FAILURE: 'Failure', None: 'Not checked'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """The result of one check.
+
+    :param severity: a Severity; None if the check could not be made.
+    :param details: what is wrong and what to do, or why it was not made.
+    """
+
+    severity: Severity | None
+    details: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The result in words, as "upgrade check" has them."""
+        return NAMES[self.severity]
+
+
+def success(details: str | None = None) -> Finding:
+    """Return that nothing is in the way."""
+    return Finding(Severity.SUCCESS, details)
+
+
+def warning(details: str) -> Finding:
+    """Return that a replacement may fail, or that nobody could tell."""
+    return Finding(Severity.WARNING, details)
+
+
+def failure(details: str) -> Finding:
+    """Return that a replacement would fail, or would be refused."""
+    return Finding(Severity.FAILURE, details)
+
+
+def not_checked(details: str) -> Finding:
+    """Return that this was not looked at, and why."""
+    return Finding(None, details)
