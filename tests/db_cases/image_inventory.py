@@ -16,6 +16,7 @@ import collections
 import json
 
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from tests.cloud import records
@@ -151,3 +152,65 @@ class InventoryCases(base.DatabaseTestCase):
             self.inventory().get_page(found[10].id, 20)
         self.assertEqual(3, len(statements))
         self.assertIn('LIMIT', statements[1])
+
+
+class NeedsCases(base.DatabaseTestCase):
+
+    def insert(self, table, **values):
+        self.records.insert_all({table: [values]})
+
+    def add_rich(self):
+        """Add a load balancer that needs one of each, and return its id."""
+        lb_id = self.records.add_load_balancer()
+        vip = self.records.tables['vip']
+        with self.engine.begin() as connection:
+            connection.execute(vip.update().where(
+                vip.c.load_balancer_id == lb_id).values(
+                port_id='port1', subnet_id='subnet1',
+                qos_policy_id='policy1'))
+        self.insert('additional_vip', load_balancer_id=lb_id,
+                    port_id='port2', subnet_id='subnet2')
+        self.insert('vip_security_group', load_balancer_id=lb_id,
+                    sg_id='group1')
+        states = {'project_id': 'demo', 'provisioning_status': 'ACTIVE',
+                  'operating_status': 'ONLINE', 'enabled': True}
+        pool_id = records.new_id()
+        self.insert('pool', id=pool_id, load_balancer_id=lb_id,
+                    protocol='HTTP', lb_algorithm='ROUND_ROBIN',
+                    tls_enabled=True, ca_tls_certificate_id='ca1',
+                    tls_certificate_id=None, crl_container_id='', **states)
+        for n, subnet_id in enumerate(('subnet3', 'subnet3', None)):
+            self.insert('member', id=records.new_id(), pool_id=pool_id,
+                        subnet_id=subnet_id, ip_address=f'192.0.2.{n}',
+                        protocol_port=80, backup=False, **states)
+        self.records.insert_all({'listener': [{
+            **records.listener_row(records.new_id(), lb_id),
+            'tls_certificate_id': 'tls1',
+            'client_ca_tls_certificate_id': 'ca2',
+            'client_crl_container_id': 'crl1'}]})
+        listener_id = self.records.rows('listener')[-1]['id']
+        self.insert('sni', listener_id=listener_id, tls_container_id='sni1')
+        return lb_id
+
+    def test_each_kind(self):
+        lb_id = self.add_rich()
+        self.assertEqual({
+            'port': {'port1', 'port2'},
+            'subnet': {'subnet1', 'subnet2', 'subnet3'},
+            'security_group': {'group1'}, 'qos_policy': {'policy1'},
+            'secret': {'ca1', 'tls1', 'ca2', 'crl1', 'sni1'}},
+            needs_repo.get_all(self.engine, lb_id, lb_id)[lb_id])
+
+    def test_statements(self):
+        """As many for a hundred load balancers as for one."""
+        ids = [self.records.add_load_balancer()]
+        for number in (1, 100):
+            while len(ids) < number:
+                ids.append(self.records.add_load_balancer())
+            with self.count_statements() as statements:
+                found = needs_repo.get_all(self.engine, min(ids), max(ids))
+            self.assertEqual(set(ids), set(found))
+            self.assertEqual(7, len(statements))
+        first, second = sorted(ids)[:2]
+        self.assertEqual({first, second},
+                         set(needs_repo.get_all(self.engine, first, second)))

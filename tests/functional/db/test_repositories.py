@@ -154,3 +154,7 @@ class TestAttempt(mariadb.MariaDBMixin, attempt.AttemptCases):
 class TestImageInventory(mariadb.MariaDBMixin,
                          image_inventory.InventoryCases):
     pass
+
+
+class TestImageNeeds(mariadb.MariaDBMixin, image_inventory.NeedsCases):
+    pass

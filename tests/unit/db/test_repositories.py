@@ -141,3 +141,7 @@ class TestAttempt(sqlite.SqliteMixin, attempt.AttemptCases):
 class TestImageInventory(sqlite.SqliteMixin,
                          image_inventory.InventoryCases):
     pass
+
+
+class TestImageNeeds(sqlite.SqliteMixin, image_inventory.NeedsCases):
+    pass

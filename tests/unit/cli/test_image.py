@@ -1,0 +1,254 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import os
+from unittest import mock
+
+from octavia_hmsync.amphora import agent_info
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+from octavia_hmsync.mgmt_network import cloud
+from tests.cloud import octavia_conf
+from tests.cloud import records
+from tests.unit.cli import base
+from tests.unit.image import fakes
+
+COLUMNS = ['load_balancer', 'project', 'topology', 'tag', 'target_image',
+           'outdated', 'haproxy_version', 'state', 'blocked_by']
+LONG_COLUMNS = ['name', 'flavor', 'availability_zone', 'images']
+
+
+class ImageTestCase(base.CommandTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.images = fakes.ImageDriver({'amphora': 'new', 'arm': 'arm-new'})
+        self.neutron = fakes.Neutron()
+        for owner, name, value in (
+                (compat, 'load_image_driver', self.images),
+                (cloud, 'connect', self.neutron)):
+            patch = mock.patch.object(owner, name, autospec=True,
+                                      return_value=value)
+            setattr(self, name, patch.start())
+            self.addCleanup(patch.stop)
+        octavia_conf.write(
+            os.path.join(self.directory, 'octavia.conf'), {
+                'database': {'connection': self.database.connection},
+                'controller_worker': {'amp_image_tag': 'amphora'},
+                'hmsync_image': {'image_timeout': 20}})
+
+    def add(self, *images, topology=None, **values):
+        """Add a load balancer with amphorae of these images."""
+        topology = topology or {0: 'SINGLE', 1: 'SINGLE'}.get(
+            len(images), 'ACTIVE_STANDBY')
+        lb_id = self.records.add_load_balancer(topology)
+        if values:
+            self.records.change('load_balancer', lb_id, **values)
+        for image_id, role in zip(images, records.ROLES[topology]):
+            amphora_id = self.records.add_amphora('192.0.2.1', lb_id, role)
+            self.records.change('amphora', amphora_id, image_id=image_id)
+        vip = next(row for row in self.records.rows('vip')
+                   if row['load_balancer_id'] == lb_id)
+        self.neutron.things['ports'][vip['port_id']] = {}
+        self.neutron.things['subnets'][vip['subnet_id']] = {
+            'network_id': vip['network_id']}
+        return lb_id
+
+
+class TestList(ImageTestCase):
+
+    def list(self, *argv):
+        return self.run_json('image', 'list', *argv)
+
+    def ids(self, *argv):
+        return [row['load_balancer'] for row in self.list(*argv)]
+
+    def test_columns(self):
+        pair = self.add('new', 'old', name='web')
+        row, = self.list('--long')
+        self.assertEqual(COLUMNS + LONG_COLUMNS, list(row))
+        self.assertEqual(
+            (pair, 'demo', 'ACTIVE_STANDBY', 'amphora', 'new', 'MIXED', None,
+             'ACTIVE', [], 'web', None, None), tuple(row.values())[:-1])
+        self.assertEqual({'MASTER: new', 'BACKUP: old'}, {
+            text.partition(' ')[2] for text in row['images']})
+        row, = self.list()
+        self.assertEqual(COLUMNS, list(row))
+        self.assertEqual('web', self.list('-c', 'name')[0]['name'])
+
+    def test_outdated(self):
+        flavor = self.records.add_flavor('{"amp_image_tag": "arm"}')
+        missing = self.records.add_flavor('{"amp_image_tag": "none"}')
+        ids = {self.add('new'): 'NO', self.add('old'): 'YES',
+               self.add(None): 'UNKNOWN', self.add('old', 'new'): 'MIXED',
+               self.add('new', flavor_id=flavor): 'YES',
+               self.add('arm-new', flavor_id=flavor): 'NO',
+               self.add('old', flavor_id=missing): 'UNKNOWN'}
+        rows = self.list()
+        self.assertEqual(ids, {row['load_balancer']: row['outdated']
+                               for row in rows})
+        self.assertEqual(sorted(ids), [row['load_balancer'] for row in rows])
+        self.assertEqual([['NO_IMAGE']], [
+            row['blocked_by'] for row in rows if row['tag'] == 'none'])
+        # One question for each tag, each time.
+        self.assertEqual({'amphora', 'arm', 'none'},
+                         {tag for tag, _ in self.images.asked})
+        self.assertEqual(3, len(self.images.asked))
+        for value in ('NO', 'YES', 'MIXED', 'UNKNOWN'):
+            self.assertEqual(sorted(lb_id for lb_id in ids
+                                    if ids[lb_id] == value),
+                             self.ids('--outdated', value.lower()))
+        wanted = sorted(lb_id for lb_id in ids if ids[lb_id] != 'NO')
+        argv = ('--outdated', 'YES', '--outdated', 'MIXED', '--outdated',
+                'UNKNOWN')
+        self.assertEqual(wanted, self.ids(*argv))
+        found = self.ids(*argv, '--limit', '2')
+        self.assertEqual(wanted[:2], found)
+        self.assertEqual(wanted[2:4], self.ids(
+            *argv, '--limit', '2', '--marker', found[-1]))
+
+    def test_pages_and_filters(self):
+        ids = sorted(self.add('old') for _ in range(3))
+        pair = self.add('old', 'old', project_id='other')
+        self.assertEqual([pair], self.ids('--project', 'other'))
+        self.assertEqual([pair], self.ids('--topology', 'active_standby'))
+        self.assertEqual(ids, self.ids('--project', 'demo'))
+        self.assertEqual(ids[:2], self.ids('--project', 'demo', '--limit',
+                                           '2'))
+        self.assertEqual(ids[2:], self.ids('--project', 'demo', '--marker',
+                                           ids[1]))
+        self.assertEqual([], self.ids('--tag', 'arm'))
+        self.assertEqual([], self.ids('--availability-zone', 'nowhere'))
+        flavor = self.records.add_flavor('{}')
+        self.assertEqual([], self.ids('--flavor', flavor))
+        self.assertFails('There is no flavor nobody', 'image', 'list',
+                         '--flavor', 'nobody')
+        self.assertFails('no load balancer nobody to go on from', 'image',
+                         'list', '--marker', 'nobody')
+
+    def test_blocked(self):
+        self.add('old', provisioning_status='PENDING_UPDATE')
+        row, = self.list()
+        self.assertEqual(('PENDING_UPDATE', ['PENDING']),
+                         (row['state'], row['blocked_by']))
+
+    def test_image_service_down(self):
+        self.add('old')
+        self.images.images['amphora'] = ValueError('no\nanswer')
+        self.assertFails('image service cannot be asked', 'image', 'list')
+
+    def test_agents(self):
+        self.add('old', 'new')
+        asked = []
+
+        def get(conf, amphorae):
+            asked.extend(amphorae)
+            return {amphorae[0][0]: '2.6.12'}
+
+        with mock.patch.object(agent_info, 'get_haproxy_versions',
+                               autospec=True, side_effect=get):
+            row, = self.list('--ask-agents')
+        self.assertEqual(['2.6.12', '?'], row['haproxy_version'])
+        self.assertEqual(['192.0.2.1'] * 2, [ip for _id, ip in asked])
+
+
+class TestCheck(ImageTestCase):
+
+    def check(self, expected, *argv):
+        code, out, err = self.run_command('image', 'check', *argv, '-f',
+                                          'json')
+        self.assertEqual((expected, ''), (code, err), out)
+        return [(row['load_balancer'], row['check'], row['result'],
+                 row['details']) for row in base.json.loads(out)]
+
+    def test_nothing_is_wrong(self):
+        lb_id = self.add('old')
+        found = self.check(0, lb_id)
+        self.assertEqual({'Success'}, {row[2] for row in found})
+        self.assertEqual(15, len(found))
+        self.assertEqual({None, lb_id}, {row[0] for row in found})
+        self.assertEqual(3, len(self.check(0)))
+
+    def test_nobody(self):
+        self.assertEqual([], self.check(0))
+        self.add('new')
+        self.assertEqual([], self.check(0))
+
+    def test_one_by_its_name(self):
+        self.add('new', name='web')
+        self.assertEqual(15, len(self.check(0, 'web')))
+        self.add('new', name='web')
+        for name, words in (('web', 'There are 2 load balancers web'),
+                            ('nobody', 'There is no load balancer nobody')):
+            code, out, err = self.run_command('image', 'check', name)
+            self.assertEqual((2, '', 1), (code, out, err.count('\n')))
+            self.assertIn(words, err)
+
+    def test_failures(self):
+        pending = self.add('old', provisioning_status='PENDING_UPDATE')
+        no_port = self.add('old')
+        self.add('old')
+        vip = next(row for row in self.records.rows('vip')
+                   if row['load_balancer_id'] == no_port)
+        del self.neutron.things['ports'][vip['port_id']]
+        found = [row for row in self.check(2) if row[0]]
+        self.assertEqual({(pending, 'State', 'Failure'),
+                          (no_port, 'VIP port', 'Failure')},
+                         {row[:3] for row in found})
+        self.assertEqual(2, len(found))
+
+    def test_warning(self):
+        lb_id = self.add(None)
+        (found,) = (row for row in self.check(1) if row[0])
+        self.assertEqual((lb_id, 'Image ids', 'Warning'), found[:3])
+
+    def test_other_provider(self):
+        """Nothing else is said of it."""
+        lb_id = self.add(provider='ovn')
+        found = [row for row in self.check(2, lb_id) if row[0]]
+        self.assertEqual([(lb_id, 'Provider', 'Failure')],
+                         [row[:3] for row in found])
+        self.assertEqual([], self.check(0))
+
+    def test_no_image(self):
+        self.images.images.clear()
+        lb_id = self.add('old')
+        found = [row[:3] for row in self.check(2) if row[0]]
+        self.assertEqual([(lb_id, 'Image', 'Failure')], found)
+
+    def test_somebody_is_down(self):
+        """The others' findings are shown all the same."""
+        self.connect.side_effect = exceptions.CloudUnavailable('Down.')
+        self.images.images['amphora'] = ValueError('no answer')
+        lb_id = self.add('old', provisioning_status='ERROR')
+        for found in (self.check(2), self.check(2, lb_id)):
+            self.assertLessEqual(
+                {(None, 'Neutron', 'Failure'),
+                 (None, 'Image service', 'Failure'),
+                 (lb_id, 'State', 'Failure')}, {row[:3] for row in found})
+        self.assertIn((lb_id, 'Subnets', 'Not checked'),
+                      {row[:3] for row in found})
+        # Once in each run, whatever the number of load balancers.
+        self.assertEqual(2, len(self.images.asked))
+
+    def test_quota(self):
+        self.add('old')
+        self.neutron.quota = {'limit': 5, 'used': 4, 'reserved': 0}
+        row, = (row for row in self.check(2) if row[2] == 'Failure')
+        self.assertEqual((None, 'Port quota'), row[:2])
+
+    def test_no_database(self):
+        path = self.write_conf(database={'connection': 'sqlite:////no/db'})
+        code, out, err = self.run_command('--config-file', path, 'image',
+                                          'check', conf=False)
+        self.assertEqual((2, ''), (code, out))
+        self.assertEqual(1, err.count('\n'), err)
