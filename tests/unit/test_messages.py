@@ -22,10 +22,11 @@ from octavia_hmsync import exceptions
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ('troubleshooting.rst', 'faults.rst', 'management-network.rst',
-         'node-ports.rst')
+         'node-ports.rst', 'image-check.rst')
 LOGGED = ('warning', 'error', 'exception', 'critical')
 # Of "upgrade check".
-RESULTS = ('result.warning', 'result.failure', 'result.not_checked')
+RESULTS = ('result.warning', 'result.failure', 'result.not_checked',
+           'finding.warning', 'finding.failure', 'finding.not_checked')
 # What is not the plugin's own text.
 EXEMPTIONS = {
     'octavia-hmsync: %s': 'wraps a message that is explained by itself',
