@@ -12,14 +12,12 @@
 
 """What all commands share: the configuration, the database, the errors."""
 
-import argparse
 import typing
 
 from cliff import command
-from cliff import lister
-from cliff import show
 from oslo_config import cfg
 
+from octavia_hmsync.cli import plain
 from octavia_hmsync import compat
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
@@ -28,9 +26,14 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
 
-# Some 30 years, which every date, and every clock, has room for.
-_LONGEST = 10 ** 9
 _IN_MEMORY = 'sqlite://'
+
+# Beside what is here.
+Lister = plain.Lister
+ShowOne = plain.ShowOne
+positive_seconds = plain.positive_seconds
+positive_number = plain.positive_number
+add_dry_run = plain.add_dry_run
 
 # What is said in one line, without a traceback.
 REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
@@ -51,22 +54,6 @@ def describe(error):
         return (f'The configuration cannot be used: '
                 f'{hmsync_conf.describe_error(error)}.')
     return str(error)
-
-
-class Lister(lister.Lister):
-    """cliff's, with our forms of lists."""
-
-    @property
-    def formatter_namespace(self):
-        return 'octavia_hmsync.formatter.list'
-
-
-class ShowOne(show.ShowOne):
-    """cliff's, with our forms of lists, and CSV among the formats."""
-
-    @property
-    def formatter_namespace(self):
-        return 'octavia_hmsync.formatter.show'
 
 
 def _check_connection(conf):
@@ -136,46 +123,6 @@ class DatabaseMixin(command.Command):
                 except exceptions.SchemaNewer as e:
                     self.app.stderr.write(f'{e}\n')
         return conf, engine
-
-
-def positive_seconds(text):
-    """Read a time in seconds, for argparse.
-
-    :param text: what stands on the command line.
-    :returns: a float.
-    :raises ArgumentTypeError: if it is none.
-    """
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value <= _LONGEST:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no time in seconds, above 0 and up to {_LONGEST}')
-    return value
-
-
-def positive_number(text):
-    """Read a number above 0, for argparse.
-
-    :param text: what stands on the command line.
-    :returns: an int.
-    :raises ArgumentTypeError: if it is none.
-    """
-    if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no number, above 0 and up to {_LONGEST}')
-    return int(text)
-
-
-def add_dry_run(parser, text):
-    """Let a command that changes something only tell what it would do.
-
-    :param parser: its argparse parser.
-    :param text: what it tells then.
-    """
-    parser.add_argument('--dry-run', action='store_true',
-                        help=f'change nothing, only tell {text}')
 
 
 def format_time(value):

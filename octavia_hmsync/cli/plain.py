@@ -1,0 +1,77 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What commands share that need neither octavia.conf nor Octavia."""
+
+import argparse
+
+from cliff import lister
+from cliff import show
+
+# Some 30 years, which every date, and every clock, has room for.
+_LONGEST = 10 ** 9
+
+
+class Lister(lister.Lister):
+    """cliff's, with our forms of lists."""
+
+    @property
+    def formatter_namespace(self):
+        return 'octavia_hmsync.formatter.list'
+
+
+class ShowOne(show.ShowOne):
+    """cliff's, with our forms of lists, and CSV among the formats."""
+
+    @property
+    def formatter_namespace(self):
+        return 'octavia_hmsync.formatter.show'
+
+
+def positive_seconds(text):
+    """Read a time in seconds, for argparse.
+
+    :param text: what stands on the command line.
+    :returns: a float.
+    :raises ArgumentTypeError: if it is none.
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value <= _LONGEST:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no time in seconds, above 0 and up to {_LONGEST}')
+    return value
+
+
+def positive_number(text):
+    """Read a number above 0, for argparse.
+
+    :param text: what stands on the command line.
+    :returns: an int.
+    :raises ArgumentTypeError: if it is none.
+    """
+    if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no number, above 0 and up to {_LONGEST}')
+    return int(text)
+
+
+def add_dry_run(parser, text):
+    """Let a command that changes something only tell what it would do.
+
+    :param parser: its argparse parser.
+    :param text: what it tells then.
+    """
+    parser.add_argument('--dry-run', action='store_true',
+                        help=f'change nothing, only tell {text}')

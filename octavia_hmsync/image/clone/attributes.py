@@ -1,0 +1,125 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Pure: what a clone has from its source, and what is its own.
+
+Every attribute that the API shows stands here, so that one that a later
+release adds is named before it is lost: see unknown().
+"""
+
+import dataclasses
+import typing
+
+Raw = typing.Mapping[str, typing.Any]
+
+_COMMON = frozenset((
+    'id', 'project_id', 'tenant_id', 'created_at', 'updated_at',
+    'provisioning_status', 'operating_status'))
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Attributes of one kind of object.
+
+    :ivar copied: are sent as they are, and compared afterwards.
+    :ivar own: the clone has its own, or they say the same as others.
+    :ivar nested: other objects, or references to them.
+    """
+
+    name: str
+    copied: tuple[str, ...]
+    own: frozenset[str]
+    nested: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> frozenset[str]:
+        """Return all that are known."""
+        return frozenset(self.copied) | self.own | self.nested
+
+
+LOAD_BALANCER = Kind(
+    'load balancer',
+    ('name', 'description', 'admin_state_up', 'provider', 'flavor_id',
+     'availability_zone', 'vip_network_id', 'vip_subnet_id',
+     'vip_qos_policy_id', 'vip_sg_ids', 'tags'),
+    # The kind of the virtual NIC follows from the flavor.
+    _COMMON | {'vip_address', 'vip_port_id', 'vip_vnic_type'},
+    frozenset(('listeners', 'pools', 'additional_vips')))
+LISTENER = Kind(
+    'listener',
+    ('name', 'description', 'admin_state_up', 'protocol', 'protocol_port',
+     'connection_limit', 'default_tls_container_ref', 'sni_container_refs',
+     'client_ca_tls_container_ref', 'client_authentication',
+     'client_crl_container_ref', 'insert_headers', 'timeout_client_data',
+     'timeout_member_connect', 'timeout_member_data', 'timeout_tcp_inspect',
+     'allowed_cidrs', 'tls_ciphers', 'tls_versions', 'alpn_protocols',
+     'hsts_max_age', 'hsts_include_subdomains', 'hsts_preload', 'tags'),
+    _COMMON | {'loadbalancers', 'loadbalancer_id', 'load_balancer_id'},
+    frozenset(('l7policies', 'default_pool_id', 'default_pool')))
+POOL = Kind(
+    'pool',
+    ('name', 'description', 'admin_state_up', 'protocol', 'lb_algorithm',
+     'session_persistence', 'tls_container_ref', 'ca_tls_container_ref',
+     'crl_container_ref', 'tls_enabled', 'tls_ciphers', 'tls_versions',
+     'alpn_protocols', 'tags'),
+    _COMMON | {'loadbalancers', 'loadbalancer_id', 'listeners',
+               'listener_id'},
+    frozenset(('members', 'healthmonitor', 'healthmonitor_id')))
+MEMBER = Kind(
+    'member',
+    ('name', 'address', 'protocol_port', 'subnet_id', 'weight', 'backup',
+     'admin_state_up', 'monitor_address', 'monitor_port', 'vnic_type',
+     'tags'), _COMMON)
+MONITOR = Kind(
+    'health monitor',
+    ('name', 'type', 'delay', 'timeout', 'max_retries', 'max_retries_down',
+     'http_method', 'url_path', 'expected_codes', 'admin_state_up',
+     'http_version', 'domain_name', 'tags'),
+    _COMMON | {'pools', 'pool_id'})
+POLICY = Kind(
+    'L7 policy',
+    ('name', 'description', 'admin_state_up', 'action', 'position',
+     'redirect_url', 'redirect_prefix', 'redirect_http_code', 'tags'),
+    _COMMON | {'listener_id'},
+    frozenset(('rules', 'redirect_pool_id', 'redirect_pool')))
+RULE = Kind(
+    'L7 rule',
+    ('type', 'compare_type', 'key', 'value', 'invert', 'admin_state_up',
+     'tags'), _COMMON)
+
+# The order of these matters to nobody.
+_SETS = frozenset(('tags', 'vip_sg_ids', 'sni_container_refs',
+                   'allowed_cidrs', 'tls_versions'))
+
+
+def is_set(value: object) -> bool:
+    """Tell whether an attribute says anything at all."""
+    return value is not None and value != [] and value != {} and value != ''
+
+
+def unknown(kind: Kind, raw: Raw) -> list[str]:
+    """Return the attributes that would be lost, in order.
+
+    :param raw: an object as the API shows it.
+    """
+    return sorted(name for name, value in raw.items()
+                  if name not in kind.known and is_set(value) and
+                  value is not False)
+
+
+def normalize(name: str, value: typing.Any) -> typing.Any:
+    """Return what can be compared with another value of the attribute."""
+    if isinstance(value, (list, tuple)) and name in _SETS:
+        value = sorted(value)
+    elif isinstance(value, dict):
+        value = {key: each for key, each in value.items() if is_set(each)}
+    return value if is_set(value) else None

@@ -1,0 +1,208 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Octavia's and Neutron's API, asked with a tenant's credentials.
+
+They are found as openstacksdk finds them: clouds.yaml, OS_CLOUD, OS_*
+variables. Requests are openstacksdk's, answers are read as they are: what its
+classes do not know yet is not lost.
+"""
+
+import typing
+from urllib import parse
+import warnings
+
+from keystoneauth1 import exceptions as ks_exc
+import openstack
+from openstack import exceptions as sdk_exc
+from openstack import warnings as sdk_warnings
+import requests
+
+from octavia_hmsync import exceptions
+
+# Where clouds.yaml has no api_timeout: one that hangs would hold a command.
+_TIMEOUT = 120
+_UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
+                requests.ConnectionError, requests.Timeout)
+_ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
+           requests.RequestException, OSError)
+_SERVICES = {'load_balancer': 'Octavia', 'network': 'Neutron'}
+
+
+class Refused(exceptions.CloudRefused):
+    """An answer of the API that is no.
+
+    :ivar status: of HTTP.
+    """
+
+    def __init__(self, text, status):
+        super().__init__(text)
+        self.status = status
+
+
+def connect(cloud=None):
+    """Make a connection; nobody is asked before the first request.
+
+    :param cloud: a name of clouds.yaml, None for what the environment has.
+    :raises CloudUnavailable: if there are no credentials.
+    """
+    try:
+        connection = openstack.connect(cloud=cloud)
+        if connection.session.timeout is None:
+            connection.session.timeout = _TIMEOUT
+    except _ERRORS as e:
+        raise _no_credentials(e) from e
+    return connection
+
+
+def _no_credentials(error):
+    return exceptions.CloudUnavailable(
+        f'No credentials of OpenStack can be used: {_one_line(error)}. Name '
+        f'a cloud of clouds.yaml with --os-cloud or OS_CLOUD, or set the OS_* '
+        f'variables.')
+
+
+class API:
+    """One of the two APIs.
+
+    :param connection: of openstacksdk.
+    :param service: load_balancer or network.
+    """
+
+    def __init__(self, connection, service):
+        self._connection = connection
+        self._service = service
+        self._name = _SERVICES[service]
+
+    def get(self, path, action, **query):
+        """Read what a path has; returns the decoded answer."""
+        return self._request('GET', path, action, params=query)
+
+    def get_all(self, path, key, action, **query):
+        """Read a list, all pages of it."""
+        found: list[dict[str, typing.Any]] = []
+        while True:
+            page = self._request('GET', path, action, params=query)
+            found += page[key]
+            link = next((link['href'] for link in
+                         page.get(f'{key}_links') or ()
+                         if link['rel'] == 'next'), None)
+            if link is None:
+                return found
+            # Of the link only the query: behind a proxy the rest may lead
+            # anywhere.
+            query = parse.parse_qs(parse.urlsplit(link).query)
+
+    def find(self, path, action):
+        """Read what a path has; None if it is not there."""
+        try:
+            return self.get(path, action)
+        except Refused as e:
+            if e.status != 404:
+                raise
+            return None
+
+    def post(self, path, body, action):
+        """Make something; returns the decoded answer."""
+        return self._request('POST', path, action, json=body)
+
+    def put(self, path, body, action, headers=None):
+        """Change something; returns the decoded answer."""
+        return self._request('PUT', path, action, json=body,
+                             headers=headers or {})
+
+    def delete(self, path, action, **query):
+        """Delete something; that it is gone is as good."""
+        try:
+            self._request('DELETE', path, action, params=query)
+        except Refused as e:
+            if e.status != 404:
+                raise
+
+    def _request(self, method, path, action, **kwargs):
+        """Make a request once; the SDK may repeat one, also a POST.
+
+        :param action: what is done, a verb first.
+        :raises Refused: if the answer is no.
+        :raises CloudUnavailable: if there is none, or not a proper one.
+        """
+        kwargs = {name: value for name, value in kwargs.items() if value}
+        with warnings.catch_warnings():
+            # The SDK's guesses at why it found no endpoint.
+            warnings.simplefilter('ignore', sdk_warnings.OpenStackWarning)
+            try:
+                response = getattr(self._connection, self._service).request(
+                    path, method, connect_retries=0, raise_exc=False,
+                    **kwargs)
+            except _ERRORS as e:
+                raise self._translate(action, e) from e
+        if response.status_code >= 400:
+            raise self._refuse(action, response)
+        if not response.content:
+            return {}
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise exceptions.CloudUnavailable(
+                f'Could not {action}: what answers in place of '
+                f'{self._name} is none ({response.url}). Correct the '
+                f'endpoint, and try again.')
+        return answer
+
+    def _translate(self, action, error):
+        if isinstance(error, _UNREACHABLE):
+            return exceptions.CloudUnavailable(
+                f'Could not {action}: no answer of {self._name} or Keystone '
+                f'({_one_line(error)}). Run the command again when they '
+                f'answer: it goes on where it stopped.')
+        status = getattr(error, 'http_status', None) or getattr(
+            error, 'status_code', None)
+        if status == 401:
+            return exceptions.CloudUnavailable(
+                f'Could not {action}: Keystone does not accept the '
+                f'credentials. Correct those of clouds.yaml, or the OS_* '
+                f'variables.')
+        return _no_credentials(error)
+
+    def _refuse(self, action, response):
+        reason = _reason(response)
+        if response.status_code >= 500:
+            return exceptions.CloudUnavailable(
+                f'Could not {action}: {self._name} answers HTTP '
+                f'{response.status_code}, {reason}. Ask whoever operates it, '
+                f'and run the command again.')
+        return Refused(
+            f'Could not {action}: {self._name} answers HTTP '
+            f'{response.status_code}, {reason}.', response.status_code)
+
+
+def _reason(response):
+    """Return what an API says, in one line."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {}
+    if isinstance(body, dict):
+        error = body.get('NeutronError', body.get('error', body))
+        if isinstance(error, dict):
+            text = error.get('faultstring') or error.get('message')
+        else:
+            text = error
+        if text:
+            return _one_line(text).rstrip('.')
+    return _one_line(response.reason or 'no reason given')
+
+
+def _one_line(text):
+    return ' '.join(str(text).split())

@@ -1,0 +1,156 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Floating IPs, moved as compare-and-swap on their revision."""
+
+import dataclasses
+import ipaddress
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.clone import cloud
+
+_STALE = 412
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatingIP:
+    """One, and what it leads to."""
+
+    id: str
+    address: str
+    port_id: str | None
+    fixed_address: str | None
+    revision: int | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """A floating IP that is to lead to another VIP."""
+
+    floating_ip: FloatingIP
+    port_id: str
+    fixed_address: str
+
+
+def _read(raw):
+    return FloatingIP(raw['id'], raw['floating_ip_address'], raw['port_id'],
+                      raw['fixed_ip_address'], raw.get('revision_number'))
+
+
+def plan_moves(found, source, target):
+    """Say where floating IPs of a load balancer belong at another one.
+
+    :param found: FloatingIPs that lead to the source.
+    :param source: a tree.Tree.
+    :param target: likewise, with as many VIPs in the same order.
+    :returns: a list of Move.
+    """
+    by_address = {ipaddress.ip_address(ours[1]): theirs
+                  for ours, theirs in zip(source.vips, target.vips)}
+    first = target.vips[0]
+    moves = []
+    for each in found:
+        port_id, address, _subnet = by_address.get(
+            ipaddress.ip_address(each.fixed_address), first)
+        moves.append(Move(each, port_id, address))
+    return moves
+
+
+class FloatingIPs:
+    """What the commands ask Neutron.
+
+    :param api: a cloud.API of Neutron.
+    """
+
+    def __init__(self, api):
+        self._api = api
+
+    def get_all(self, tree):
+        """Return the floating IPs of all VIPs of a load balancer."""
+        found = {}
+        for port_id in dict.fromkeys(vip[0] for vip in tree.vips):
+            if port_id:
+                found.update((raw['id'], _read(raw))
+                             for raw in self._api.get_all(
+                                 '/floatingips', 'floatingips',
+                                 'list floating IPs', port_id=port_id)
+                             if raw['port_id'] == port_id)
+        return sorted(found.values(), key=lambda each: each.address)
+
+    def move_all(self, moves):
+        """Move all of them, or none.
+
+        :param moves: a list of Move.
+        :raises NotPossible: if one could not be moved; those before it lead
+                             to where they led.
+        """
+        done = []
+        for move in moves:
+            try:
+                moved = self._move(move)
+            except exceptions.HMSyncException as e:
+                left = self._go_back(done)
+                end = (f'These could not be moved back: {", ".join(left)}. '
+                       if left else 'All lead to where they led. ')
+                raise exceptions.NotPossible(
+                    f'Floating IP {move.floating_ip.address} could not be '
+                    f'moved: {e} {end}Run the command again.') from e
+            before = move.floating_ip
+            done.append(Move(moved, before.port_id, before.fixed_address))
+
+    def _go_back(self, done):
+        """Return the addresses that stay where they are."""
+        left = []
+        for move in reversed(done):
+            try:
+                self._move(move)
+            except exceptions.HMSyncException:
+                left.append(move.floating_ip.address)
+        return left
+
+    def _move(self, move):
+        """Move one if nobody has changed it; returns it as it is now."""
+        before = move.floating_ip
+        if before.revision is None:
+            raise exceptions.NotPossible(
+                'Neutron shows no revision_number of floating IPs, so that '
+                'two who move one would not notice each other.')
+        try:
+            return _read(self._api.put(
+                f'/floatingips/{before.id}', {'floatingip': {
+                    'port_id': move.port_id,
+                    'fixed_ip_address': move.fixed_address}},
+                f'move floating IP {before.address}',
+                {'If-Match': f'revision_number={before.revision}'}
+            )['floatingip'])
+        except cloud.Refused as e:
+            if e.status != _STALE:
+                raise
+            now = self._look(move)
+            if now:
+                return now
+            raise exceptions.NotPossible(
+                'Somebody else has changed it in the meantime.') from e
+        except exceptions.CloudUnavailable:
+            # The answer may be what was lost.
+            now = self._look(move)
+            if now is None:
+                raise
+            return now
+
+    def _look(self, move):
+        """Return it if it is where it should be, None else."""
+        found = self._api.find(f'/floatingips/{move.floating_ip.id}',
+                               'read the floating IP')
+        now = _read(found['floatingip']) if found else None
+        return now if now and (now.port_id, now.fixed_address) == (
+            move.port_id, move.fixed_address) else None

@@ -1,0 +1,249 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Load balancers of the API: read whole, waited for, their tags changed."""
+
+import time
+
+from oslo_utils import uuidutils
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.clone import cloud
+from octavia_hmsync.image.clone import tags as clone_tags
+from octavia_hmsync.image.clone import tree as trees
+
+_PATH = '/lbaas/loadbalancers'
+_IMMUTABLE = 409
+# How often a tag is written that somebody else takes away.
+_ATTEMPTS = 5
+
+
+class LoadBalancers:
+    """What the commands ask Octavia.
+
+    :param api: a cloud.API of Octavia.
+    :param timeout: seconds to wait for a load balancer that is PENDING.
+    :param interval: seconds between two looks.
+    """
+
+    def __init__(self, api, timeout=600.0, interval=2.0):
+        self._api = api
+        self._timeout = timeout
+        self.interval = interval
+
+    def get_all(self, **query):
+        """Return load balancers as the API shows them."""
+        return [raw for raw in self._api.get_all(
+            _PATH, 'loadbalancers', 'list load balancers', **query)
+            if raw['provisioning_status'] != 'DELETED']
+
+    def find(self, load_balancer_id):
+        """Return one, None if there is none of this id."""
+        if not uuidutils.is_uuid_like(load_balancer_id):
+            return None
+        answer = self._api.find(f'{_PATH}/{load_balancer_id}',
+                                f'read load balancer {load_balancer_id}')
+        if (not answer or
+                answer['loadbalancer']['provisioning_status'] == 'DELETED'):
+            return None
+        return answer['loadbalancer']
+
+    def get(self, load_balancer_id):
+        """Return one.
+
+        :raises NotPossible: if it is gone.
+        """
+        found = self.find(load_balancer_id)
+        if found is None:
+            raise exceptions.NotPossible(
+                f'Load balancer {load_balancer_id} is gone; whoever deleted '
+                f'it has ended its clone, too.')
+        return found
+
+    def find_clones(self, source_id):
+        """Return the clones of a load balancer, the oldest one first."""
+        tag = clone_tags.make(clone_tags.CLONE_OF, source_id)
+        return sorted(
+            (raw for raw in self.get_all(tags=tag) if tag in raw['tags']),
+            key=lambda raw: (raw['created_at'], raw['id']))
+
+    def read_tree(self, root):
+        """Read all that a load balancer consists of.
+
+        :param root: the load balancer, as the API shows it.
+        :returns: a tree.Tree.
+        """
+        action = f'read load balancer {root["id"]}'
+        project = {'project_id': root['project_id']}
+
+        def read(kind, ids, key='id'):
+            return [raw for raw in self._api.get_all(
+                f'/lbaas/{kind}', kind, action, **project)
+                if raw[key] in ids]
+
+        listener_ids = {raw['id'] for raw in root.get('listeners') or ()}
+        pool_ids = {raw['id'] for raw in root.get('pools') or ()}
+        listeners = read('listeners', listener_ids) if listener_ids else []
+        pools = read('pools', pool_ids) if pool_ids else []
+        policies = (read('l7policies', listener_ids, 'listener_id') if any(
+            raw.get('l7policies') for raw in listeners) else [])
+        monitor_ids = {raw.get('healthmonitor_id') for raw in pools} - {None}
+        monitors = {raw['id']: raw for raw in read(
+            'healthmonitors', monitor_ids)} if monitor_ids else {}
+        for policy in policies:
+            policy['rules'] = self._api.get_all(
+                f'/lbaas/l7policies/{policy["id"]}/rules', 'rules', action
+            ) if policy.get('rules') else []
+        for listener in listeners:
+            listener['l7policies'] = [
+                policy for policy in policies
+                if policy['listener_id'] == listener['id']]
+        for pool in pools:
+            pool['members'] = self._api.get_all(
+                f'/lbaas/pools/{pool["id"]}/members', 'members', action
+            ) if pool.get('members') else []
+            pool['healthmonitor'] = monitors.get(
+                pool.get('healthmonitor_id'))
+        return trees.Tree(root, listeners, pools)
+
+    def count_connections(self, load_balancer_id):
+        """Return how many connections a load balancer has now."""
+        return self._api.get(
+            f'{_PATH}/{load_balancer_id}/stats',
+            f'read the statistics of load balancer {load_balancer_id}'
+        )['stats']['active_connections']
+
+    def find_quota(self, project_id):
+        """Return the quota of a project; None if it may not be read."""
+        try:
+            return self._api.get(f'/lbaas/quotas/{project_id}',
+                                 'read the quota')['quota']
+        except cloud.Refused:
+            return None
+
+    def count_all(self, project_id):
+        """Return how many objects of each kind a project has."""
+        found = {kind: self._api.get_all(
+            f'/lbaas/{kind}', kind, f'count {kind}', project_id=project_id)
+            for kind in ('loadbalancers', 'listeners', 'pools',
+                         'l7policies')}
+        return {
+            'load balancer': len(found['loadbalancers']),
+            'listener': len(found['listeners']),
+            'pool': len(found['pools']),
+            'L7 policy': len(found['l7policies']),
+            'L7 rule': sum(len(raw.get('rules') or ())
+                           for raw in found['l7policies']),
+            'member': sum(len(raw.get('members') or ())
+                          for raw in found['pools']),
+            'health monitor': sum(bool(raw.get('healthmonitor_id'))
+                                  for raw in found['pools'])}
+
+    def create(self, body):
+        """Make a load balancer with all that is in it; returns it."""
+        return self._api.post(_PATH, {'loadbalancer': body},
+                              'create the clone')['loadbalancer']
+
+    def rename_pool(self, load_balancer_id, pool_id, name):
+        """Give a pool another name."""
+        self.change(load_balancer_id, lambda: self._api.put(
+            f'/lbaas/pools/{pool_id}', {'pool': {'name': name}},
+            f'rename pool {pool_id}'))
+
+    def change(self, load_balancer_id, act):
+        """Do something that a load balancer has to be ACTIVE for.
+
+        :param act: called again where somebody else changes it, too.
+        """
+        end = time.monotonic() + self._timeout
+        while True:
+            self.wait_until_settled(load_balancer_id)
+            try:
+                return act()
+            except cloud.Refused as e:
+                if e.status != _IMMUTABLE or time.monotonic() > end:
+                    raise
+            time.sleep(self.interval)
+
+    def write_tags(self, load_balancer_id, add=(), remove=()):
+        """Change tags; those of others stay.
+
+        The API replaces all at once, so they are read again afterwards:
+        somebody else may have written what he had read before.
+
+        :returns: the load balancer.
+        :raises NotPossible: if somebody else takes them away each time.
+        """
+        for _attempt in range(_ATTEMPTS):
+            root = self.wait_until_settled(load_balancer_id)
+            wanted = clone_tags.change(root['tags'], add, remove)
+            if wanted == root['tags']:
+                return root
+            try:
+                self._api.put(
+                    f'{_PATH}/{load_balancer_id}',
+                    {'loadbalancer': {'tags': wanted}},
+                    f'change the tags of load balancer {load_balancer_id}')
+            except cloud.Refused as e:
+                # Somebody else changes something: look what.
+                if e.status != _IMMUTABLE:
+                    raise
+        raise exceptions.NotPossible(
+            f'Somebody else changes the tags of load balancer '
+            f'{load_balancer_id} again and again: run the command again when '
+            f'nobody does.')
+
+    def wait_until_settled(self, load_balancer_id):
+        """Wait until nobody works at a load balancer.
+
+        :returns: it, ACTIVE or in ERROR.
+        :raises NotPossible: if that takes longer than the time limit, or it
+                             is gone.
+        """
+        end = time.monotonic() + self._timeout
+        while True:
+            root = self.get(load_balancer_id)
+            if not root['provisioning_status'].startswith('PENDING_'):
+                return root
+            if time.monotonic() > end:
+                raise exceptions.NotPossible(
+                    f'Load balancer {load_balancer_id} is still '
+                    f'{root["provisioning_status"]} after '
+                    f'{self._timeout:g} s: run the command again when it is '
+                    f'ACTIVE.')
+            time.sleep(self.interval)
+
+    def delete(self, load_balancer_id):
+        """Delete a load balancer with all that is in it; wait for its end."""
+        end = time.monotonic() + self._timeout
+        while True:
+            root = self.find(load_balancer_id)
+            if root is None:
+                return
+            if root['provisioning_status'] != 'PENDING_DELETE':
+                self._try_delete(load_balancer_id)
+            if time.monotonic() > end:
+                raise exceptions.NotPossible(
+                    f'Load balancer {load_balancer_id} is not deleted after '
+                    f'{self._timeout:g} s, it is '
+                    f'{root["provisioning_status"]}: run the command again.')
+            time.sleep(self.interval)
+
+    def _try_delete(self, load_balancer_id):
+        try:
+            self._api.delete(f'{_PATH}/{load_balancer_id}',
+                             f'delete load balancer {load_balancer_id}',
+                             cascade='true')
+        except cloud.Refused as e:
+            # It is PENDING for another reason.
+            if e.status != _IMMUTABLE:
+                raise

@@ -1,0 +1,148 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What stands in the way of a clone, and what it will not have.
+
+All of it is said before anything is made.
+"""
+
+import dataclasses
+
+from octavia_hmsync.image.clone import tags as clone_tags
+from octavia_hmsync.image.clone import tree as trees
+
+# By kind: names in the answer of the API; the second ones are old.
+_QUOTAS = {
+    'load balancer': ('loadbalancer', 'load_balancer'),
+    'listener': ('listener',),
+    'pool': ('pool',),
+    'member': ('member',),
+    'health monitor': ('healthmonitor', 'health_monitor'),
+    'L7 policy': ('l7policy',),
+    'L7 rule': ('l7rule',),
+}
+_AMPHORA = ('amphora', 'octavia')
+_DATAGRAMS = ('UDP', 'SCTP')
+
+OK = 'OK'
+NOTE = 'NOTE'
+REFUSED = 'REFUSED'
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What was looked at, and what came out."""
+
+    check: str
+    result: str
+    text: str = ''
+
+
+def check(source, floating_ips, clones, quota, counts, options):
+    """Look at a load balancer that is to be cloned. Pure.
+
+    :param source: a tree.Tree.
+    :param floating_ips: those that lead to it.
+    :param clones: its clones, as the API shows them.
+    :param quota: of the project as the API shows it, None if nobody knows.
+    :param counts: how many objects of each kind the project has.
+    :param options: a cloner.Options.
+    :returns: a list of Finding, one at least for each check.
+    """
+    return [_status(source), _other_clone(source, clones),
+            *_quota(source, quota, counts),
+            _floating_ips(floating_ips, options),
+            *_attributes(source, options), *_notes(source, floating_ips)]
+
+
+def _status(source):
+    status = source.root['provisioning_status']
+    if status == 'ACTIVE':
+        return Finding('status', OK)
+    return Finding('status', REFUSED,
+                   f'it is {status}: only one that is ACTIVE can be cloned')
+
+
+def _other_clone(source, clones):
+    parents = clone_tags.values(source.root['tags'], clone_tags.CLONE_OF)
+    if parents:
+        return Finding(
+            'clone', REFUSED, f'it is itself the clone of {parents[0]}: '
+            f'retire that one, or go back, first')
+    if clones:
+        return Finding('clone', REFUSED,
+                       f'it has a clone already, {clones[0]["id"]}')
+    return Finding('clone', OK)
+
+
+def _quota(source, quota, counts):
+    if quota is None:
+        return [Finding('quota', NOTE, 'the quota of the project cannot be '
+                        'read: everything is needed twice')]
+    found = []
+    for kind, needed in sorted(trees.count(source).items()):
+        limit = next((quota[name] for name in _QUOTAS[kind]
+                      if quota.get(name) is not None), -1)
+        if 0 <= limit < counts[kind] + needed:
+            found.append(Finding(
+                'quota', REFUSED,
+                f'everything is needed twice: {counts[kind]} of {limit} in '
+                f'use, {needed} more needed of the kind {kind}'))
+    return found or [Finding('quota', OK)]
+
+
+def _floating_ips(floating_ips, options):
+    if floating_ips:
+        return Finding('floating_ip', OK, ', '.join(
+            each.address for each in floating_ips))
+    text = ('none leads to its VIP: the clone gets another VIP address, and '
+            'clients have to be moved there by DNS')
+    if options.without_floating_ip:
+        return Finding('floating_ip', NOTE, text)
+    return Finding('floating_ip', REFUSED,
+                   f'{text} (--without-floating-ip)')
+
+
+def _attributes(source, options):
+    found = []
+    for kind, raw_id, name in trees.find_unknown(source):
+        if name in options.leave_out:
+            found.append(Finding('attributes', NOTE,
+                                 f'{name} of {kind} {raw_id} is left out'))
+        else:
+            found.append(Finding(
+                'attributes', REFUSED,
+                f'{name} of {kind} {raw_id} is not known to this release '
+                f'(--leave-out {name})'))
+    return found or [Finding('attributes', OK)]
+
+
+def _notes(source, floating_ips):
+    root = source.root
+    found = [Finding(
+        'not_cloned', NOTE, f'the VIP address {root["vip_address"]}, '
+        f'statistics, stick tables, connections, and what was set at the '
+        f'VIP port itself')]
+    if root.get('provider') not in _AMPHORA:
+        found.append(Finding(
+            'provider', NOTE, f'what the provider {root.get("provider")} '
+            f'keeps outside of the API is not cloned'))
+    if any(listener['protocol'] in _DATAGRAMS
+           for listener in source.listeners):
+        found.append(Finding(
+            'protocol', NOTE, 'UDP and SCTP: a flow that goes on is cut or '
+            'stays at the old one for as long as the router remembers it'))
+    if not all(pool['healthmonitor'] for pool in source.pools):
+        found.append(Finding(
+            'health', NOTE, 'pools without a health monitor: whether the '
+            'clone reaches their members is not known before the switch'))
+    return found

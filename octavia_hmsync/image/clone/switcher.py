@@ -1,0 +1,228 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Switching to a clone, going back, and the end of the source."""
+
+import time
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.clone import cloner as cloners
+from octavia_hmsync.image.clone import diff
+from octavia_hmsync.image.clone import floating_ips as fips
+from octavia_hmsync.image.clone import rules
+from octavia_hmsync.image.clone import tags as clone_tags
+
+# Seconds without a connection; heartbeats bring statistics every 10 s.
+SETTLE = 30.0
+
+
+class Switcher:
+    """Moves floating IPs between a source and its clone.
+
+    :param cloner: a cloner.Cloner.
+    """
+
+    def __init__(self, cloner):
+        self._cloner = cloner
+        self._load_balancers = cloner.load_balancers
+        self._floating_ips = cloner.floating_ips
+
+    def switch(self, name_or_id, timeout, allow_differences=False,
+               dry_run=False):
+        """Have all floating IPs of the source lead to the clone.
+
+        :param timeout: seconds to wait for members of the clone.
+        :param allow_differences: that it is no longer equal is all right.
+        :returns: (a Pair as it was, the floating_ips.Moves made).
+        :raises NotPossible: if the clone serves worse; nothing has changed.
+        """
+        pair = self._get(name_or_id)
+        self._check_equal(pair, allow_differences)
+        self._wait_until_no_worse(pair, timeout)
+        pair = self._get(name_or_id)
+        if not pair.at_source and not pair.at_clone:
+            raise exceptions.NotPossible(
+                f'No floating IP leads to load balancer {pair.source.id}: '
+                f'move its clients to {pair.clone.root["vip_address"]} by '
+                f'DNS, then retire it.')
+        moves = fips.plan_moves(pair.at_source, pair.source, pair.clone)
+        if moves and not dry_run:
+            # Before: this is what "back" goes by.
+            self._load_balancers.write_tags(pair.clone.id, add=[
+                clone_tags.make(clone_tags.FLOATING_IP, each.id)
+                for each in pair.at_source])
+            self._floating_ips.move_all(moves)
+        return pair, moves
+
+    def _get(self, name_or_id):
+        pair = self._cloner.get_pair(name_or_id)
+        if pair.source is None:
+            raise exceptions.NotPossible(
+                f'The source of clone {pair.clone.id} is gone: there is no '
+                f'way back. "octavia-hmsync image clone retire" forgets it.')
+        if pair.phase in (rules.Phase.RETIRING, rules.Phase.DELETING):
+            raise exceptions.NotPossible(
+                f'Load balancer {pair.source.id} or its clone '
+                f'{pair.clone.id} is being deleted: let that end, with '
+                f'"octavia-hmsync image clone retire".')
+        return pair
+
+    @staticmethod
+    def _check_equal(pair, allow_differences):
+        if pair.phase == rules.Phase.CREATING:
+            raise exceptions.NotPossible(
+                f'The clone {pair.clone.id} is not complete: run '
+                f'"octavia-hmsync image clone create" again, which goes on '
+                f'with it.')
+        differences = diff.compare(pair.source, pair.clone,
+                                   pair.clone.root['name'])
+        if differences and not allow_differences:
+            raise exceptions.NotPossible(
+                f'The clone {pair.clone.id} is not equal to its source any '
+                f'more: {cloners.describe(differences)}. Change one of them, '
+                f'or switch with --allow-differences.')
+
+    def _wait_until_no_worse(self, pair, timeout):
+        end = time.monotonic() + timeout
+        while True:
+            worse = rules.find_worse(pair.source, pair.clone)
+            if not worse:
+                return
+            if time.monotonic() >= end:
+                raise exceptions.NotPossible(
+                    f'The clone {pair.clone.id} serves worse than its '
+                    f'source: {"; ".join(worse)}. Nothing was switched.')
+            time.sleep(self._load_balancers.interval)
+            pair = self._get(pair.clone.id)
+
+    def back(self, name_or_id, dry_run=False):
+        """Have the floating IPs lead to the source again.
+
+        Whatever its members do: this is the way out of trouble.
+
+        :returns: (a Pair as it was, the floating_ips.Moves made).
+        :raises NotPossible: if the source is gone, or being deleted.
+        """
+        pair = self._get(name_or_id)
+        moves = fips.plan_moves(pair.at_clone, pair.clone, pair.source)
+        if not moves or dry_run:
+            return pair, moves
+        self._floating_ips.move_all(moves)
+        # retire() writes its tag before it looks at floating IPs, and this
+        # looks at the tag after it moved them: one sees the other.
+        root = self._load_balancers.find(pair.source.id)
+        if root is None or cloners.is_retiring(root):
+            self._floating_ips.move_all(fips.plan_moves(
+                self._floating_ips.get_all(pair.source), pair.source,
+                pair.clone))
+            raise exceptions.NotPossible(
+                f'Load balancer {pair.source.id} is being deleted by '
+                f'somebody else: the floating IPs lead to the clone again.')
+        return pair, moves
+
+    def delete_clone(self, pair):
+        """Delete a clone that nothing leads to.
+
+        :raises NotPossible: if a floating IP does.
+        """
+        pair = self._cloner.get_pair(pair.clone.id)
+        left = [each.address for each in (*pair.at_clone, *pair.others)]
+        if left:
+            raise exceptions.NotPossible(
+                f'The clone {pair.clone.id} is not deleted, since floating '
+                f'IPs lead to it: {", ".join(left)}.')
+        self._load_balancers.delete(pair.clone.id)
+
+    def retire(self, name_or_id, timeout, without_floating_ip=False,
+               tell=lambda text: None, settle=SETTLE, dry_run=False):
+        """Delete the source, once nobody uses it.
+
+        :param timeout: seconds to wait for the end of its connections.
+        :param without_floating_ip: clients were moved by DNS.
+        :param tell: takes a line on what is done.
+        :param settle: seconds in which it has to have no connection.
+        :returns: a Pair as it was.
+        :raises NotPossible: if the source is still in use.
+        """
+        pair = self._cloner.get_pair(name_or_id)
+        if pair.source is None:
+            self._forget(pair, dry_run)
+            return pair
+        if pair.phase != rules.Phase.RETIRING:
+            self._check_unused(pair, without_floating_ip)
+            if not dry_run:
+                self._wait_for_connections(pair.source.id, timeout, settle,
+                                           tell)
+        if dry_run:
+            return pair
+        self._mark(pair)
+        self._load_balancers.delete(pair.source.id)
+        self._forget(pair)
+        return pair
+
+    def _check_unused(self, pair, without_floating_ip):
+        if pair.at_source:
+            raise exceptions.NotPossible(
+                f'Floating IPs lead to load balancer {pair.source.id}: '
+                f'{", ".join(each.address for each in pair.at_source)}. '
+                f'Switch first.')
+        if not pair.at_clone and not without_floating_ip:
+            raise exceptions.NotPossible(
+                f'No floating IP leads to the clone {pair.clone.id}: where '
+                f'clients were moved by DNS, say --without-floating-ip.')
+        worse = rules.find_worse(pair.source, pair.clone)
+        if worse:
+            raise exceptions.NotPossible(
+                f'The clone {pair.clone.id} serves worse than its source, '
+                f'which is not deleted: {"; ".join(worse)}. Repair it, or '
+                f'go back.')
+
+    def _wait_for_connections(self, source_id, timeout, settle, tell):
+        start = time.monotonic()
+        samples = []
+        told = None
+        while True:
+            count = self._load_balancers.count_connections(source_id)
+            now = time.monotonic() - start
+            samples.append((now, count))
+            if count != told:
+                tell(f'{count} connections at load balancer {source_id}.')
+                told = count
+            if rules.is_drained(samples, settle):
+                return
+            if now >= timeout:
+                if count:
+                    tell(f'{count} connections are cut.')
+                return
+            time.sleep(min(self._load_balancers.interval,
+                           max(timeout - now, 0)))
+
+    def _mark(self, pair):
+        """Write that the deletion begins, then look once more."""
+        mark = [clone_tags.make(clone_tags.RETIRED_BY, pair.clone.id)]
+        self._load_balancers.write_tags(pair.source.id, add=mark)
+        left = self._floating_ips.get_all(pair.source)
+        if left:
+            self._load_balancers.write_tags(pair.source.id, remove=mark)
+            raise exceptions.NotPossible(
+                f'Load balancer {pair.source.id} is not deleted: somebody '
+                f'else has made floating IPs lead to it again: '
+                f'{", ".join(each.address for each in left)}.')
+
+    def _forget(self, pair, dry_run=False):
+        """Make the clone a load balancer as any other."""
+        if not dry_run:
+            root = self._load_balancers.get(pair.clone.id)
+            self._load_balancers.write_tags(
+                pair.clone.id,
+                remove=[tag for tag in root['tags']
+                        if clone_tags.is_ours(tag)])
