@@ -102,8 +102,11 @@ POOL = sa.table(
 MEMBER = sa.table(
     'member', sa.column('pool_id', sa.String(36)),
     sa.column('subnet_id', sa.String(36)))
+TAG = sa.table(
+    'tags', sa.column('resource_id', sa.String(36)),
+    sa.column('tag', sa.String(255)))
 IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
-                VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER)
+                VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER, TAG)
 
 StatsDriverMixin = stats_base.StatsDriverMixin
 

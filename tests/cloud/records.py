@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 TABLES = ('additional_vip', 'amphora', 'amphora_health', 'flavor',
           'flavor_profile', 'listener', 'listener_statistics',
-          'load_balancer', 'member', 'pool', 'sni', 'vip',
+          'load_balancer', 'member', 'pool', 'sni', 'tags', 'vip',
           'vip_security_group', 'vrrp_group')
 ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
 

@@ -28,7 +28,7 @@ from tests.unit import base
 
 _OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip_security_group', 'vip',
                    'additional_vip', 'vrrp_group', 'sni', 'listener',
-                   'member', 'pool', 'load_balancer')
+                   'member', 'pool', 'tags', 'load_balancer')
 
 
 class BareDatabaseTestCase(base.TestCase):

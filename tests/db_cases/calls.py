@@ -50,7 +50,7 @@ from octavia_hmsync.membership import member
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
-from tests.db_cases import base
+from tests.db_cases import image_calls
 
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 OTHER_LIST = LIST[:1]
@@ -73,7 +73,7 @@ def public_functions():
 
 
 # Pairs of a function and the name of a method of Calls.
-CALLS = []
+CALLS = list(image_calls.CALLS)
 
 
 def _call(function):
@@ -87,7 +87,7 @@ def _call(function):
     return add
 
 
-class Calls(base.DatabaseTestCase):
+class Calls(image_calls.ImageCalls):
     """Each has at least two rows to change, and one to leave alone."""
 
     # Amphorae

@@ -138,7 +138,7 @@ class FaultCases(calls.Calls):
     def _empty(self):
         self._restore({})
         with self.safe_engine.begin() as connection:
-            for name in ('amphora', 'vip', 'load_balancer'):
+            for name in ('amphora', 'vip', 'tags', 'load_balancer'):
                 connection.execute(sa.delete(self.records.tables[name]))
 
     def check_each(self, check):

@@ -24,6 +24,7 @@ from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import image_inventory
+from tests.db_cases import image_rollout
 from tests.db_cases import network
 from tests.db_cases import pause
 from tests.db_cases import port
@@ -157,4 +158,16 @@ class TestImageInventory(mariadb.MariaDBMixin,
 
 
 class TestImageNeeds(mariadb.MariaDBMixin, image_inventory.NeedsCases):
+    pass
+
+
+class TestImageRollout(mariadb.MariaDBMixin, image_rollout.RolloutCases):
+    pass
+
+
+class TestImageReplacement(mariadb.MariaDBMixin, image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageExclusion(mariadb.MariaDBMixin, image_rollout.ExclusionCases):
     pass

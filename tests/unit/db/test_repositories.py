@@ -21,6 +21,7 @@ from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import image_inventory
+from tests.db_cases import image_rollout
 from tests.db_cases import network
 from tests.db_cases import pause
 from tests.db_cases import port
@@ -144,4 +145,16 @@ class TestImageInventory(sqlite.SqliteMixin,
 
 
 class TestImageNeeds(sqlite.SqliteMixin, image_inventory.NeedsCases):
+    pass
+
+
+class TestImageRollout(sqlite.SqliteMixin, image_rollout.RolloutCases):
+    pass
+
+
+class TestImageReplacement(sqlite.SqliteMixin, image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageExclusion(sqlite.SqliteMixin, image_rollout.ExclusionCases):
     pass

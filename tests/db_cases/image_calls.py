@@ -1,0 +1,237 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A call of every function of the repositories of image upgrades.
+
+See ``tests.db_cases.calls``.
+"""
+
+from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from tests.db_cases import base
+
+LONG = 4000
+SETTINGS = rollout_repo.Settings('replace', 1, 2, 0, 0, 1, '')
+CALLS = []
+
+
+def _call(function):
+    def add(method):
+        CALLS.append((function, method.__name__))
+        return method
+    return add
+
+
+def new(number, **values):
+    return replace_repo.New(f'replacement{number}', f'lb{number}', 'replace',
+                            'image', **values)
+
+
+class ImageCalls(base.DatabaseTestCase):
+
+    # Rollouts
+
+    def _start(self, *rollout_ids):
+        """Have rollouts, of which the last one runs."""
+        for rollout_id in rollout_ids:
+            if rollout_id != rollout_ids[0]:
+                rollout_repo.change_state(
+                    self.engine, rollout_ids[0], ('RUNNING',), 'CANCELLED')
+            rollout_repo.add(self.engine, rollout_id, SETTINGS)
+
+    @_call(rollout_repo.get_active)
+    def get_active_rollout(self):
+        self._start('old', 'rollout')
+        return ()
+
+    @_call(rollout_repo.get)
+    def get_rollout(self):
+        self._start('old', 'rollout')
+        return 'old',
+
+    @_call(rollout_repo.get_all)
+    def get_rollouts(self):
+        self._start('rollout')
+        return 10,
+
+    @_call(rollout_repo.add)
+    def add_rollout(self):
+        return 'rollout', SETTINGS, 'because'
+
+    @_call(rollout_repo.add)
+    def add_second_rollout(self):
+        self._start('rollout')
+        return 'other', SETTINGS
+
+    @_call(rollout_repo.change_state)
+    def change_state_of_rollout(self):
+        self._start('old', 'rollout')
+        return 'rollout', ('RUNNING',), 'PAUSED', 'lunch'
+
+    @_call(rollout_repo.end)
+    def end_rollout(self):
+        self._start('old', 'rollout')
+        return 'rollout', 0, 'DONE', 'all done'
+
+    # Replacements
+
+    def _begin(self):
+        """Have four: one waits, two run, one is done."""
+        self._start('rollout')
+        replace_repo.begin(self.engine, 'rollout', 0,
+                           [new(1), new(2), new(3)], 'one', LONG)
+        replace_repo.finish(self.engine, 'replacement3', 'one', 'DONE')
+        replace_repo.add(self.engine, new(4))
+
+    @_call(replace_repo.get)
+    def get_replacement(self):
+        self._begin()
+        return 'replacement1',
+
+    @_call(replace_repo.get_open)
+    def get_open_replacements(self):
+        self._begin()
+        return ()
+
+    @_call(replace_repo.get_of_rollout)
+    def get_of_rollout(self):
+        self._begin()
+        return 'rollout',
+
+    @_call(replace_repo.get_of_load_balancer)
+    def get_of_load_balancer(self):
+        self._begin()
+        return 'lb1',
+
+    @_call(replace_repo.get_start_ages)
+    def get_start_ages(self):
+        self._begin()
+        return LONG,
+
+    @_call(replace_repo.count_states)
+    def count_states(self):
+        self._begin()
+        return ['rollout', 'other'],
+
+    @_call(replace_repo.add)
+    def add_replacement(self):
+        self._begin()
+        return new(5),
+
+    @_call(replace_repo.add)
+    def add_replacement_of_one_that_has_one(self):
+        self._begin()
+        return replace_repo.New('another', 'lb1', 'replace', 'image'),
+
+    @_call(replace_repo.begin)
+    def begin_replacements(self):
+        self._begin()
+        # One that an operator has begun is among them.
+        return ('rollout', 2, [new(5, canary=True), new(6), replace_repo.New(
+            'another', 'lb4', 'replace', 'image')], 'two', LONG)
+
+    @_call(replace_repo.begin)
+    def begin_what_was_chosen_before(self):
+        self._begin()
+        return 'rollout', 1, [new(5)], 'two', LONG
+
+    @_call(replace_repo.claim)
+    def claim_replacements(self):
+        self._begin()
+        replace_repo.release(self.engine, 'replacement1', 'one')
+        return 'two', 10, LONG
+
+    @_call(replace_repo.renew)
+    def renew_replacement(self):
+        self._begin()
+        return 'replacement1', 'one', LONG
+
+    @_call(replace_repo.set_phase)
+    def set_phase(self):
+        self._begin()
+        return 'replacement1', 'one', LONG, 'BUILD'
+
+    @_call(replace_repo.release)
+    def release_replacement(self):
+        self._begin()
+        return 'replacement1', 'one'
+
+    @_call(replace_repo.finish)
+    def finish_replacement(self):
+        self._begin()
+        return 'replacement1', 'one', 'SKIPPED', 'it is PENDING', 60
+
+    @_call(replace_repo.finish)
+    def finish_what_somebody_else_has(self):
+        self._begin()
+        return 'replacement1', 'two', 'FAILED', 'because'
+
+    @_call(replace_repo.cancel)
+    def cancel_replacement(self):
+        self._begin()
+        return 'replacement4', 'not needed'
+
+    # Exclusions
+
+    def _exclude(self):
+        for kind, value in (('LOAD_BALANCER', 'lb1'), ('TAG', 'fragile'),
+                            ('TAG', 'other')):
+            exclusion_repo.add(self.engine, value, kind, value, 'because')
+        self.records.insert_all({'tags': [
+            {'resource_id': resource, 'tag': tag} for resource, tag in
+            (('lb1', 'fragile'), ('lb2', 'fragile'), ('lb2', 'free'))]})
+
+    @_call(exclusion_repo.get_all)
+    def get_exclusions(self):
+        self._exclude()
+        return ()
+
+    @_call(exclusion_repo.get_tagged)
+    def get_tagged(self):
+        self._exclude()
+        return ()
+
+    @_call(exclusion_repo.add)
+    def add_exclusion(self):
+        self._exclude()
+        return 'id', 'ZONE', 'az1', 'because', 60
+
+    @_call(exclusion_repo.add)
+    def add_exclusion_again(self):
+        self._exclude()
+        self.make_older(base.models.ImageExclusion, 'expires_at', 60,
+                        value='other')
+        return 'id', 'TAG', 'fragile', 'another reason'
+
+    @_call(exclusion_repo.remove)
+    def remove_exclusion(self):
+        self._exclude()
+        return 'TAG', 'fragile'
+
+    # What Octavia has
+
+    @_call(inventory_repo.get_flavors)
+    def get_flavors(self):
+        self.records.add_flavor()
+        return ()
+
+    @_call(inventory_repo.get_page)
+    def get_inventory_page(self):
+        lb = self.records.add_load_balancer()
+        self.add_amphorae(2, load_balancer_id=lb)
+        return inventory_repo.Wanted(lb),
+
+    @_call(inventory_repo.exists)
+    def load_balancer_exists(self):
+        return self.records.add_load_balancer(),
