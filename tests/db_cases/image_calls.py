@@ -17,6 +17,7 @@ See ``tests.db_cases.calls``.
 
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from tests.db_cases import base
@@ -235,3 +236,8 @@ class ImageCalls(base.DatabaseTestCase):
     @_call(inventory_repo.exists)
     def load_balancer_exists(self):
         return self.records.add_load_balancer(),
+
+    @_call(needs_repo.get_all)
+    def get_needs(self):
+        lb = self.records.add_load_balancer()
+        return lb, lb

@@ -165,7 +165,8 @@ class TestImageRollout(mariadb.MariaDBMixin, image_rollout.RolloutCases):
     pass
 
 
-class TestImageReplacement(mariadb.MariaDBMixin, image_rollout.ReplacementCases):
+class TestImageReplacement(mariadb.MariaDBMixin,
+                           image_rollout.ReplacementCases):
     pass
 
 
