@@ -1,0 +1,56 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whom a rollout leaves alone.
+
+Pure rules: told from what is excluded, and what a load balancer is like.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.image import load_balancer as lb
+
+
+class Exclusions:
+    """What is excluded, ready to be asked of many load balancers.
+
+    :param exclusions: what there is now.
+    :param tagged: the tags of load balancers that are excluded by tag, by
+                   the load balancer's id.
+    """
+
+    def __init__(self, exclusions: Iterable[exclusion_repo.Exclusion],
+                 tagged: Mapping[str, Iterable[str]]):
+        self._by_value = {(e.kind, e.value): e for e in exclusions}
+        self._tagged = tagged
+
+    def find(self, load_balancer: lb.LoadBalancer
+             ) -> exclusion_repo.Exclusion | None:
+        """Return what a load balancer is excluded by, None if by nothing.
+
+        :param load_balancer: LoadBalancer.
+        """
+        for key in self._get_keys(load_balancer):
+            if key in self._by_value:
+                return self._by_value[key]
+        return None
+
+    def _get_keys(self, load_balancer: lb.LoadBalancer
+                  ) -> Iterable[tuple[str, str | None]]:
+        yield exclusion_repo.LOAD_BALANCER, load_balancer.id
+        yield exclusion_repo.PROJECT, load_balancer.project_id
+        for tag in self._tagged.get(load_balancer.id, ()):
+            yield exclusion_repo.TAG, tag
+        yield exclusion_repo.FLAVOR, load_balancer.flavor_id
+        yield exclusion_repo.ZONE, load_balancer.availability_zone

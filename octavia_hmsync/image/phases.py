@@ -1,0 +1,127 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The phases of a replacement, and what follows one whose owner died.
+
+Pure rules. A phase is in the row before anything of it is done, so that it
+may have been done in part, or not at all.
+"""
+
+import enum
+
+
+class Phase(enum.StrEnum):
+    """What is done; in this order."""
+
+    LOCK = 'LOCK'
+    """The load balancer is not locked by us yet. What locks it writes the
+    next phase in the same transaction, or nobody could tell whose lock it is.
+    """
+
+    BUILD = 'BUILD'
+    """It is locked. The new amphora is built, its id is in the row before."""
+
+    PROVE = 'PROVE'
+    """The new amphora is shown to serve, beside the old one."""
+
+    SWITCH = 'SWITCH'
+    """The VIP goes to the new amphora."""
+
+    PROVE_SWITCHED = 'PROVE_SWITCHED'
+    """The new amphora is shown to serve, with the VIP."""
+
+    DELETE_OLD = 'DELETE_OLD'
+    """The old amphora is deleted: there is no way back any more."""
+
+    UNLOCK = 'UNLOCK'
+    """The load balancer is given back."""
+
+    BACK = 'BACK'
+    """The old amphora has the VIP again, the new one is deleted, and the load
+    balancer is given back. No phase follows.
+    """
+
+
+class Next(enum.StrEnum):
+    """What whoever takes a replacement up has to do."""
+
+    AGAIN = 'AGAIN'
+    """Begin anew: nothing was touched."""
+
+    BACK = 'BACK'
+    """Go to BACK."""
+
+    PROOF = 'PROOF'
+    """Prove as in PROVE_SWITCHED: see after_proof()."""
+
+    FORWARD = 'FORWARD'
+    """Do the phase again, and go on."""
+
+
+_WAY = (Phase.LOCK, Phase.BUILD, Phase.PROVE, Phase.SWITCH,
+        Phase.PROVE_SWITCHED, Phase.DELETE_OLD, Phase.UNLOCK)
+_AFTER_DEATH = {
+    Phase.LOCK: Next.AGAIN, Phase.BUILD: Next.BACK, Phase.PROVE: Next.BACK,
+    Phase.SWITCH: Next.PROOF, Phase.PROVE_SWITCHED: Next.PROOF,
+    Phase.DELETE_OLD: Next.FORWARD, Phase.UNLOCK: Next.FORWARD,
+    Phase.BACK: Next.BACK}
+
+
+def get_next(phase: Phase) -> Phase | None:
+    """Return the phase after one that was done, None after the last one."""
+    if phase in (Phase.UNLOCK, Phase.BACK):
+        return None
+    return _WAY[_WAY.index(phase) + 1]
+
+
+def after_death(phase: str | None) -> Next:
+    """Tell what follows a phase whose owner died in it.
+
+    :param phase: what the row has; None if no phase had begun.
+    :raises ValueError: if this release does not know the phase.
+    """
+    return Next.AGAIN if phase is None else _AFTER_DEATH[Phase(phase)]
+
+
+def after_proof(holds: bool) -> Phase:
+    """Tell the phase after the proof of the new amphora with the VIP.
+
+    :param holds: whether it was proven.
+    """
+    return Phase.DELETE_OLD if holds else Phase.BACK
+
+
+def after_failure(phase: Phase) -> Next:
+    """Tell what follows a phase that failed, while its owner lives.
+
+    A switch that failed half-way leads back, as a proof would: nothing was
+    proven of the new amphora yet. From the deletion on, the load balancer is
+    served by what was proven, and the phase is done again.
+
+    :param phase: which one.
+    """
+    if phase is Phase.LOCK:
+        return Next.AGAIN
+    if phase in (Phase.DELETE_OLD, Phase.UNLOCK):
+        return Next.FORWARD
+    return Next.BACK
+
+
+def has_lock(phase: str | None) -> bool:
+    """Tell whether the load balancer is locked by us.
+
+    What is not is left as it is: the lock is somebody else's.
+
+    :param phase: what the row has.
+    :raises ValueError: if this release does not know the phase.
+    """
+    return phase is not None and Phase(phase) is not Phase.LOCK

@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a rollout would do, wave by wave, if nothing failed.
+
+Pure rules. The real thing has no waves: what ends makes room for the next
+one. They tell who is a canary, and in which order the others come.
+"""
+
+import collections
+from collections.abc import Sequence
+import heapq
+
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.rollout import rules
+
+
+def get_waves(settings: rollout_repo.Settings,
+              candidates: Sequence[rules.Candidate]
+              ) -> list[tuple[bool, list[rules.Candidate]]]:
+    """Return who would begin together.
+
+    :param settings: of the rollout.
+    :param candidates: those that could begin.
+    :returns: (whether they are canaries, Candidates), in order.
+    """
+    ordered = sorted(candidates, key=lambda c: c.load_balancer_id)
+    seen: collections.Counter[rules.Group] = collections.Counter()
+    canaries, others = [], []
+    for candidate in ordered:
+        seen[candidate.group] += 1
+        is_canary = seen[candidate.group] <= settings.canaries
+        (canaries if is_canary else others).append(candidate)
+    return [(is_canary, wave)
+            for is_canary, part in ((True, canaries), (False, others))
+            for wave in _split(settings, part)]
+
+
+def _split(settings: rollout_repo.Settings,
+           candidates: list[rules.Candidate]) -> list[list[rules.Candidate]]:
+    """Split into waves, each of the first that may begin together."""
+    per_zone = settings.parallel_per_az or len(candidates)
+    queues: dict[str | None, collections.deque[tuple[int, rules.Candidate]]]
+    queues = collections.defaultdict(collections.deque)
+    for item in enumerate(candidates):
+        queues[item[1].availability_zone].append(item)
+    waves = []
+    while queues:
+        wave: list[rules.Candidate] = []
+        used: collections.Counter[str | None] = collections.Counter()
+        # The first of each zone, by their place among all.
+        heads = [(queue[0][0], zone)
+                 for zone, queue in queues.items()]
+        heapq.heapify(heads)
+        while heads and len(wave) < settings.parallel:
+            zone = heapq.heappop(heads)[-1]
+            queue = queues[zone]
+            wave.append(queue.popleft()[1])
+            used[zone] += 1
+            if not queue:
+                del queues[zone]
+            elif used[zone] < per_zone:
+                heapq.heappush(heads, (queue[0][0], zone))
+        waves.append(wave)
+    return waves

@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Maintenance windows: when a rollout may begin something.
+
+Pure rules. A window is days of the week and a time of day, in UTC: "Sat,Sun
+01:00-05:00", "Mon-Fri 22:00-04:00", or "01:00-05:00" for each day. Several
+are separated by a semicolon. One that goes beyond midnight belongs to the day
+on which it opens.
+"""
+
+import dataclasses
+import datetime
+import re
+
+from octavia_hmsync import exceptions
+
+_DAYS = ('mon', 'tue', 'wed', 'thu', 'fri', 'sat', 'sun')
+_NAMES = ('monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday',
+          'sunday')
+_DAY = 24 * 60
+_WEEK = 7 * _DAY
+_WINDOW = re.compile(r'(?:(?P<days>[a-z][a-z,\s-]*?)\s+)?'
+                     r'(?P<begin>\d\d?:\d\d)\s*-\s*(?P<end>\d\d?:\d\d)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A time in each week.
+
+    :param begin: minute of the week in which it opens, from Monday 00:00.
+    :param minutes: for how long.
+    """
+
+    begin: int
+    minutes: int
+
+
+def parse(text: str) -> tuple[Window, ...]:
+    """Read windows.
+
+    :param text: see above.
+    :returns: windows, by day; none for an empty text, which is always.
+    :raises NotPossible: naming what cannot be read.
+    """
+    windows = []
+    for part in text.split(';') if text.strip() else ():
+        windows += _parse_one(part.strip())
+    return tuple(sorted(set(windows), key=lambda w: (w.begin, w.minutes)))
+
+
+def _parse_one(text: str) -> list[Window]:
+    match = _WINDOW.fullmatch(text.lower())
+    if not match:
+        raise _wrong(text, 'it is no days and time')
+    begin, end = (_parse_time(text, match[name]) for name in ('begin', 'end'))
+    if begin == _DAY:
+        raise _wrong(text, 'a day begins at 00:00')
+    if begin == end:
+        raise exceptions.NotPossible(
+            f'The maintenance window {text!r} never opens: it ends when it '
+            f'begins. Give it a later end; 00:00-24:00 is the whole day.')
+    return [Window(day * _DAY + begin, (end - begin) % _DAY or _DAY)
+            for day in _parse_days(text, match['days'])]
+
+
+def _wrong(text: str, why: str) -> exceptions.NotPossible:
+    return exceptions.NotPossible(
+        f'The maintenance window {text!r} cannot be read: {why}. Write it '
+        f'like "Sat,Sun 01:00-05:00", in UTC.')
+
+
+def _parse_time(text: str, time: str) -> int:
+    hour, minute = map(int, time.split(':'))
+    if minute > 59 or hour * 60 + minute > _DAY:
+        raise _wrong(text, f'there is no {time}')
+    return hour * 60 + minute
+
+
+def _parse_days(text: str, days: str | None) -> list[int]:
+    if days is None:
+        return list(range(7))
+    found = []
+    for part in days.split(','):
+        ends = [_parse_day(text, name.strip()) for name in part.split('-')]
+        if len(ends) > 2:
+            raise _wrong(text, f'{part.strip()} are no days')
+        first, last = ends[0], ends[-1]
+        # "Sat-Mon" goes beyond the end of the week.
+        found += [(first + n) % 7 for n in range((last - first) % 7 + 1)]
+    return found
+
+
+def _parse_day(text: str, name: str) -> int:
+    for number, day in enumerate(_DAYS):
+        if name in (day, _NAMES[number]):
+            return number
+    raise _wrong(text, f'{name or "nothing"} is no day, of Mon, Tue, Wed, '
+                       f'Thu, Fri, Sat and Sun')
+
+
+def _minute_of(now: datetime.datetime) -> float:
+    return (now.weekday() * _DAY + now.hour * 60 + now.minute +
+            now.second / 60 + now.microsecond / 60e6)
+
+
+def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
+    """Tell whether something may begin.
+
+    :param windows: none for always.
+    :param now: UTC.
+    """
+    minute = _minute_of(now)
+    return not windows or any(
+        (minute - window.begin) % _WEEK < window.minutes
+        for window in windows)
+
+
+def get_opening(windows: tuple[Window, ...],
+                now: datetime.datetime) -> datetime.datetime:
+    """Return when something may begin.
+
+    :param windows: none for always.
+    :param now: UTC.
+    :returns: now if something may begin now.
+    """
+    if is_open(windows, now):
+        return now
+    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    today = now.weekday() * _DAY
+    return min(opening for opening in (
+        midnight + datetime.timedelta(minutes=(window.begin - today) % _WEEK +
+                                      week)
+        for window in windows for week in (0, _WEEK)) if opening > now)
