@@ -16,6 +16,7 @@ import pathlib
 import re
 import uuid
 
+from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import schema
@@ -39,7 +40,8 @@ class TestRights(mariadb.MariaDBMixin, calls.Calls):
     def setUp(self):
         super().setUp()
         self.server, self.name = self.database.server, self.database.name
-        self.read, self.health, self.own, self.more = documented_rights()
+        (self.read, self.image, self.health, self.own,
+         self.more) = documented_rights()
 
     def connect_as(self, *grants):
         """Make a user with these rights, and an engine of his."""
@@ -61,6 +63,7 @@ class TestRights(mariadb.MariaDBMixin, calls.Calls):
         self.engine = self.connect_as(
             (self.read, 'amphora'), (self.read, 'load_balancer'),
             (self.health, 'amphora_health'),
+            *((self.image, table.name) for table in compat.IMAGE_TABLES),
             *((self.own, table) for table in own))
         for function, method in calls.CALLS:
             self.empty()

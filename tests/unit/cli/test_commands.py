@@ -439,8 +439,8 @@ ARGUMENTS = {
 }
 # Those that do not need what is missing, or tell it in their own way.
 WITHOUT_TABLES = ('db upgrade', 'db current', 'db history', 'db purge',
-                  'upgrade check')
-WITHOUT_DATABASE = ('db history', 'upgrade check')
+                  'upgrade check', 'image check')
+WITHOUT_DATABASE = ('db history', 'upgrade check', 'image check')
 
 
 def all_commands(without):
