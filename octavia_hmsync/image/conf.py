@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.rollout import windows
 
 GROUP = 'hmsync_image'
 
@@ -27,7 +28,43 @@ _service_opts = [
                     'longer at one that is down.'),
 ]
 
-OPTS = _service_opts
+_rollout_opts = [
+    cfg.IntOpt('rollout_canaries', default=1, min=0,
+               help='How many load balancers of each topology, flavor, '
+                    'availability zone and image come first in a rollout; '
+                    'the others wait until they are done. More find a '
+                    'rarer fault; 0 has no canaries.'),
+    cfg.IntOpt('rollout_parallel', default=1, min=1,
+               help='How many load balancers of a rollout have an amphora '
+                    'replaced at once. A larger value is faster and takes '
+                    'more of the compute service; while many are PENDING, '
+                    'Octavia notices dead amphorae of others later.'),
+    cfg.IntOpt('rollout_parallel_per_az', default=0, min=0,
+               help='The same for each availability zone. 0 has no limit of '
+                    'its own.'),
+    cfg.IntOpt('rollout_rate_per_hour', default=0, min=0,
+               help='How many load balancers may begin within an hour. A '
+                    'smaller value leaves more time to notice what no check '
+                    'does. 0 has no limit.'),
+    cfg.IntOpt('rollout_max_failures', default=1, min=1,
+               help='With so many load balancers that failed a rollout is '
+                    'HALTED. More of them go on past what one load balancer '
+                    'alone has.'),
+    cfg.StrOpt('rollout_windows', default='',
+               help='When a rollout may begin something, in UTC: days and a '
+                    'time of day, "Sat,Sun 01:00-05:00", several separated '
+                    'by semicolons. Without days it is each day, and '
+                    'without windows always. What has begun comes to its '
+                    'end later, too.'),
+    cfg.IntOpt('replacement_claim_expiry', default=120, min=30,
+               help='Seconds after which a replacement whose housekeeper '
+                    'gave no sign of life is taken up by another one. A '
+                    'smaller value leaves a load balancer locked for a '
+                    'shorter time; in a database that hangs for longer two '
+                    'might work on it.'),
+]
+
+OPTS = _service_opts + _rollout_opts
 
 
 def register_opts(conf):
@@ -65,3 +102,8 @@ def check(conf):
     problem = neutralize(conf)
     if problem:
         raise exceptions.InvalidConfiguration(problem)
+    try:
+        windows.parse(conf[GROUP].rollout_windows)
+    except exceptions.NotPossible as e:
+        raise exceptions.InvalidConfiguration(
+            f'[{GROUP}] rollout_windows cannot be used: {e}') from None

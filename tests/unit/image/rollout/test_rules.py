@@ -1,0 +1,358 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import collections
+import dataclasses
+import datetime
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import waves
+from octavia_hmsync.image.rollout import windows
+from tests.unit import base
+
+# A Monday.
+NOW = datetime.datetime(2026, 11, 23)
+SETTINGS = rollout_repo.Settings('replace', 1, 2, 0, 0, 1, '')
+
+
+def change(**values):
+    return dataclasses.replace(SETTINGS, **values)
+
+
+def candidate(number, zone=None, **values):
+    return rules.Candidate(f'lb{number:05}', values.pop('topology', 'SINGLE'),
+                           values.pop('flavor_id', None), zone,
+                           values.pop('target_image_id', 'new'), **values)
+
+
+def replacement(of, state='RUNNING', canary=False, not_before=None,
+                started_at=NOW):
+    return replace_repo.Replacement(
+        f'of {of.load_balancer_id}', 'rollout', of.load_balancer_id,
+        of.topology, of.flavor_id, of.availability_zone, of.target_image_id,
+        'replace', canary, state, None, None, None, 1, None, not_before,
+        started_at, started_at, None, None, None, NOW)
+
+
+class _Case(base.TestCase):
+
+    def decide(self, settings, candidates, replacements=(), now=NOW,
+               **kwargs):
+        return rules.decide(rules.Situation(
+            settings, now, candidates, replacements, **kwargs))
+
+    def chosen(self, *args, **kwargs):
+        return [(c.load_balancer_id, is_canary) for c, is_canary in
+                self.decide(*args, **kwargs).chosen]
+
+    def assertWaits(self, words, *args, **kwargs):
+        decision = self.decide(*args, **kwargs)
+        self.assertEqual(('RUNNING', ()), (decision.state, decision.chosen))
+        self.assertIn(words, decision.reason)
+
+
+class TestDecide(_Case):
+
+    def test_nobody_is_outdated(self):
+        self.assertEqual(rules.Decision('DONE', '0 done'),
+                         self.decide(SETTINGS, []))
+
+    def test_canaries_first(self):
+        """One of each group, in order, as many as may at once."""
+        fleet = [candidate(3, topology='ACTIVE_STANDBY'), candidate(1),
+                 candidate(2), candidate(4, zone='az1'),
+                 candidate(5, flavor_id='flavor')]
+        self.assertEqual([('lb00001', True), ('lb00003', True)],
+                         self.chosen(SETTINGS, fleet))
+        self.assertEqual(
+            [f'lb0000{n}' for n in (1, 3, 4, 5)],
+            [one for one, _ in self.chosen(change(parallel=9), fleet)])
+        self.assertEqual(
+            ['lb00001', 'lb00002'],
+            [one for one, _ in self.chosen(change(parallel=9, canaries=2),
+                                           fleet[1:3])])
+
+    def test_canaries_are_waited_for(self):
+        fleet = [candidate(n) for n in range(4)]
+        self.assertWaits('canaries', SETTINGS, fleet,
+                         [replacement(fleet[0], canary=True)])
+        self.assertEqual(
+            [('lb00001', False), ('lb00002', False)],
+            self.chosen(SETTINGS, fleet, [replacement(fleet[0], 'DONE')]))
+
+    def test_without_canaries(self):
+        self.assertEqual([('lb00001', False)], self.chosen(
+            change(canaries=0), [candidate(1)]))
+
+    def test_canary_that_was_skipped(self):
+        """Another one of its group takes its place."""
+        fleet = [candidate(1), candidate(2)]
+        later = NOW + datetime.timedelta(seconds=60)
+        skipped = replacement(fleet[0], 'SKIPPED', True, later)
+        self.assertEqual([('lb00002', True)],
+                         self.chosen(SETTINGS, fleet, [skipped]))
+        self.assertWaits('1 are left', SETTINGS, fleet[:1], [skipped])
+        self.assertEqual([('lb00001', True)], self.chosen(
+            SETTINGS, fleet[:1], [skipped], later))
+
+    def test_canary_that_failed(self):
+        fleet = [candidate(1), candidate(2)]
+        failed = [replacement(fleet[0], 'FAILED', True)]
+        self.assertEqual([('lb00002', True)], self.chosen(
+            change(max_failures=2), fleet, failed))
+        self.assertEqual(
+            rules.Decision('HALTED', '1 failed: lb00001'),
+            self.decide(SETTINGS, fleet, failed))
+
+    def test_group_of_which_nobody_may_begin(self):
+        """It holds up nobody else, and has a canary when it may."""
+        pending = candidate(9, topology='ACTIVE_STANDBY', is_pending=True)
+        fleet = [candidate(1), candidate(2), pending]
+        done = [replacement(fleet[0], 'DONE', True)]
+        self.assertEqual([('lb00002', False)],
+                         self.chosen(SETTINGS, fleet, done))
+        fleet[2] = dataclasses.replace(pending, is_pending=False)
+        self.assertEqual([('lb00009', True)],
+                         self.chosen(SETTINGS, fleet, done))
+
+    def test_image_that_came_meanwhile(self):
+        """It has canaries of its own, also those that have the one before."""
+        one, two = candidate(1), candidate(2)
+        newer = [candidate(n, target_image_id='newer') for n in (1, 2)]
+        done = [replacement(one, 'DONE', True), replacement(two, 'DONE')]
+        self.assertEqual('DONE', self.decide(SETTINGS, [one], done).state)
+        self.assertEqual([('lb00001', True)],
+                         self.chosen(SETTINGS, newer, done))
+
+    def test_those_in_the_way(self):
+        blocked = candidate(1, blocked_by=('ERROR',))
+        pending = candidate(2, is_pending=True)
+        self.assertEqual(rules.Decision('DONE', '0 done, 1 blocked'),
+                         self.decide(SETTINGS, [blocked]))
+        self.assertWaits('1 are left', SETTINGS, [blocked, pending])
+        self.assertWaits('1 are left', SETTINGS, [candidate(3)],
+                         open_elsewhere=frozenset(['lb00003']))
+
+    def test_runs(self):
+        one = candidate(1)
+        self.assertWaits('1 run', change(parallel=1), [one, candidate(2)],
+                         [replacement(one)])
+        # It is outdated no more, and not done either.
+        self.assertEqual('RUNNING', self.decide(
+            SETTINGS, [], [replacement(one)]).state)
+
+    def test_window(self):
+        settings = change(windows='Sat 01:00-05:00')
+        self.assertWaits('opens at 2026-11-28T01:00 UTC', settings,
+                         [candidate(1)])
+        self.assertEqual(1, len(self.chosen(
+            settings, [candidate(1)],
+            now=NOW + datetime.timedelta(days=5, hours=2))))
+        self.assertRaises(exceptions.NotPossible, self.decide,
+                          change(windows='Sat'), [candidate(1)])
+
+    def test_rate(self):
+        settings = change(rate_per_hour=3, parallel=9, canaries=0)
+        fleet = [candidate(n) for n in range(9)]
+        for ages, room in (([], 3), ([10], 2), ([4000, 3600, 10, 20], 1)):
+            self.assertEqual(room, len(self.chosen(settings, fleet,
+                                                   start_ages=ages)))
+        self.assertWaits('3 began within an hour: the next one may in 600 s',
+                         settings, fleet, start_ages=[3000, 20, 10, 4000])
+        # The rate was lowered.
+        self.assertWaits('may in 3590 s', change(rate_per_hour=1), fleet,
+                         start_ages=[10, 20, 30])
+
+    def test_zones(self):
+        settings = change(parallel=9, parallel_per_az=1, canaries=0)
+        fleet = [candidate(1, 'az1'), candidate(2, 'az1'),
+                 candidate(3, 'az2'), candidate(4), candidate(5)]
+        self.assertEqual(['lb00001', 'lb00003', 'lb00004'], [
+            one for one, _ in self.chosen(settings, fleet)])
+        self.assertWaits('availability zones', settings, fleet[:2],
+                         [replacement(fleet[0])])
+
+    def test_many_failed(self):
+        fleet = [candidate(n) for n in range(5)]
+        self.assertEqual(
+            '5 failed: lb00000, lb00001, lb00002 and 2 more', self.decide(
+                SETTINGS, fleet, [replacement(c, 'FAILED') for c in fleet]
+            ).reason)
+        self.assertEqual('4 done, 1 failed', self.decide(
+            change(max_failures=2), [], [
+                *(replacement(c, 'DONE') for c in fleet[:4]),
+                replacement(fleet[4], 'FAILED')]).reason)
+
+
+ZONES = st.sampled_from([None, 'az1', 'az2'])
+FLEETS = st.lists(st.tuples(
+    st.sampled_from(['SINGLE', 'ACTIVE_STANDBY']),
+    st.sampled_from([None, 'flavor']), ZONES), max_size=12)
+ALL_SETTINGS = st.builds(
+    rollout_repo.Settings, st.just('replace'), st.integers(0, 2),
+    st.integers(1, 4), st.integers(0, 2), st.integers(0, 4),
+    st.integers(1, 3), st.sampled_from(['', 'Mon 00:00-02:00',
+                                        'Mon,Tue 23:00-01:00; 12:00-13:00']))
+
+
+class World:
+    """Rolls out, minute by minute, until it is over."""
+
+    def __init__(self, case, settings, fleet, chance):
+        self.case, self.settings, self.chance = case, settings, chance
+        self.fleet = [candidate(n, zone, topology=topology, flavor_id=flavor)
+                      for n, (topology, flavor, zone) in enumerate(fleet)]
+        self.rows = []
+        self.now = NOW
+
+    def run(self):
+        while True:
+            self.finish_some()
+            decision = rules.decide(self.situation())
+            self.check(decision)
+            if decision.state != 'RUNNING':
+                return decision
+            for chosen, is_canary in decision.chosen:
+                self.rows.append(replacement(chosen, canary=is_canary,
+                                             started_at=self.now))
+            self.check_rows()
+            self.now += datetime.timedelta(
+                minutes=self.chance.choice([1, 7, 31, 120]))
+
+    def finish_some(self):
+        for n, row in enumerate(self.rows):
+            if row.state == 'RUNNING' and self.chance.random() < 0.5:
+                state = self.chance.choice(
+                    ['DONE', 'DONE', 'DONE', 'DONE', 'FAILED', 'SKIPPED'])
+                self.rows[n] = dataclasses.replace(
+                    row, state=state, not_before=None if state != 'SKIPPED'
+                    else self.now + datetime.timedelta(minutes=20))
+
+    def situation(self):
+        done = {r.load_balancer_id for r in self.rows if r.state == 'DONE'}
+        return rules.Situation(
+            self.settings, self.now,
+            [dataclasses.replace(c, is_pending=self.chance.random() < 0.1)
+             for c in self.fleet if c.load_balancer_id not in done],
+            self.rows,
+            start_ages=[(self.now - r.started_at).total_seconds()
+                        for r in self.rows])
+
+    def check(self, decision):
+        if decision.chosen:
+            self.case.assertTrue(windows.is_open(
+                windows.parse(self.settings.windows), self.now))
+        self.case.assertNotEqual(bool(decision.reason),
+                                 bool(decision.chosen))
+        is_canary = {canary for _, canary in decision.chosen}
+        self.case.assertLessEqual(len(is_canary), 1)
+        running = [r for r in self.rows if r.state == 'RUNNING']
+        done = collections.Counter(
+            (r.topology, r.flavor_id, r.availability_zone,
+             r.target_image_id) for r in self.rows if r.state == 'DONE')
+        for chosen, canary in decision.chosen:
+            if not canary:
+                self.case.assertFalse(any(r.canary for r in running))
+                self.case.assertGreaterEqual(done[chosen.group],
+                                             self.settings.canaries)
+            self.case.assertFalse(chosen.is_pending)
+
+    def check_rows(self):
+        running = [r for r in self.rows if r.state == 'RUNNING']
+        self.case.assertLessEqual(len(running), self.settings.parallel)
+        zones = collections.Counter(r.availability_zone for r in running)
+        if self.settings.parallel_per_az:
+            self.case.assertLessEqual(max(zones.values(), default=0),
+                                      self.settings.parallel_per_az)
+        ids = [r.load_balancer_id for r in running]
+        self.case.assertEqual(len(ids), len(set(ids)))
+        rate = self.settings.rate_per_hour
+        starts = sorted(r.started_at for r in self.rows)
+        for one, other in zip(starts, starts[rate:] if rate else ()):
+            self.case.assertGreaterEqual(other - one,
+                                         datetime.timedelta(hours=1))
+
+
+class TestWorld(_Case):
+
+    @given(ALL_SETTINGS, FLEETS, st.randoms(use_true_random=False))
+    def test_any(self, settings, fleet, chance):
+        """It keeps to all limits, and comes to an end with everybody."""
+        world = World(self, settings, fleet, chance)
+        decision = world.run()
+        failed = sum(r.state == 'FAILED' for r in world.rows)
+        if decision.state == 'HALTED':
+            self.assertGreaterEqual(failed, settings.max_failures)
+            return
+        self.assertLess(failed, settings.max_failures)
+        self.assertEqual(
+            {c.load_balancer_id for c in world.fleet},
+            {r.load_balancer_id for r in world.rows
+             if r.state in ('DONE', 'FAILED')})
+
+
+class TestWaves(_Case):
+
+    def waves(self, settings, fleet):
+        return [(is_canary, [c.load_balancer_id for c in wave])
+                for is_canary, wave in waves.get_waves(settings, fleet)]
+
+    def test_none(self):
+        self.assertEqual([], self.waves(SETTINGS, []))
+
+    def test_example(self):
+        fleet = [candidate(n, 'az1' if n < 4 else 'az2') for n in range(7)]
+        self.assertEqual([
+            (True, ['lb00000', 'lb00004']),
+            (False, ['lb00001', 'lb00005']), (False, ['lb00002', 'lb00006']),
+            (False, ['lb00003'])],
+            self.waves(change(parallel_per_az=1), fleet))
+        self.assertEqual([
+            (True, ['lb00000', 'lb00004']),
+            (False, ['lb00001', 'lb00002', 'lb00003']),
+            (False, ['lb00005', 'lb00006'])],
+            self.waves(change(parallel=3), fleet))
+
+    @given(ALL_SETTINGS, FLEETS)
+    def test_as_they_would_begin(self, settings, fleet):
+        """The rules begin the same, if each wave is done before the next."""
+        settings = dataclasses.replace(settings, rate_per_hour=0, windows='')
+        fleet = [candidate(n, zone, topology=topology, flavor_id=flavor)
+                 for n, (topology, flavor, zone) in enumerate(fleet)]
+        rows = []
+        for is_canary, wave in waves.get_waves(settings, fleet):
+            chosen = rules.decide(rules.Situation(
+                settings, NOW, fleet, rows)).chosen
+            self.assertEqual([(c, is_canary) for c in wave], list(chosen))
+            rows += [replacement(c, 'DONE', is_canary) for c in wave]
+        self.assertEqual('DONE', rules.decide(rules.Situation(
+            settings, NOW, fleet, rows)).state)
+
+
+class TestSpeed(_Case):
+
+    def test_ten_thousand(self):
+        fleet = [candidate(n, f'az{n % 7}', flavor_id=f'flavor{n % 11}')
+                 for n in range(10000)]
+        done = [replacement(c, 'DONE') for c in fleet[::2]]
+        settings = change(parallel_per_az=2, parallel=20, rate_per_hour=100)
+        begun = time.process_time()
+        self.assertEqual(14, len(self.chosen(settings, fleet, done)))
+        waves.get_waves(settings, fleet)
+        self.assertLess(time.process_time() - begun, 1)
