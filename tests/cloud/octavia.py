@@ -75,11 +75,13 @@ class Octavia(fixtures.Fixture):
     :param options: {group: {option: value}} for every controller.
     :param workers: how many.
     :param health_managers: how many.
+    :param neutron_options: {group: {option: value}} for neutron.conf.
     """
 
     def __init__(self, hmsync=True, options=None, workers=2,
-                 health_managers=1):
+                 health_managers=1, neutron_options=None):
         super().__init__()
+        self._neutron_options = neutron_options
         self.hmsync = hmsync
         self.options = options or {}
         self._worker_count = workers
@@ -109,7 +111,8 @@ class Octavia(fixtures.Fixture):
     def _start_services(self):
         self.rabbitmq = self.useFixture(
             rabbitmq.RabbitMQServer(self.directory))
-        self.neutron = self.useFixture(neutron.Neutron(self.directory))
+        self.neutron = self.useFixture(neutron.Neutron(
+            self.directory, options=self._neutron_options))
         self.glance = self.useFixture(glance.Glance(self.directory))
         self.database = self.useFixture(database.MariaDBDatabase())
         self.engine = sa.create_engine(self.database.engine.url,

@@ -86,6 +86,8 @@ class FakeCloud(fixtures.Fixture):
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = 'HTTP/1.1'
+            # Or an answer in two pieces takes 40 ms.
+            disable_nagle_algorithm = True
 
             def log_message(self, *args):
                 pass

@@ -159,9 +159,9 @@ class TestWays(CloneTestCase):
         self.assertEqual('READY', self.show('back', 'web')['phase'])
         self.assertEqual(self.clone['vip_port_id'],
                          self.cloud.floating_ips[own]['port_id'])
-        self.assertIn('203.0.113.9', self.fail('back', 'web', '--delete')
-                      if self.run_command('back', 'web')[0] else
-                      self.run_command('back', 'web', '--delete')[2])
+        self.assertIn('203.0.113.9', self.run_command('back', 'web',
+                                                      '--delete')[2])
+        self.assertIn(self.clone['id'], self.cloud.load_balancers)
 
     def test_retire(self):
         self.switch()
@@ -344,8 +344,9 @@ class TestFaults(CloneTestCase):
                 code, _out, err = self.run_command(*command)
                 if left[0] > 0:
                     break
-                self.assertIn(code, (0, 1), err)
-                self.assertEqual(code, len(err.split('503')) > 1, err)
+                # Where 503 is at the discovery of the API, nobody answers.
+                self.assertEqual(
+                    code, int('503' in err or 'no answer' in err), err)
             self.cloud.faults.clear()
             if command[0] != 'retire':
                 self.assertEqual(0, code, err)

@@ -1,0 +1,157 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""image clone against a whole Octavia; no octavia.conf is anywhere near."""
+
+import json
+import os
+import subprocess
+
+from oslotest import base
+import yaml
+
+from tests.cloud import machines
+from tests.cloud import neutron
+from tests.cloud import octavia
+from tests.cloud import process
+
+SORRY = {'name': 'same', 'protocol': 'HTTP', 'lb_algorithm': 'SOURCE_IP'}
+
+
+class TestImageClone(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = self.useFixture(octavia.Octavia(
+            neutron_options={'DEFAULT': {'service_plugins': 'router'}}))
+        self.cloud.wait_until_ready()
+        self.api = self.cloud.connection.load_balancer
+        self.members = [
+            self.useFixture(machines.Member(self.cloud, f'member{number}'))
+            for number in (1, 2)]
+        self.client = self.useFixture(machines.Client(self.cloud, 'client'))
+        self.directory = os.path.join(self.cloud.directory, 'tenant')
+        os.mkdir(self.directory)
+        config = self.cloud.connection.config.config
+        with open(os.path.join(self.directory, 'clouds.yaml'), 'w') as file:
+            yaml.safe_dump({'clouds': {'tests': {
+                'auth_type': 'none', 'auth': {'endpoint': 'none'},
+                **{name: config[name] for name in (
+                    'load_balancer_endpoint_override',
+                    'network_endpoint_override')}}}}, file)
+
+    def clone(self, *arguments):
+        """Run a command; returns what it shows."""
+        done = subprocess.run(
+            [process.program('octavia-hmsync'), 'image', 'clone', *arguments,
+             '--os-cloud', 'tests', '-f', 'json'], cwd=self.directory,
+            env=process.environment(self.directory), capture_output=True,
+            text=True)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return json.loads(done.stdout)
+
+    def add_floating_ips(self, load_balancer, count):
+        """Make floating IPs; no agent serves them. Returns their ids."""
+        api = self.cloud.connection.network
+        outside = api.create_network(name='outside', is_router_external=True)
+        api.create_subnet(network_id=outside.id, cidr='203.0.113.0/24',
+                          ip_version=4)
+        router = api.create_router(
+            name='router', external_gateway_info={'network_id': outside.id},
+            project_id=neutron.PROJECT_ID)
+        port = api.create_port(network_id=self.cloud.network.id,
+                               project_id=neutron.PROJECT_ID)
+        api.add_interface_to_router(router, port_id=port.id)
+        return [api.create_ip(
+            floating_network_id=outside.id, port_id=load_balancer.vip_port_id,
+            project_id=neutron.PROJECT_ID).id for _number in range(count)]
+
+    def leads_to(self, floating_ips):
+        return {self.cloud.connection.network.get_ip(each).fixed_ip_address
+                for each in floating_ips}
+
+    def add_load_balancer(self):
+        """Make a rich one, with two pools of one name."""
+        members = [{'address': member.address, 'protocol_port': 80,
+                    'weight': number} for number, member in
+                   enumerate(self.members, 1)]
+        made = self.cloud.add_load_balancer(
+            'web', tags=['shop'], description='all of it', listeners=[
+                {'name': 'http', 'protocol': 'HTTP', 'protocol_port': 80,
+                 'insert_headers': {'X-Forwarded-For': 'true'},
+                 'allowed_cidrs': ['10.0.0.0/8'], 'connection_limit': 100,
+                 'timeout_client_data': 30000,
+                 'default_pool': {
+                     'name': 'same', 'protocol': 'HTTP',
+                     'lb_algorithm': 'ROUND_ROBIN', 'session_persistence': {
+                         'type': 'APP_COOKIE', 'cookie_name': 'nobody'},
+                     'members': [*members, {
+                         'address': '10.1.0.250', 'protocol_port': 80,
+                         'admin_state_up': False, 'tags': ['off']}],
+                     'healthmonitor': {
+                         'type': 'HTTP', 'delay': 2, 'timeout': 2,
+                         'max_retries': 2, 'url_path': '/'}},
+                 'l7policies': [
+                     {'name': 'to pool', 'action': 'REDIRECT_TO_POOL',
+                      'redirect_pool': {
+                          **SORRY, 'name': 'other', 'members': [{
+                              **members[0], 'backup': True}]}, 'rules': [
+                          {'type': 'PATH', 'compare_type': 'STARTS_WITH',
+                           'value': '/other', 'invert': False}]},
+                     {'name': 'away', 'action': 'REDIRECT_TO_URL',
+                      'redirect_url': 'https://a.example/', 'rules': [
+                          {'type': 'HEADER', 'compare_type': 'EQUAL_TO',
+                           'key': 'X-Away', 'value': 'yes'}]}]},
+                {'name': 'tcp', 'protocol': 'TCP', 'protocol_port': 81,
+                 'default_pool': {'name': 'same'}}],
+            pools=[{**SORRY, 'name': 'alone', 'tags': ['spare']}])
+        return made
+
+    def test_clone_switch_back_retire(self):
+        source = self.add_load_balancer()
+        for pool in list(self.api.pools(loadbalancer_id=source.id)):
+            self.api.update_pool(pool, name='same')
+            self.cloud.wait_until_active(source.id)
+        self.cloud.wait_for(
+            lambda: 'OFFLINE' != self.api.get_load_balancer(
+                source.id).operating_status, 'the first statistics')
+        floating_ips = self.add_floating_ips(source, 2)
+        newer = self.cloud.add_image('second')
+
+        made = self.clone('create', source.id)
+        self.assertEqual(('READY', source.id),
+                         (made['phase'], made['source']))
+        self.assertEqual([newer.id], [
+            each.image_id for each in
+            self.api.amphorae(loadbalancer_id=made['clone'])])
+        self.assertEqual(made, {**self.clone('create', 'web'),
+                                'members_up': made['members_up']})
+        self.assertEqual({source.vip_address}, self.leads_to(floating_ips))
+
+        row = self.clone('switch', 'web', '--timeout', '120')
+        self.assertEqual('SWITCHED', row['phase'])
+        self.assertEqual('3/3', row['members_up'])
+        self.assertEqual({made['vip']}, self.leads_to(floating_ips))
+        self.assertEqual({'OK'}, {each['result'] for each in
+                                  self.clone('check', 'web')})
+        self.assertEqual({'member1', 'member2'}, {
+            self.client.get(made['vip']) for _number in range(6)})
+
+        self.assertEqual('READY', self.clone('back', 'web')['phase'])
+        self.assertEqual({source.vip_address}, self.leads_to(floating_ips))
+        self.assertEqual('SWITCHED', self.clone('switch', 'web')['phase'])
+        self.assertEqual('RETIRED', self.clone(
+            'retire', 'web', '--timeout', '120')['phase'])
+        left, = self.api.load_balancers()
+        self.assertEqual((made['clone'], ['shop']), (left.id, left.tags))
+        self.assertEqual([], self.clone('list'))
+        self.assertEqual({made['vip']}, self.leads_to(floating_ips))
