@@ -108,6 +108,9 @@ class NetworkReader:
         try:
             with cloud.reported(self._conf, 'read the quota of ports'):
                 project_id = self._connection.current_project_id
+                if project_id is None:
+                    # Without Keystone there are no projects.
+                    return None
                 ports = self._ask(
                     f'/quotas/{project_id}/details.json')['quota']['port']
                 left = ports['limit'] - ports['used'] - ports.get(

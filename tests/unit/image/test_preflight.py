@@ -200,6 +200,12 @@ class TestReading(base.TestCase):
         self.assertIsNone(found.qos_policy_ids)
         self.assertIsNone(found.ports_left)
 
+    def test_no_project(self):
+        """As without Keystone."""
+        self.neutron.current_project_id = None
+        self.assertIsNone(self.read().ports_left)
+        self.assertEqual(4, len(self.neutron.asked))
+
     def test_no_limit(self):
         self.neutron.quota = {'limit': -1, 'used': 5, 'reserved': 0}
         self.assertIsNone(self.read().ports_left)

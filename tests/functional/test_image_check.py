@@ -1,0 +1,136 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What would make a replacement fail, asked of a real Neutron."""
+
+from unittest import mock
+import uuid
+
+import fixtures
+import openstack.connection
+
+from tests.cloud import http_proxy
+from tests.functional import mgmt_network
+
+
+class TestImageCheck(mgmt_network.NetworkTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.lb_id = self.records.add_load_balancer()
+        amphora_id = self.records.add_amphora('192.0.2.1', self.lb_id)
+        self.records.change('amphora', amphora_id, image_id='old')
+        network = self.network.create_network(name=self.name)
+        self.addCleanup(self.network.delete_network, network.id)
+        self.subnet = self.network.create_subnet(
+            network_id=network.id, ip_version=4, cidr=mgmt_network.CIDR,
+            is_dhcp_enabled=False)
+        self.port = self.network.create_port(network_id=network.id)
+        self.group = self.network.create_security_group(name=self.name)
+        self.addCleanup(self.network.delete_security_group, self.group.id)
+        self.addCleanup(self.network.delete_port, self.port.id,
+                        ignore_missing=True)
+        self.set_vip(port_id=self.port.id, subnet_id=self.subnet.id,
+                     network_id=network.id)
+        self.records.insert_all({'vip_security_group': [
+            {'load_balancer_id': self.lb_id, 'sg_id': self.group.id}]})
+
+    def set_options(self, url=None, **options):
+        super().set_options(url, **options)
+        self.groups['controller_worker'] = {
+            'image_driver': 'image_noop_driver', 'amp_image_tag': 'amphora'}
+        if hasattr(self, 'directory'):
+            self.conf_path = self.write_conf()
+
+    def set_vip(self, **values):
+        vip = self.records.tables['vip']
+        with self.engine.begin() as connection:
+            connection.execute(vip.update().values(**values).where(
+                vip.c.load_balancer_id == self.lb_id))
+
+    def check(self, *argv):
+        """Return the exit code, and {check: (result, details)}."""
+        code, out, err = self.run_command('image', 'check', *argv, '-f',
+                                          'json')
+        self.assertEqual('', err)
+        return code, {row['check']: (row['result'], row['details'])
+                      for row in mgmt_network.base.json.loads(out)}
+
+    def test_all_there(self):
+        code, found = self.check(self.lb_id)
+        self.assertEqual((0, {'Success'}),
+                         (code, {result for result, _ in found.values()}),
+                         found)
+        self.assertEqual(('Success', '1'), found['Image'])
+        row, = self.run_json('image', 'list')
+        self.assertEqual(('YES', '1', []), (
+            row['outdated'], row['target_image'], row['blocked_by']))
+
+    def test_what_is_gone(self):
+        self.network.delete_port(self.port.id)
+        gone = [str(uuid.uuid4()) for _ in range(3)]
+        self.set_vip(subnet_id=gone[0], qos_policy_id=gone[1])
+        self.records.insert_all({'vip_security_group': [
+            {'load_balancer_id': self.lb_id, 'sg_id': gone[2]}]})
+        code, found = self.check()
+        self.assertEqual(2, code)
+        for check, missing in (('VIP port', self.port.id),
+                               ('Subnets', gone[0]), ('QoS policy', gone[1]),
+                               ('Security groups', gone[2])):
+            self.assertEqual('Failure', found[check][0], found)
+            self.assertIn(missing, found[check][1])
+        self.assertNotIn(self.group.id, found['Security groups'][1])
+
+    def test_many_ports(self):
+        """More than go into one request."""
+        for _ in range(150):
+            lb_id = self.records.add_load_balancer()
+            self.records.add_amphora('192.0.2.1', lb_id)
+        code, out, _err = self.run_command('image', 'check', '-f', 'json')
+        rows = mgmt_network.base.json.loads(out)
+        self.assertEqual(2, code)
+        self.assertEqual(150, sum(row['check'] == 'VIP port'
+                                  for row in rows))
+        self.assertNotIn(self.lb_id, {row['load_balancer'] for row in rows})
+
+    def test_quota(self):
+        """That of Octavia's own project, which Keystone would tell."""
+        for project_id, result in (('octavia', 'Failure'),
+                                   ('another', 'Success')):
+            self.useFixture(fixtures.MockPatchObject(
+                openstack.connection.Connection, 'current_project_id',
+                new_callable=mock.PropertyMock, return_value=project_id))
+            if result == 'Failure':
+                self.network.update_quota(project_id, ports=1)
+                self.addCleanup(self.network.delete_quota, project_id)
+            _code, found = self.check()
+            self.assertEqual(result, found['Port quota'][0], found)
+
+    def test_down_at_each_request(self):
+        """That is a finding; the others are shown all the same."""
+        self.records.change('load_balancer', self.lb_id,
+                            provisioning_status='ERROR')
+        proxy = self.useFixture(http_proxy.FaultyProxy(self.neutron.port))
+        self.set_options(proxy.url)
+        number = 0
+        while True:
+            number += 1
+            proxy.fail_at(number)
+            code, found = self.check(self.lb_id)
+            proxy.heal()
+            self.assertEqual((2, 'Failure'), (code, found['State'][0]))
+            if found['Neutron'][0] == 'Success':
+                break
+            self.assertEqual(('Failure', 'Not checked'), (
+                found['Neutron'][0], found['VIP port'][0]))
+            self.assertIn('Neutron', found['Neutron'][1])
+        self.assertGreater(number, 3)
