@@ -79,6 +79,7 @@ VIP = sa.table(
     sa.column('vnic_type', sa.String(64)))
 ADDITIONAL_VIP = sa.table(
     'additional_vip', sa.column('load_balancer_id', sa.String(36)),
+    sa.column('ip_address', sa.String(64)),
     sa.column('port_id', sa.String(36)), sa.column('subnet_id', sa.String(36)))
 VIP_SECURITY_GROUP = sa.table(
     'vip_security_group', sa.column('load_balancer_id', sa.String(36)),
@@ -148,6 +149,11 @@ AMP_IMAGE_TAG = constants.AMP_IMAGE_TAG
 
 # What an image driver raises where no active image has a tag.
 NoImage = octavia_except.ImageGetException
+
+# The VIP is on a function of the network card, not on a virtual switch.
+DIRECT = constants.VNIC_TYPE_DIRECT
+# What haproxy does not serve: an amphora has LVS for it.
+LVS_PROTOCOLS = constants.LVS_PROTOCOLS
 
 NO_VOLUMES = constants.VOLUME_NOOP_DRIVER
 HARD_ANTI_AFFINITY = constants.ANTI_AFFINITY

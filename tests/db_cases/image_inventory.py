@@ -167,9 +167,11 @@ class NeedsCases(base.DatabaseTestCase):
             connection.execute(vip.update().where(
                 vip.c.load_balancer_id == lb_id).values(
                 port_id='port1', subnet_id='subnet1',
-                qos_policy_id='policy1'))
+                qos_policy_id='policy1', ip_address='192.0.2.1',
+                vnic_type='direct'))
         self.insert('additional_vip', load_balancer_id=lb_id,
-                    port_id='port2', subnet_id='subnet2')
+                    port_id='port2', subnet_id='subnet2',
+                    ip_address='2001:db8::1')
         self.insert('vip_security_group', load_balancer_id=lb_id,
                     sg_id='group1')
         states = {'project_id': 'demo', 'provisioning_status': 'ACTIVE',
@@ -198,6 +200,8 @@ class NeedsCases(base.DatabaseTestCase):
             'port': {'port1', 'port2'},
             'subnet': {'subnet1', 'subnet2', 'subnet3'},
             'security_group': {'group1'}, 'qos_policy': {'policy1'},
+            'address': {'192.0.2.1', '2001:db8::1'},
+            'vnic_type': {'direct'}, 'protocol': {'HTTP'},
             'secret': {'ca1', 'tls1', 'ca2', 'crl1', 'sni1'}},
             needs_repo.get_all(self.engine, lb_id, lb_id)[lb_id])
 

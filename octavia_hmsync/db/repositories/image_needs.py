@@ -34,15 +34,20 @@ SUBNET = 'subnet'
 SECURITY_GROUP = 'security_group'
 QOS_POLICY = 'qos_policy'
 SECRET = 'secret'
+ADDRESS = 'address'
+VNIC_TYPE = 'vnic_type'
+PROTOCOL = 'protocol'
 
 # Where each kind is: the load balancer, the kinds and their columns, and what
 # to join.
 _SOURCES = (
     (_VIP.c.load_balancer_id,
      ((PORT, _VIP.c.port_id), (SUBNET, _VIP.c.subnet_id),
-      (QOS_POLICY, _VIP.c.qos_policy_id)), _VIP),
+      (QOS_POLICY, _VIP.c.qos_policy_id), (ADDRESS, _VIP.c.ip_address),
+      (VNIC_TYPE, _VIP.c.vnic_type)), _VIP),
     (_MORE_VIP.c.load_balancer_id,
-     ((PORT, _MORE_VIP.c.port_id), (SUBNET, _MORE_VIP.c.subnet_id)),
+     ((PORT, _MORE_VIP.c.port_id), (SUBNET, _MORE_VIP.c.subnet_id),
+      (ADDRESS, _MORE_VIP.c.ip_address)),
      _MORE_VIP),
     (_GROUP.c.load_balancer_id, ((SECURITY_GROUP, _GROUP.c.sg_id),), _GROUP),
     (_POOL.c.load_balancer_id, ((SUBNET, _MEMBER.c.subnet_id),),
@@ -52,7 +57,8 @@ _SOURCES = (
       (SECRET, _POOL.c.ca_tls_certificate_id),
       (SECRET, _POOL.c.crl_container_id)), _POOL),
     (_LISTENER.c.load_balancer_id,
-     ((SECRET, _LISTENER.c.tls_certificate_id),
+     ((PROTOCOL, _LISTENER.c.protocol),
+      (SECRET, _LISTENER.c.tls_certificate_id),
       (SECRET, _LISTENER.c.client_ca_tls_certificate_id),
       (SECRET, _LISTENER.c.client_crl_container_id)), _LISTENER),
     (_LISTENER.c.load_balancer_id, ((SECRET, _SNI.c.tls_container_id),),
@@ -67,7 +73,8 @@ def get_all(engine, first, last):
     :param first: the first id of them.
     :param last: the last one; all between them are read.
     :returns: a dict by load balancer id of dicts by kind, PORT, SUBNET,
-              SECURITY_GROUP, QOS_POLICY or SECRET, of sets of ids.
+              SECURITY_GROUP, QOS_POLICY, SECRET, ADDRESS, VNIC_TYPE or
+              PROTOCOL, of sets of values.
     """
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))

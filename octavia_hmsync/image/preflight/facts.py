@@ -27,6 +27,9 @@ class Needs:
     :param security_group_ids: those that its owner gave to the VIP.
     :param qos_policy_id: that of its VIP; None without one.
     :param secrets: the references to certificates that it is to serve with.
+    :param addresses: those of its VIPs.
+    :param is_direct: whether its VIP is on a network card (SR-IOV).
+    :param protocols: those of its listeners.
     """
 
     port_ids: frozenset[str] = frozenset()
@@ -34,6 +37,9 @@ class Needs:
     security_group_ids: frozenset[str] = frozenset()
     qos_policy_id: str | None = None
     secrets: frozenset[str] = frozenset()
+    addresses: frozenset[str] = frozenset()
+    is_direct: bool = False
+    protocols: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)

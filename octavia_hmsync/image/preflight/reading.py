@@ -44,7 +44,10 @@ def _make_needs(found):
         frozenset(found.get(needs_repo.SUBNET, ())),
         frozenset(found.get(needs_repo.SECURITY_GROUP, ())),
         min(policies) if policies else None,
-        frozenset(found.get(needs_repo.SECRET, ())))
+        frozenset(found.get(needs_repo.SECRET, ())),
+        frozenset(found.get(needs_repo.ADDRESS, ())),
+        compat.DIRECT in found.get(needs_repo.VNIC_TYPE, ()),
+        frozenset(found.get(needs_repo.PROTOCOL, ())))
 
 
 def read_settings(conf):

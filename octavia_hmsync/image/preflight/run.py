@@ -18,6 +18,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
+from octavia_hmsync.image.preflight import modes
 from octavia_hmsync.image.preflight import network
 from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.mgmt_network import cloud
@@ -31,6 +32,7 @@ CHECKS = (
     ('Amphorae', database.check_amphorae),
     ('Image', database.check_image),
     ('Image ids', database.check_image_ids),
+    ('Mode', modes.check_mode),
     ('Hosts', database.check_hosts),
     ('VIP port', network.check_vip),
     ('Subnets', network.check_subnets),

@@ -174,7 +174,7 @@ class TestCheck(ImageTestCase):
         lb_id = self.add('old')
         found = self.check(0, lb_id)
         self.assertEqual({'Success'}, {row[2] for row in found})
-        self.assertEqual(15, len(found))
+        self.assertEqual(16, len(found))
         self.assertEqual({None, lb_id}, {row[0] for row in found})
         self.assertEqual(3, len(self.check(0)))
 
@@ -185,7 +185,7 @@ class TestCheck(ImageTestCase):
 
     def test_one_by_its_name(self):
         self.add('new', name='web')
-        self.assertEqual(15, len(self.check(0, 'web')))
+        self.assertEqual(16, len(self.check(0, 'web')))
         self.add('new', name='web')
         for name, words in (('web', 'There are 2 load balancers web'),
                             ('nobody', 'There is no load balancer nobody')):

@@ -1,0 +1,46 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who cannot be replaced before the old amphora stops, and why."""
+
+from octavia_hmsync import compat
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.image.preflight import finding
+
+
+def why_failover(needs: facts.Needs) -> list[str]:
+    """Tell why make before break is not for a load balancer.
+
+    :param needs: Needs.
+    :returns: the reasons, in words; empty where it is.
+    """
+    reasons = []
+    if needs.is_direct:
+        reasons.append('its VIP is on a network card (SR-IOV), which two '
+                       'amphorae cannot have in turns')
+    if any(':' in address for address in needs.addresses):
+        reasons.append('duplicate address detection keeps an IPv6 address '
+                       'from being on two amphorae')
+    datagrams = sorted(needs.protocols & set(compat.LVS_PROTOCOLS))
+    if datagrams:
+        reasons.append(f'{" and ".join(datagrams)} listeners were not tried')
+    return reasons
+
+
+def check_mode(known: facts.Facts) -> finding.Finding:
+    """Whether it can be replaced without a gap."""
+    reasons = why_failover(known.needs)
+    if reasons:
+        return finding.warning(
+            f'Only mode failover is for it, with a gap of some seconds: '
+            f'{"; ".join(reasons)}.')
+    return finding.success()
