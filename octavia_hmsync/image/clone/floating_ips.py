@@ -76,7 +76,7 @@ class FloatingIPs:
 
     def get_all(self, tree):
         """Return the floating IPs of all VIPs of a load balancer."""
-        found = {}
+        found: dict[str, FloatingIP] = {}
         for port_id in dict.fromkeys(vip[0] for vip in tree.vips):
             if port_id:
                 found.update((raw['id'], _read(raw))
@@ -93,7 +93,7 @@ class FloatingIPs:
         :raises NotPossible: if one could not be moved; those before it lead
                              to where they led.
         """
-        done = []
+        done: list[Move] = []
         for move in moves:
             try:
                 moved = self._move(move)

@@ -42,7 +42,7 @@ class Tree:
     @property
     def id(self) -> str:
         """Return the id of the load balancer."""
-        return self.root['id']
+        return str(self.root['id'])
 
     @property
     def vips(self) -> list[tuple[str, str, str | None]]:
