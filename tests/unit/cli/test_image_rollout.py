@@ -1,0 +1,310 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import functools
+from unittest import mock
+
+from cliff import commandmanager
+
+from octavia_hmsync.cli.image import rollout
+from octavia_hmsync.cli.image import rollout_watch
+from octavia_hmsync.cmd import hmsync
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.rollout import reading
+from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image import target
+from tests.unit.cli import test_image
+
+COMMANDS = {
+    'start': rollout.StartRollout, 'pause': rollout.PauseRollout,
+    'resume': rollout.ResumeRollout, 'cancel': rollout.CancelRollout,
+    'list': rollout.ListRollouts, 'show': rollout.ShowRollout,
+    'watch': rollout_watch.WatchRollout}
+
+
+def make_manager(make, namespace):
+    manager = make(namespace)
+    for name, command in COMMANDS.items():
+        manager.add_command(f'image rollout {name}', command)
+    return manager
+
+
+class TestExclusions(test_image.ImageTestCase):
+
+    def list(self):
+        return self.run_json('image', 'exclusion', 'list')
+
+    def add(self, *argv):
+        return self.run_ok('image', 'exclusion', 'add', *argv)
+
+    def remove(self, *argv):
+        return self.run_ok('image', 'exclusion', 'remove', *argv)
+
+    def test_each_kind(self):
+        lb_id = self.add_load_balancer()
+        for kind, value in (('load-balancer', 'web'), ('project', 'demo'),
+                            ('tag', 'fragile'), ('flavor', 'large'),
+                            ('zone', 'az1')):
+            self.assertIn('alone from now on', self.add(
+                kind, value, '--reason', 'because'))
+        self.assertEqual(
+            [('FLAVOR', 'large'), ('LOAD_BALANCER', lb_id),
+             ('PROJECT', 'demo'), ('TAG', 'fragile'), ('ZONE', 'az1')],
+            [(row['kind'], row['value']) for row in self.list()])
+        self.assertEqual({'because'}, {row['reason'] for row in self.list()})
+
+    def add_load_balancer(self):
+        return test_image.ImageTestCase.add(self, 'old', name='web')
+
+    def test_end(self):
+        self.add('tag', 'fragile', '--reason', 'because', '--for', '60')
+        row, = self.list()
+        self.assertGreater(row['expires_at'], row['created_at'])
+        self.make_older(models.ImageExclusion, 'expires_at', 1)
+        self.assertEqual([], self.list())
+
+    def test_remove(self):
+        lb_id = self.add_load_balancer()
+        for value in ('web', lb_id):
+            self.add('load-balancer', lb_id, '--reason', 'because')
+            self.assertIn('alone no more', self.remove('load-balancer',
+                                                       value))
+            self.assertEqual([], self.list())
+        # One that is deleted has no name any more.
+        self.add('load-balancer', lb_id, '--reason', 'because')
+        self.records.change('load_balancer', lb_id,
+                            provisioning_status='DELETED')
+        self.remove('load-balancer', lb_id)
+
+    def test_refused(self):
+        for words, argv in (
+                ('There is no load balancer none:',
+                 ('add', 'load-balancer', 'none', '--reason', 'because')),
+                ('There is no load balancer none:',
+                 ('remove', 'load-balancer', 'none')),
+                ('There is no exclusion of tag fragile:',
+                 ('remove', 'tag', 'fragile')),
+                ('An exclusion has a value of 1 to 255 characters',
+                 ('add', 'tag', 'a' * 256, '--reason', 'because')),
+                ('An exclusion has a value of 1 to 255 characters',
+                 ('add', 'tag', '', '--reason', 'because'))):
+            self.assertFails(words, 'image', 'exclusion', *argv)
+        for argv in (('add', 'tag', 'fragile'), ('add', 'colour', 'red')):
+            self.assertEqual(2, self.run_command('image', 'exclusion',
+                                                 *argv)[0])
+
+
+class RolloutTestCase(test_image.ImageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch.object(
+            hmsync.commandmanager, 'CommandManager', functools.partial(
+                make_manager, commandmanager.CommandManager)))
+
+    def rollout(self, *argv):
+        return self.run_ok('image', 'rollout', *argv)
+
+    def start(self, *argv):
+        code, out, err = self.run_command('image', 'rollout', 'start', *argv,
+                                          '-f', 'value', '-c', 'wave',
+                                          '-c', 'load_balancer')
+        self.assertEqual(0, code, err)
+        return out, err
+
+    def show(self, *argv):
+        return self.run_json('image', 'rollout', 'show', *argv)
+
+    def begin(self, lb_id, phase=None):
+        active = rollout_repo.get_active(self.engine)
+        replace_repo.begin(
+            self.engine, active.id, active.version,
+            [replace_repo.New('replacement', lb_id, 'replace', 'new')],
+            'one', 60)
+        if phase:
+            replace_repo.set_phase(self.engine, 'replacement', 'one', 60,
+                                   phase)
+
+
+class TestStart(RolloutTestCase):
+
+    def plan(self, *argv):
+        return [tuple(row.values()) for row in self.run_json(
+            'image', 'rollout', 'start', '--dry-run', *argv)]
+
+    def test_dry_run(self):
+        self.add('new')
+        old = sorted(self.add('old') for _ in range(3))
+        pair = self.add('old', 'new')
+        broken = self.add('old', provisioning_status='ERROR')
+        busy = self.add('old', provisioning_status='PENDING_UPDATE',
+                        availability_zone='az1')
+        excluded = self.add('old', project_id='other')
+        self.run_ok('image', 'exclusion', 'add', 'project', 'other',
+                    '--reason', 'they asked')
+        found = self.plan('--parallel', '9')
+        self.assertEqual(
+            {(1, True, old[0], None), (1, True, pair, None),
+             (1, True, busy, 'PENDING'), (2, False, old[1], None),
+             (2, False, old[2], None), (None, False, broken, 'ERROR'),
+             (None, False, excluded,
+              'excluded by PROJECT other: they asked')},
+            {(*row[:3], row[-1]) for row in found})
+        self.assertEqual((old[0], 'SINGLE', None, None, 'new'), next(
+            row[2:7] for row in found if row[2] == old[0]))
+        self.assertEqual(5, len({row[0] for row in self.plan()} - {None}))
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+
+    def test_starts(self):
+        lb_id = self.add('old')
+        out, err = self.start('--parallel', '3', '--windows', 'Sat 01:00-'
+                              '05:00', '--reason', 'CVE')
+        self.assertEqual(f'1 {lb_id}\n', out)
+        active = rollout_repo.get_active(self.engine)
+        self.assertEqual(f'Rollout {active.id} runs.\n', err)
+        self.assertEqual(('CVE', rollout_repo.Settings(
+            'replace', 1, 3, 0, 0, 1, 'Sat 01:00-05:00')),
+            (active.reason, active.settings))
+        self.assertFails(f'There is a rollout that has not ended, '
+                         f'{active.id}:', 'image', 'rollout', 'start')
+
+    def test_nobody_is_outdated(self):
+        self.add('new')
+        self.add('old', provisioning_status='ERROR')
+        self.assertFails('No load balancer is outdated', 'image', 'rollout',
+                         'start')
+
+    def test_refused(self):
+        self.add('old')
+        for words, argv in (
+                ("The maintenance window 'Sat' cannot be read",
+                 ('--windows', 'Sat')),
+                ("The maintenance window '05:00-05:00' never opens",
+                 ('--windows', '05:00-05:00')),
+                ('With --parallel 0 nothing', ('--parallel', '0')),
+                ('With --max-failures 0', ('--max-failures', '0'))):
+            for more in ((), ('--dry-run',)):
+                self.assertFails(words, 'image', 'rollout', 'start', *argv,
+                                 *more)
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+
+
+class TestOthers(RolloutTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.lb_id = self.add('old')
+
+    def test_none(self):
+        for name in ('pause', 'resume', 'cancel'):
+            self.assertFails(f'No rollout is there to {name}', 'image',
+                             'rollout', name)
+        for name in ('show', 'watch'):
+            self.assertFails('There was no rollout yet', 'image', 'rollout',
+                             name)
+        self.assertFails('There is no rollout x:', 'image', 'rollout', 'show',
+                         'x')
+        self.assertEqual([], self.run_json('image', 'rollout', 'list'))
+
+    def test_states(self):
+        self.start()
+        self.begin(self.lb_id, 'BUILD')
+        self.assertIn('1 that run come to their end', self.rollout(
+            'pause', '--reason', 'lunch'))
+        self.assertEqual(('PAUSED', 'lunch', 1, f'{self.lb_id} BUILD'),
+                         tuple(self.show()[name] if name != 'running_now'
+                               else self.show()[name][0] for name in (
+                                   'state', 'reason', 'running',
+                                   'running_now')))
+        self.assertFails('is PAUSED, so that there is nothing to pause',
+                         'image', 'rollout', 'pause')
+        self.assertIn('goes on', self.rollout('resume'))
+        self.assertIn('is cancelled', self.rollout('cancel'))
+        row, = self.run_json('image', 'rollout', 'list')
+        self.assertEqual(('CANCELLED', 1, 0), (row['state'], row['running'],
+                                               row['done']))
+        self.assertEqual('CANCELLED', self.show(row['id'])['state'])
+
+    def test_watch(self):
+        self.start()
+        self.begin(self.lb_id, 'BUILD')
+        code, out, err = self.run_command('image', 'rollout', 'watch',
+                                          '--timeout', '0.01')
+        self.assertEqual(1, code)
+        self.assertIn('has not ended', err)
+        self.assertIn(f'{self.lb_id}: BUILD\n', out)
+        replace_repo.finish(self.engine, 'replacement', 'one', 'FAILED',
+                            'no heartbeat')
+        active = rollout_repo.get_active(self.engine)
+        rollout_repo.end(self.engine, active.id, active.version, 'HALTED',
+                         '1 failed')
+        code, out, err = self.run_command('image', 'rollout', 'watch')
+        self.assertEqual(1, code)
+        self.assertIn('is HALTED', err)
+        self.assertIn(f'{self.lb_id}: FAILED (no heartbeat)\n', out)
+        self.assertEqual([f'{self.lb_id}: no heartbeat'],
+                         self.show()['failures'])
+
+    def test_watch_to_the_end(self):
+        self.start()
+        active = rollout_repo.get_active(self.engine)
+        rollout_repo.end(self.engine, active.id, 0, 'DONE', '1 done')
+        self.assertIn('DONE (1 done)', self.rollout('watch'))
+
+
+class TestReading(RolloutTestCase):
+    """What decides, from the rows."""
+
+    def situation(self):
+        conf = self.make_conf(
+            database={'connection': self.database.connection},
+            controller_worker={'amp_image_tag': 'amphora'})
+        return reading.read_situation(
+            conf, self.engine, target.Targets(conf),
+            rollout_repo.get_active(self.engine))
+
+    def decide(self):
+        decision = rules.decide(self.situation())
+        return (decision.state, decision.reason,
+                [c.load_balancer_id for c, _ in decision.chosen])
+
+    def test_decides(self):
+        first, second = sorted(self.add('old') for _ in range(2))
+        self.start()
+        self.assertEqual(('RUNNING', '', [first]), self.decide())
+        self.run_ok('image', 'exclusion', 'add', 'load-balancer', first,
+                    '--reason', 'because')
+        self.assertEqual(('RUNNING', '', [second]), self.decide())
+        replace_repo.add(self.engine, replace_repo.New(
+            'own', second, 'replace', 'new'))
+        self.assertEqual([], self.decide()[-1])
+        replace_repo.cancel(self.engine, 'own', 'because')
+        self.begin(second)
+        self.assertEqual('RUNNING', self.decide()[0])
+        replace_repo.finish(self.engine, 'replacement', 'one', 'FAILED')
+        self.assertEqual(('HALTED', f'1 failed: {second}', []),
+                         self.decide())
+
+    def test_number_of_statements(self):
+        self.add('old')
+        self.start()
+        counted = []
+        for _ in range(2):
+            with self.count_statements() as statements:
+                self.situation()
+            counted.append(len(statements))
+            for _ in range(5):
+                self.add('old', 'old')
+        self.assertEqual(counted[0], counted[1])
+        self.assertLess(counted[0], 12)
