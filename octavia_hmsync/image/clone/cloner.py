@@ -205,7 +205,9 @@ class Cloner:
         if made:
             clone = self._make(source_id, options, tell)
         try:
-            pair = self._complete(source_id, clone, options)
+            # The name of one that was begun was given before.
+            pair = self._complete(
+                source_id, clone, options.name if made else clone['name'])
         except exceptions.CloudUnavailable:
             # Nothing is known to be wrong: the next run goes on.
             raise
@@ -254,8 +256,11 @@ class Cloner:
                 raise
             return clone
 
-    def _complete(self, source_id, clone, options):
-        """Wait for a clone, name its pools, compare it."""
+    def _complete(self, source_id, clone, name):
+        """Wait for a clone, name its pools, compare it.
+
+        :param name: that it was given, None for that of the source.
+        """
         self._settle(clone['id'])
         self._yield_to_older(source_id, clone)
         pair = self.read_pair(source_id,
@@ -263,11 +268,11 @@ class Cloner:
         if pair.source is None:
             raise exceptions.NotPossible(
                 f'Load balancer {source_id} is gone while it was cloned.')
-        for pool_id, name in trees.find_renames(pair.source,
-                                                pair.clone).items():
-            self.load_balancers.rename_pool(clone['id'], pool_id, name)
+        renames = trees.find_renames(pair.source, pair.clone)
+        for pool_id, pool_name in renames.items():
+            self.load_balancers.rename_pool(clone['id'], pool_id, pool_name)
         pair = self.read_pair(source_id, self._settle(clone['id']))
-        differences = diff.compare(pair.source, pair.clone, options.name)
+        differences = diff.compare(pair.source, pair.clone, name)
         if differences:
             raise exceptions.NotPossible(
                 f'The clone {clone["id"]} is not equal to its source: '
@@ -284,7 +289,7 @@ class Cloner:
 
     def _yield_to_older(self, source_id, clone):
         """Let two that made a clone at once agree which one stays."""
-        first = self.load_balancers.find_clones(source_id)[0]
-        if first['id'] != clone['id']:
-            raise exceptions.NotPossible(
-                f'Somebody else has begun another clone, {first["id"]}.')
+        for first in self.load_balancers.find_clones(source_id)[:1]:
+            if first['id'] != clone['id']:
+                raise exceptions.NotPossible(
+                    f'Somebody else has begun another clone, {first["id"]}.')

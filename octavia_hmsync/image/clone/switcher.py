@@ -97,7 +97,8 @@ class Switcher:
             worse = rules.find_worse(pair.source, pair.clone)
             if not worse:
                 return
-            if time.monotonic() >= end:
+            if (time.monotonic() >= end or
+                    pair.phase == rules.Phase.FAILED):
                 raise exceptions.NotPossible(
                     f'The clone {pair.clone.id} serves worse than its '
                     f'source: {"; ".join(worse)}. Nothing was switched.')

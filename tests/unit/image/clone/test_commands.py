@@ -138,6 +138,12 @@ class TestWays(CloneTestCase):
             request for request in self.cloud.requests[before:]
             if request[0] != 'GET'])
 
+    def test_another_name(self):
+        self.create('--name', 'web2')
+        self.assertEqual('web2', self.clone['name'])
+        self.assertEqual('READY', self.show('create', 'web2')['phase'])
+        self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
+
     def test_there_and_back(self):
         row = self.switch()
         self.assertEqual('SWITCHED', row['phase'])
@@ -386,6 +392,16 @@ class TestFaults(CloneTestCase):
             'OFFLINE' if load_balancer is self.clone and self.clock.now < 9
             else 'ONLINE')
         self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
+
+    def test_clone_in_error(self):
+        self.create()
+        self.clone['provisioning_status'] = 'ERROR'
+        self.assertIn('the clone is ERROR', self.fail('switch', 'web'))
+        self.assertLess(self.clock.now, 30)
+        self.assertEqual('FAILED', self.show('list')[0]['phase'])
+        first = self.clone['id']
+        self.assertNotEqual(first, self.create()['clone'])
+        self.assertNotIn(first, self.cloud.load_balancers)
 
     def test_changed_since(self):
         self.create()
