@@ -50,8 +50,8 @@ class Wanted:
 
     def get_conditions(self):
         """Return what a load balancer has to be; a list."""
-        conditions = [_LB.c.provisioning_status.not_in(
-            compat.DELETED_STATUSES)]
+        conditions: list[sa.ColumnElement[bool]] = [
+            _LB.c.provisioning_status.not_in(compat.DELETED_STATUSES)]
         conditions += [
             column == value for column, value in (
                 (_LB.c.id, self.load_balancer_id),
