@@ -399,11 +399,11 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('Nothing is deleted without --yes. It would delete '
                          '14 tables with 2 rows: hmsync_alembic_version, '
                          'hmsync_amphora, ', *purge)
-        self.assertIn('Would delete 14 tables with 2 rows: ',
+        self.assertIn('Would delete 17 tables with 2 rows: ',
                       self.run_ok(*purge, '--dry-run', '--yes'))
         self.assertEqual('hm1', self.run_json('health', 'manager',
                                               'list')[0]['host'])
-        self.assertIn('Deleted 14 tables: hmsync_alembic_version, ',
+        self.assertIn('Deleted 17 tables: hmsync_alembic_version, ',
                       self.run_ok(*purge, '--yes'))
         for options in ([], ['--yes'], ['--dry-run'], ['--force']):
             self.assertEqual('There are no tables of octavia-hmsync in the '
@@ -417,7 +417,7 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('octavia-housekeeping on keeper1', *purge)
         self.assertFails('octavia-housekeeping on keeper1', *purge,
                          '--dry-run')
-        self.assertIn('Deleted 14', self.run_ok(*purge, '--force'))
+        self.assertIn('Deleted 17', self.run_ok(*purge, '--force'))
 
     def test_history(self):
         rows = self.run_json('db', 'history')
@@ -433,6 +433,8 @@ ARGUMENTS = {
     'health manager drain': ['nobody'],
     'health manager resume': ['nobody'],
     'health manager show': ['nobody'],
+    'image exclusion add': ['tag', 'fragile', '--reason', 'because'],
+    'image exclusion remove': ['tag', 'fragile'],
     'network port delete': ['node1'],
     'sync run': ['--amphora', 'nobody'],
     'sync watch': ['--timeout', '0.1'],
