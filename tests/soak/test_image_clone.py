@@ -59,21 +59,25 @@ class TestImageClone(base.BaseTestCase):
         self.assertEqual(0, done.returncode, done.stderr)
         return json.loads(done.stdout)
 
-    def add_floating_ips(self, load_balancer, count):
-        """Make floating IPs; no agent serves them. Returns their ids."""
+    def add_floating_ip(self, load_balancer, number):
+        """Make one in an external network of its own; returns its id.
+
+        A VIP has one of each external network. No agent serves them.
+        """
         api = self.cloud.connection.network
-        outside = api.create_network(name='outside', is_router_external=True)
-        api.create_subnet(network_id=outside.id, cidr='203.0.113.0/24',
-                          ip_version=4)
+        outside = api.create_network(name=f'outside{number}',
+                                     is_router_external=True)
+        api.create_subnet(network_id=outside.id, ip_version=4,
+                          cidr=f'203.0.113.{64 * number}/26')
         router = api.create_router(
-            name='router', external_gateway_info={'network_id': outside.id},
-            project_id=neutron.PROJECT_ID)
+            name=f'router{number}', project_id=neutron.PROJECT_ID,
+            external_gateway_info={'network_id': outside.id})
         port = api.create_port(network_id=self.cloud.network.id,
                                project_id=neutron.PROJECT_ID)
         api.add_interface_to_router(router, port_id=port.id)
-        return [api.create_ip(
+        return api.create_ip(
             floating_network_id=outside.id, port_id=load_balancer.vip_port_id,
-            project_id=neutron.PROJECT_ID).id for _number in range(count)]
+            project_id=neutron.PROJECT_ID).id
 
     def leads_to(self, floating_ips):
         return {self.cloud.connection.network.get_ip(each).fixed_ip_address
@@ -124,7 +128,8 @@ class TestImageClone(base.BaseTestCase):
         self.cloud.wait_for(
             lambda: 'OFFLINE' != self.api.get_load_balancer(
                 source.id).operating_status, 'the first statistics')
-        floating_ips = self.add_floating_ips(source, 2)
+        floating_ips = [self.add_floating_ip(source, number)
+                        for number in (1, 2)]
         newer = self.cloud.add_image('second')
 
         made = self.clone('create', source.id)

@@ -163,12 +163,16 @@ class FakeCloud(fixtures.Fixture):
 
     # Neutron
 
-    def add_floating_ip(self, address, load_balancer, fixed=None):
-        """Have a floating IP lead to a load balancer; returns its id."""
+    def add_floating_ip(self, address, load_balancer, fixed=None,
+                        network='outside'):
+        """Have a floating IP lead to a load balancer; returns its id.
+
+        :param network: the external one; an address has one of each.
+        """
         made = {'id': str(uuid.uuid4()), 'floating_ip_address': address,
                 'port_id': load_balancer['vip_port_id'],
                 'fixed_ip_address': fixed or load_balancer['vip_address'],
-                'revision_number': 1}
+                'floating_network_id': network, 'revision_number': 1}
         self.floating_ips[made['id']] = made
         return made['id']
 
@@ -188,7 +192,14 @@ class FakeCloud(fixtures.Fixture):
             if expected and expected != (
                     f'revision_number={found["revision_number"]}'):
                 raise Answer(412, 'Constrained to another revision')
-            self.touch(found['id'], **body['floatingip'])
+            wanted = body['floatingip']
+            if any(each is not found and all(
+                    each[name] == {**found, **wanted}[name] for name in (
+                        'port_id', 'fixed_ip_address', 'floating_network_id'))
+                   for each in self.floating_ips.values()):
+                raise Answer(409, 'that fixed IP already has a floating IP '
+                                  'on external network')
+            self.touch(found['id'], **wanted)
         return 200, {'floatingip': found}
 
     def touch(self, floating_ip_id, **values):

@@ -159,8 +159,10 @@ class TestWays(CloneTestCase):
 
     def test_floating_ip_that_came_later(self):
         self.create()
-        self.cloud.add_floating_ip('203.0.113.3', self.source)
-        own = self.cloud.add_floating_ip('203.0.113.9', self.clone)
+        self.cloud.add_floating_ip('203.0.113.3', self.source,
+                                   network='second')
+        own = self.cloud.add_floating_ip('203.0.113.9', self.clone,
+                                         network='third')
         self.assertEqual(3, len(self.show('switch', 'web')['floating_ips']))
         self.assertEqual('READY', self.show('back', 'web')['phase'])
         self.assertEqual(self.clone['vip_port_id'],
@@ -421,6 +423,13 @@ class TestFaults(CloneTestCase):
                          self.cloud.leads_to()['203.0.113.1'])
         self.assertIsNone(self.cloud.leads_to()['203.0.113.2'])
 
+    def test_one_is_in_the_way(self):
+        self.create()
+        self.cloud.add_floating_ip('203.0.113.9', self.clone)
+        self.assertIn('already has a floating IP', self.fail('switch', 'web'))
+        self.assertEqual({**self.at(self.source), '203.0.113.9':
+                          self.clone['vip_address']}, self.cloud.leads_to())
+
     def test_one_cannot_be_moved_nor_the_other_back(self):
         self.create()
 
@@ -444,7 +453,8 @@ class TestFaults(CloneTestCase):
 
     def test_tag_that_somebody_takes_away(self):
         self.create()
-        late = self.cloud.add_floating_ip('203.0.113.3', self.source)
+        late = self.cloud.add_floating_ip('203.0.113.3', self.source,
+                                          network='second')
         tags = list(self.clone['tags'])
         seen = []
 
