@@ -46,7 +46,7 @@ class WatchRollout(base.DatabaseMixin, command.Command):
         _conf, engine = self.open_database()
         deadline = time.monotonic() + (parsed_args.timeout or math.inf)
         rollout = rollout_commands.get_rollout(engine, parsed_args.rollout)
-        said = {}
+        said: dict[str, str] = {}
         while True:
             rollout = rollout_commands.get_rollout(engine, rollout.id)
             rows = replace_repo.get_of_rollout(engine, rollout.id)

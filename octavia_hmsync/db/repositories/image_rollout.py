@@ -186,14 +186,15 @@ def end(engine, rollout_id, version, state, reason):
 
 
 def _change(engine, state, reason, *conditions):
-    values = {'active_key': _ACTIVE_KEY, 'finished_at': None}
-    if state not in ACTIVE_STATES:
-        values = {'active_key': None, 'finished_at': types.utcnow()}
+    is_active = state in ACTIVE_STATES
     with engine.begin() as connection:
         return connection.execute(
             sa.update(_TABLE).where(*conditions)
             .values(state=state, reason=reason, updated_at=types.utcnow(),
-                    version=_TABLE.c.version + 1, **values)).rowcount == 1
+                    version=_TABLE.c.version + 1,
+                    active_key=_ACTIVE_KEY if is_active else None,
+                    finished_at=None if is_active else types.utcnow())
+        ).rowcount == 1
 
 
 def take(connection, rollout_id, version):

@@ -35,7 +35,8 @@ def get_waves(settings: rollout_repo.Settings,
     """
     ordered = sorted(candidates, key=lambda c: c.load_balancer_id)
     seen: collections.Counter[rules.Group] = collections.Counter()
-    canaries, others = [], []
+    canaries: list[rules.Candidate] = []
+    others: list[rules.Candidate] = []
     for candidate in ordered:
         seen[candidate.group] += 1
         is_canary = seen[candidate.group] <= settings.canaries
