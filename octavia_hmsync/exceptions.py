@@ -41,6 +41,22 @@ class StrangeAnswer(HMSyncException):
     """What an amphora agent sends is no answer of one."""
 
 
+class AgentUnreachable(HMSyncException):
+    """No amphora agent answered, or not as one does.
+
+    :param is_unanswered: whether nobody answered at its address: not even
+                          with a certificate that does not fit.
+    """
+
+    def __init__(self, message, is_unanswered=False):
+        super().__init__(message)
+        self.is_unanswered = is_unanswered
+
+
+class AgentRefused(HMSyncException):
+    """An amphora agent does not do what it was asked for."""
+
+
 class WrongOctavia(HMSyncException):
     """The installed Octavia lacks what the plugin takes from it."""
 

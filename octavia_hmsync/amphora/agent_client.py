@@ -152,8 +152,6 @@ class RestAgentClient:
         :param upload: an Upload.
         :returns: an Answer.
         """
-        where = f'the agent at {upload.lb_network_ip} port {self._port}'
-        trace = tls.Trace()
         try:
             ipaddress.ip_address(upload.lb_network_ip)
         except ValueError:
@@ -161,48 +159,75 @@ class RestAgentClient:
                           f'its lb_network_ip "{upload.lb_network_ip}" is '
                           f'not an IP address')
         try:
-            async with asyncio.timeout(self._timeout):
-                status, body = await self._put(upload, trace)
-        except TimeoutError:
-            return Answer(upload_result.UNREACHABLE,
-                          f'{where} did not answer within {self._timeout} s: '
-                          f'check the amphora and the management network',
-                          is_unanswered=not trace.is_answered)
-        except ssl.SSLCertVerificationError as e:
-            return Answer(upload_result.UNREACHABLE,
-                          _certificate_error(where, upload.amphora_id, e))
-        except OSError as e:
-            return Answer(upload_result.UNREACHABLE,
-                          f'{where} cannot be reached: {_reason(e)}',
-                          is_unanswered=not trace.is_answered)
-        except exceptions.StrangeAnswer as e:
-            return Answer(upload_result.UNREACHABLE,
-                          f'{where} gave a strange answer: {e}. See who '
-                          f'answers there')
-        except Exception as e:
-            # An agent may answer anything; what it says must not end the
-            # uploads to the others of its batch.
-            return Answer(upload_result.UNREACHABLE,
-                          f'{where} closed the connection without a valid '
-                          f'answer ({type(e).__name__})')
-        return _interpret(status, body, where, self._heartbeat_key)
+            status, body = await self.ask(
+                upload.amphora_id, upload.lb_network_ip, 'PUT', 'config',
+                upload.body, 'application/octet-stream')
+        except exceptions.AgentUnreachable as e:
+            return Answer(upload_result.UNREACHABLE, str(e),
+                          is_unanswered=e.is_unanswered)
+        return _interpret(status, body, self._where(upload.lb_network_ip),
+                          self._heartbeat_key)
 
-    async def _put(self, upload, trace):
-        host = get_host(upload.lb_network_ip, self._interface)
-        body = upload.body.encode()
+    async def ask(self, amphora_id, lb_network_ip, method, path, body='',
+                  content_type='application/json', timeout=None, kept=1024):
+        """Make one request of the API, on a connection of its own.
+
+        :param amphora_id: the amphora's id, the name in its certificate.
+        :param lb_network_ip: address of its agent.
+        :param method: of HTTP.
+        :param path: below ``/1.0/``.
+        :param body: text.
+        :param timeout: seconds for all of it; ``[hmsync] upload_timeout`` if
+                        None.
+        :param kept: how many bytes of the answer are worth waiting for.
+        :returns: status and the beginning of the body, as text.
+        :raises AgentUnreachable: if there is no answer of an agent in time.
+        """
+        where = self._where(lb_network_ip)
+        trace = tls.Trace()
+        timeout = timeout or self._timeout
+        content = body.encode()
         # In one write: an agent that has read half a body writes half a
         # configuration file.
         request = (
-            f'PUT /1.0/config HTTP/1.1\r\n'
-            f'Host: {upload.amphora_id}\r\n'
+            f'{method} /1.0/{path} HTTP/1.1\r\n'
+            f'Host: {amphora_id}\r\n'
             f'User-Agent: octavia-hmsync\r\n'
-            f'Content-Type: application/octet-stream\r\n'
-            f'Content-Length: {len(body)}\r\n'
-            f'Connection: close\r\n\r\n'.encode() + body)
-        reader = answer.AnswerReader()
-        await tls.exchange(host, self._port, self._tls, upload.amphora_id,
-                           request, reader, trace)
-        return reader.status, reader.body
+            f'Content-Type: {content_type}\r\n'
+            f'Content-Length: {len(content)}\r\n'
+            f'Connection: close\r\n\r\n'.encode() + content)
+        reader = answer.AnswerReader(kept)
+        try:
+            async with asyncio.timeout(timeout):
+                await tls.exchange(
+                    get_host(lb_network_ip, self._interface), self._port,
+                    self._tls, amphora_id, request, reader, trace)
+            return reader.status, reader.body
+        except TimeoutError as e:
+            raise exceptions.AgentUnreachable(
+                f'{where} did not answer within {timeout} s: check the '
+                f'amphora and the management network',
+                is_unanswered=not trace.is_answered) from e
+        except ssl.SSLCertVerificationError as e:
+            raise exceptions.AgentUnreachable(
+                _certificate_error(where, amphora_id, e)) from e
+        except OSError as e:
+            raise exceptions.AgentUnreachable(
+                f'{where} cannot be reached: {_reason(e)}',
+                is_unanswered=not trace.is_answered) from e
+        except exceptions.StrangeAnswer as e:
+            raise exceptions.AgentUnreachable(
+                f'{where} gave a strange answer: {e}. See who answers '
+                f'there') from e
+        except Exception as e:
+            # An agent may answer anything; what it says must not end what is
+            # done with others at the same time.
+            raise exceptions.AgentUnreachable(
+                f'{where} closed the connection without a valid answer '
+                f'({type(e).__name__})') from e
+
+    def _where(self, lb_network_ip):
+        return f'the agent at {lb_network_ip} port {self._port}'
 
 
 def get_host(lb_network_ip, interface):

@@ -32,15 +32,18 @@ _SIZE = re.compile(rb'(?:\r\n)?([0-9a-f]{1,6})[^\r\n]{0,99}\r\n',
 
 
 class AnswerReader:
-    """Takes one answer, piece by piece."""
+    """Takes one answer, piece by piece.
 
-    def __init__(self) -> None:
+    :param kept: how many bytes of the body are worth waiting for.
+    """
+
+    def __init__(self, kept: int = _KEPT) -> None:
+        self._kept = kept
         # What has come of the head; of the body once that is whole.
         self._data = bytearray()
         self._status: int | None = None
         self._is_chunked = False
-        # Of the body: how many bytes are worth waiting for.
-        self._wanted = _KEPT
+        self._wanted = kept
 
     @property
     def status(self) -> int:
@@ -59,7 +62,7 @@ class AnswerReader:
         """The beginning of the body."""
         if self._status is None:
             return ''
-        body = bytes(self._data[:_KEPT])
+        body = bytes(self._data[:self._kept])
         if self._is_chunked:
             body = _join_chunks(body)
         return body.decode('ascii', errors='replace')
@@ -71,7 +74,7 @@ class AnswerReader:
         :raises StrangeAnswer: if this is no answer of an agent.
         """
         searched = max(0, len(self._data) - 3)
-        self._data += data[:HEAD_LIMIT + _KEPT]
+        self._data += data[:HEAD_LIMIT + self._kept]
         if self._status is None:
             end = self._data.find(b'\r\n\r\n', searched)
             if end > HEAD_LIMIT or (end < 0 and

@@ -1,0 +1,175 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What a replacement asks of amphora agents.
+
+A SINGLE amphora holds the VIP from the moment at which its agent plugs it. One
+that is to wait is booted as one of a pair: its agent then leaves the VIP to
+keepalived, which it does not have. take_vip() and release_vip() use that the
+agent, asked to plug an interface that is plugged already, makes its addresses
+those that it is told ("re-vip-plug", Plug.plug_network of the agent).
+"""
+
+import asyncio
+import dataclasses
+import json
+
+from octavia_hmsync import exceptions
+
+# Bytes; a load balancer may have hundreds of listeners.
+_KEPT = 60000
+
+
+@dataclasses.dataclass(frozen=True)
+class Subnet:
+    """A subnet, as an agent is told of it.
+
+    :param host_routes: (destination, nexthop) pairs.
+    """
+
+    cidr: str
+    gateway: str | None
+    host_routes: tuple = ()
+
+    def describe(self):
+        """Return what the agent's API has for it."""
+        return {'subnet_cidr': self.cidr, 'gateway': self.gateway,
+                'host_routes': [
+                    {'destination': destination, 'nexthop': nexthop}
+                    for destination, nexthop in self.host_routes]}
+
+
+@dataclasses.dataclass(frozen=True)
+class VipInterface:
+    """The interface of an amphora at which its VIPs are.
+
+    :param mac: of its port.
+    :param vrrp_ip: the address of its own.
+    :param mtu: of the network.
+    :param vips: (address, Subnet) pairs, that of the load balancer first.
+    """
+
+    mac: str
+    vrrp_ip: str
+    mtu: int
+    vips: tuple
+
+
+class Agent:
+    """The agent of one amphora.
+
+    :param client: an agent_client.RestAgentClient.
+    :param amphora_id: the amphora's id.
+    :param lb_network_ip: the address of its agent.
+    """
+
+    def __init__(self, client, amphora_id, lb_network_ip):
+        self._client = client
+        self.amphora_id = amphora_id
+        self.lb_network_ip = lb_network_ip
+
+    def _ask(self, method, path, body='', content_type='application/json',
+             allowed=()):
+        status, text = asyncio.run(self._client.ask(
+            self.amphora_id, self.lb_network_ip, method, path, body,
+            content_type, kept=_KEPT))
+        if 200 <= status < 300 or status in allowed:
+            return status, text
+        # An agent's own words: nothing in them may reach a terminal as it
+        # is, and they may repeat what is secret.
+        raise exceptions.AgentRefused(
+            f'The agent of amphora {self.amphora_id} at {self.lb_network_ip} '
+            f'answered {status} to {method} {path}. See '
+            f'/var/log/amphora-agent.log in the amphora')
+
+    def _ask_json(self, path):
+        _status, text = self._ask('GET', path)
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise exceptions.AgentRefused(
+                f'The agent of amphora {self.amphora_id} at '
+                f'{self.lb_network_ip} answered no JSON to GET {path}. See '
+                f'who answers there') from None
+
+    def get_listeners(self):
+        """Tell which listeners it has been configured with.
+
+        :returns: {id of a listener: its status}.
+        :raises AgentUnreachable, AgentRefused: if it does not say.
+        """
+        found = self._ask_json('listeners')
+        try:
+            return {each['uuid']: each['status'] for each in found}
+        except (KeyError, TypeError):
+            raise exceptions.AgentRefused(
+                f'The agent of amphora {self.amphora_id} at '
+                f'{self.lb_network_ip} lists no listeners. See who answers '
+                f'there') from None
+
+    def holds(self, address):
+        """Tell whether an address is on one of its interfaces.
+
+        :raises AgentUnreachable, AgentRefused: if it does not say.
+        """
+        status, _text = self._ask('GET', f'interface/{address}',
+                                  allowed=(404,))
+        return status != 404
+
+    def configure(self, configuration):
+        """Replace its own configuration.
+
+        :param configuration: text; it holds a secret.
+        :raises AgentUnreachable, AgentRefused: if it did not take it.
+        """
+        self._ask('PUT', 'config', configuration, 'application/octet-stream')
+
+    def take_vip(self, interface):
+        """Have it add the VIPs to its interface; it must be SINGLE by now.
+
+        :param interface: a VipInterface.
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._plug(interface, interface.vips)
+
+    def release_vip(self, interface):
+        """Have it take the VIPs from its interface; connections to them end.
+
+        Its own address stays: it answers no ARP but for that.
+
+        :param interface: a VipInterface.
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._plug(interface, ((interface.vrrp_ip, interface.vips[0][1]),))
+
+    def _plug(self, interface, vips):
+        (vip, subnet), *additional = vips
+        described = subnet.describe()
+        self._ask('POST', 'plug/network', json.dumps({
+            'mac_address': interface.mac, 'mtu': interface.mtu,
+            'is_sriov': False,
+            'fixed_ips': [{'ip_address': interface.vrrp_ip, **described}],
+            'vip_net_info': {
+                'vip': vip, 'vrrp_ip': interface.vrrp_ip,
+                'mac_address': interface.mac, 'mtu': interface.mtu,
+                'is_sriov': False, **described, 'additional_vips': [
+                    {'ip_address': address, **other.describe()}
+                    for address, other in additional]}}))
+
+    def advertise(self, load_balancer_id):
+        """Have it tell its neighbours where the VIPs are.
+
+        It does so when it starts haproxy; one that runs is not touched. Only
+        for a SINGLE one that holds them.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._ask('PUT', f'loadbalancer/{load_balancer_id}/start')
