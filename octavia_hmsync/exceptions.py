@@ -57,6 +57,10 @@ class AgentRefused(HMSyncException):
     """An amphora agent does not do what it was asked for."""
 
 
+class UnknownTemplate(HMSyncException):
+    """What Octavia renders is not what the plugin knows how to change."""
+
+
 class WrongOctavia(HMSyncException):
     """The installed Octavia lacks what the plugin takes from it."""
 
