@@ -49,6 +49,9 @@ _LIBRARIES = ('alembic', 'keystoneauth', 'openstack', 'oslo_config',
 # It has a traceback for each connection that is lost when it is given back;
 # where that matters, the command says so.
 _POOL = 'sqlalchemy.pool'
+# That two images have a tag, as whenever there is a newer one, and tracebacks
+# of errors that they raise as well.
+_IMAGE_DRIVERS = ('octavia.image', 'octavia.common.clients')
 
 
 def _add_conf_options(parser):
@@ -118,7 +121,8 @@ class HMSyncApp(app.App):
         if not self.options.debug:
             for name in _LIBRARIES:
                 logging.getLogger(name).setLevel(logging.ERROR)
-            logging.getLogger(_POOL).setLevel(logging.CRITICAL)
+            for name in (_POOL, *_IMAGE_DRIVERS):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def main(argv=None):

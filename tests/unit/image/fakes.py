@@ -13,11 +13,14 @@
 """An image service, and a Neutron, as far as they are asked."""
 
 import json
+import logging
 import threading
 
 import requests
 
 from octavia_hmsync import compat
+
+LOG = logging.getLogger('octavia.image.drivers.glance_driver')
 
 
 class ImageDriver:
@@ -29,6 +32,9 @@ class ImageDriver:
 
     def get_image_id_by_tag(self, tag, owner=None):
         self.asked.append((tag, owner))
+        # As Octavia's own driver, at the end of each upgrade.
+        LOG.warning('A single Glance image should be tagged with %s tag',
+                    tag)
         image = self.images.get(tag) or compat.NoImage(tag=tag)
         if isinstance(image, threading.Event):
             image.wait(60)
