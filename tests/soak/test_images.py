@@ -1,0 +1,62 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who has which image, asked of a whole Octavia and a real Glance."""
+
+import json
+
+from oslotest import base
+
+from tests.cloud import machines
+from tests.cloud import octavia
+
+
+class TestImages(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = self.useFixture(octavia.Octavia(workers=1))
+        self.cloud.wait_until_ready()
+
+    def image(self, *argv):
+        return json.loads(self.cloud.command(
+            'octavia-hmsync', 'image', *argv, '-f', 'json'))
+
+    def assertListed(self, outdated, target):
+        row, = self.image('list')
+        self.assertEqual((outdated, target, 'ACTIVE', []), (
+            row['outdated'], row['target_image'], row['state'],
+            row['blocked_by']))
+
+    def test_newer_deactivated_and_other_images(self):
+        glance = self.cloud.connection.image
+        first = next(glance.images(name='first'))
+        member = self.useFixture(machines.Member(self.cloud, 'member'))
+        made = self.cloud.add_load_balancer('lb1', members=[member])
+        self.assertListed('NO', first.id)
+        row, = self.image('list', '--ask-agents')
+        self.assertRegex(row['haproxy_version'][0], r'^\d+\.\d+')
+        newer = self.cloud.add_image('newer')
+        self.cloud.add_image('of another tag', tags=['other'])
+        self.assertListed('YES', newer.id)
+        found = self.image('check', 'lb1')
+        self.assertEqual({'Success'}, {row['result'] for row in found}, found)
+        self.assertIn(made.id, {row['load_balancer'] for row in found})
+        glance.deactivate_image(newer.id)
+        self.assertListed('NO', first.id)
+        glance.reactivate_image(newer.id)
+        glance.remove_tag(newer.id, octavia.IMAGE_TAG)
+        self.assertListed('NO', first.id)
+        glance.delete_image(first.id)
+        row, = self.image('list')
+        self.assertEqual(('UNKNOWN', None, ['NO_IMAGE']), (
+            row['outdated'], row['target_image'], row['blocked_by']))
