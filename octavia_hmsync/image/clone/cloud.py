@@ -35,6 +35,8 @@ _UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
                 requests.ConnectionError, requests.Timeout)
 _ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
            requests.RequestException, OSError)
+# What keystoneauth stumbles with over a discovery that is none.
+_NONSENSE = (AttributeError, KeyError, TypeError, ValueError)
 _SERVICES = {'load_balancer': 'Octavia', 'network': 'Neutron'}
 
 
@@ -145,6 +147,9 @@ class API:
                     **kwargs)
             except _ERRORS as e:
                 raise self._translate(action, e) from e
+            except _NONSENSE as e:
+                raise self._nonsense(
+                    action, f'{type(e).__name__}: {_one_line(e)}') from e
         if response.status_code >= 400:
             raise self._refuse(action, response)
         if not response.content:
@@ -154,11 +159,13 @@ class API:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise exceptions.CloudUnavailable(
-                f'Could not {action}: what answers in place of '
-                f'{self._name} is none ({response.url}). Correct the '
-                f'endpoint, and try again.')
+            raise self._nonsense(action, response.url)
         return answer
+
+    def _nonsense(self, action, what):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: what answers in place of {self._name} is '
+            f'none ({what}). Correct the endpoint, and try again.')
 
     def _translate(self, action, error):
         if isinstance(error, _UNREACHABLE):

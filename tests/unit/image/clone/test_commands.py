@@ -497,6 +497,14 @@ class TestFaults(CloneTestCase):
         self.fault('GET', 'loadbalancers', self.refuse(500, 'oops'))
         self.assertIn('Octavia answers HTTP 500, oops', self.fail('list'))
 
+    def test_no_octavia(self):
+        self.fault('GET', '/lb', self.refuse_discovery, 9)
+        self.assertIn('Octavia', self.fail('list'))
+
+    @staticmethod
+    def refuse_discovery():
+        raise fake_cloud.Answer(200, 'v2')
+
     def test_nobody_answers(self):
         self.fault('GET', 'loadbalancers', self.lose)
         self.assertIn('no answer of Octavia', self.fail('list'))
