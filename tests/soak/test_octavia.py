@@ -12,6 +12,7 @@
 
 """The whole Octavia of tests/cloud: that it is one."""
 
+import contextlib
 import os
 
 from oslotest import base
@@ -76,7 +77,11 @@ class TestOctavia(base.BaseTestCase):
         directory = self.cloud.directory
         self.doCleanups()
         self.assertFalse(os.path.exists(directory))
-        left = [process for pid in pids if psutil.pid_exists(pid)
-                for process in [psutil.Process(pid)]
-                if directory in ' '.join(process.cmdline())]
+        left = []
+        for pid in pids:
+            # One that has ended is none that is left.
+            with contextlib.suppress(psutil.Error):
+                command = ' '.join(psutil.Process(pid).cmdline())
+                if directory in command:
+                    left.append(command)
         self.assertEqual([], left)
