@@ -57,6 +57,27 @@ class Controller(process.ChildProcess):
         return self.READY in self.log()
 
 
+class InNamespace:
+    """For a process that runs in a network namespace."""
+
+    namespace = None
+
+    def enter(self, namespace):
+        """Have it run there, from its next start on.
+
+        :param namespace: an openvswitch.Namespace.
+        """
+        self.namespace = namespace
+        self.command = namespace.wrap(self.command)
+        return self
+
+    def is_open(self, protocol, port):
+        """Whether somebody has bound a port in the namespace."""
+        with open(f'/proc/{self.namespace.pid}/net/{protocol}') as table:
+            return any(line.split()[1].endswith(f':{port:04X}')
+                       for line in table)
+
+
 class HealthManager(Controller):
     PROGRAM = 'octavia-health-manager'
 

@@ -51,13 +51,13 @@ class MariaDBServer(process.ChildProcess):
         # A server that starts deletes the temporary tables of all others
         # that have the same tmpdir, which is /tmp unless it is told.
         self._temporary = os.path.join(directory, 'tmp')
-        self._socket = os.path.join(directory, 'mysqld.sock')
+        self.socket_path = os.path.join(directory, 'mysqld.sock')
         self.address = address
         self.port = network.free_port()
         super().__init__(name, [
             process.system_program('mariadbd', 'mysqld'), '--no-defaults',
             f'--datadir={self._data}', f'--tmpdir={self._temporary}',
-            f'--socket={self._socket}',
+            f'--socket={self.socket_path}',
             f'--pid-file={directory}/mysqld.pid', f'--port={self.port}',
             f'--bind-address={address}', f'--user={_user()}',
             # What a crash of the machine would lose does not matter here.
@@ -83,7 +83,7 @@ class MariaDBServer(process.ChildProcess):
 
     def connect(self, database=None):
         """An administrator's connection."""
-        return pymysql.connect(unix_socket=self._socket, user='root',
+        return pymysql.connect(unix_socket=self.socket_path, user='root',
                                database=database, autocommit=True,
                                connect_timeout=60)
 

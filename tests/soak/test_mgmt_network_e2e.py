@@ -52,34 +52,17 @@ AMPHORA_PORT = 9443
 LISTENER_PORT = 8080
 
 
-class InNamespace:
-    """For a process of tests.cloud that runs on a node, or in an amphora."""
-
-    namespace = None
-
-    def enter(self, namespace):
-        self.namespace = namespace
-        self.command = namespace.wrap(self.command)
-        return self
-
-    def is_open(self, protocol, port):
-        """Whether somebody has bound a port in the namespace."""
-        with open(f'/proc/{self.namespace.pid}/net/{protocol}') as table:
-            return any(line.split()[1].endswith(f':{port:04X}')
-                       for line in table)
-
-
-class HealthManager(InNamespace, controllers.HealthManager):
+class HealthManager(controllers.InNamespace, controllers.HealthManager):
 
     def is_ready(self):
         return self.running and self.is_open('udp', 5555)
 
 
-class Housekeeping(InNamespace, controllers.Housekeeping):
+class Housekeeping(controllers.InNamespace, controllers.Housekeeping):
     pass
 
 
-class Amphora(InNamespace, amphora.Amphora):
+class Amphora(controllers.InNamespace, amphora.Amphora):
 
     def enter(self, namespace):
         self.haproxy.command = namespace.wrap(self.haproxy.command)

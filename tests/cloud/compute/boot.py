@@ -1,0 +1,151 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The first process of an instance: mounts, the agent, and what it starts.
+
+Runs in network, mount and process namespaces of its own, as their process 1:
+when it ends, so does all that it started. It is what systemd is to an
+amphora, as far as the amphora agent uses it (see units.py).
+
+    boot.py DIRECTORY
+
+DIRECTORY has the files of the config drive below "config", programs that go
+before those of the system in "bin", and gets the logs, below "log".
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+# A script, in an instance that has nothing of the tests on its path.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from tests.cloud.compute import units  # noqa: E402
+
+# Changed by the agent and what it starts, in each amphora for itself.
+PRIVATE = ('/etc', '/var/lib', '/usr/lib/systemd', '/usr/local')
+NAMESPACE = 'amphora-haproxy'
+SYSCTLS = ('net.ipv4.ip_forward', 'net.ipv4.ip_nonlocal_bind',
+           'net.ipv6.conf.all.forwarding', 'net.ipv6.ip_nonlocal_bind')
+# What the element of the image writes that installs haproxy.
+USER_GROUP = ('/var/lib/octavia/haproxy-default-user-group.conf',
+              'global\n    group nogroup\n')
+
+
+def run(*command):
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def mount(directory):
+    """Give this instance file systems of its own."""
+    layers = '/mnt'
+    run('mount', '-t', 'tmpfs', 'layers', layers)
+    for number, path in enumerate(PRIVATE):
+        upper, work = (f'{layers}/{number}-{kind}' for kind in 'uw')
+        os.mkdir(upper)
+        os.mkdir(work)
+        run('mount', '-t', 'overlay', 'overlay', '-o',
+            f'lowerdir={path},upperdir={upper},workdir={work}', path)
+    run('mount', '-t', 'tmpfs', 'run', '/run')
+    run('mount', '--bind', f'{directory}/log', '/var/log')
+    os.makedirs('/run/rsyslog/octavia')
+    os.makedirs('/var/lib/octavia/certs')
+
+
+def configure(directory):
+    """Copy the config drive, and what else the image would have."""
+    top = pathlib.Path(directory, 'config')
+    for source in top.rglob('*'):
+        if source.is_file():
+            target = pathlib.Path('/', source.relative_to(top))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+    path, text = USER_GROUP
+    pathlib.Path(path).write_text(text)
+    script = pathlib.Path('/usr/local/bin/lvs-masquerade.sh')
+    script.parent.mkdir(exist_ok=True)
+    script.write_text('#!/bin/sh\n')
+    script.chmod(0o755)
+
+
+def add_namespace():
+    run('ip', 'link', 'set', 'lo', 'up')
+    run('ip', 'netns', 'add', NAMESPACE)
+    inside = ('ip', 'netns', 'exec', NAMESPACE)
+    run(*inside, 'ip', 'link', 'set', 'lo', 'up')
+    run(*inside, 'sysctl', '-q', '-w', *(f'{name}=1' for name in SYSCTLS))
+
+
+def drain_syslog():
+    """Be the syslog daemon, for haproxy and the agent."""
+    sink = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sink.bind('/run/rsyslog/octavia/log')
+    os.chmod('/run/rsyslog/octavia/log', 0o666)  # nosec B103
+
+    def read():
+        with open('/var/log/syslog', 'wb', buffering=0) as log:
+            while True:
+                log.write(sink.recv(65536) + b'\n')
+
+    threading.Thread(target=read, daemon=True).start()
+
+
+def serve(manager):
+    """Answer systemctl, one connection a command."""
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(units.SOCKET)
+    server.listen(20)
+
+    def answer(connection):
+        with connection, connection.makefile('rw') as stream:
+            arguments = json.loads(stream.readline())
+            json.dump(manager.systemctl(*arguments), stream)
+
+    def accept():
+        while True:
+            connection = server.accept()[0]
+            threading.Thread(target=answer, args=(connection,),
+                             daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+
+
+def main():
+    directory = sys.argv[1]
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    mount(directory)
+    configure(directory)
+    add_namespace()
+    drain_syslog()
+    os.environ['PATH'] = f"{directory}/bin:{os.environ['PATH']}"
+    os.environ['HOME'] = '/root'
+    manager = units.Manager('/var/log')
+    serve(manager)
+    with open(f'{directory}/started', 'w'):
+        pass
+    # Its interface comes from outside, as a virtual machine's does.
+    while not os.path.exists(f'{directory}/plugged'):
+        time.sleep(0.02)
+    manager.add('amphora-agent.service', units.Unit(
+        start=[json.loads(os.environ['AGENT_COMMAND'])],
+        restart=True))
+    manager.systemctl('start', 'amphora-agent.service')
+    manager.reap()
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,75 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Networks: a bridge for each network of Neutron."""
+
+import fixtures
+
+from tests.cloud import openvswitch
+
+
+class Fabric(fixtures.Fixture):
+    """A namespace with the bridges; what is plugged sees no other network.
+
+    Bridges do not check what a port sends: port security is for OVN's tests.
+    """
+
+    def __init__(self, directory):
+        super().__init__()
+        self._directory = directory
+        self._bridges = {}
+        self._links = 0
+
+    def _setUp(self):
+        self.namespace = self.useFixture(
+            openvswitch.Namespace('fabric', self._directory))
+
+    def bridge(self, network_id):
+        """Return the name of a network's bridge; make it where it lacks."""
+        name = self._bridges.get(network_id)
+        if name is None:
+            name = self._bridges[network_id] = f'br{len(self._bridges)}'
+            self.namespace.run('ip', 'link', 'add', name, 'type', 'bridge')
+            self.namespace.run('ip', 'link', 'set', name, 'up')
+        return name
+
+    def plug(self, namespace, network_id, mac, name):
+        """Connect a namespace; its new interface is up.
+
+        :returns: the other end, for unplug().
+        """
+        bridge = self.bridge(network_id)
+        self._links += 1
+        tap = f'tap{self._links}'
+        # One that shall come up later must not be seen before it has its MAC.
+        self.namespace.run(
+            'ip', 'link', 'add', tap, 'type', 'veth', 'peer', name,
+            'address', mac, 'netns', str(namespace.pid))
+        self.namespace.run('ip', 'link', 'set', tap, 'master', bridge, 'up')
+        return tap
+
+    def unplug(self, tap):
+        """Take an interface away; that it has gone is no error."""
+        self.namespace.run('ip', 'link', 'delete', tap, check=False)
+
+    def add_host(self, name, network_id, mac, address):
+        """Add a machine with an interface in a network.
+
+        :param address: with the length of the prefix.
+        :returns: its openvswitch.Namespace.
+        """
+        host = self.useFixture(
+            openvswitch.Namespace(name, self._directory))
+        self.plug(host, network_id, mac, 'eth0')
+        host.run('ip', 'address', 'add', address, 'dev', 'eth0')
+        host.run('ip', 'link', 'set', 'eth0', 'up')
+        return host

@@ -1,0 +1,228 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The compute service: boots instances, and plugs ports into them."""
+
+import collections
+import concurrent.futures
+import contextlib
+import json
+import os
+import socketserver
+import threading
+import uuid
+
+import fixtures
+
+from tests.cloud.compute import instance
+
+HOST = 'compute'
+
+
+class Refusal(Exception):
+    """What the service answers instead; .kind names an error of Octavia's."""
+
+    def __init__(self, kind, text):
+        super().__init__(text)
+        self.kind = kind
+
+
+class Hypervisor(fixtures.Fixture):
+    """Serves the compute driver of the tests, over .socket_path.
+
+    A test that wants a call to fail, or to last, puts a callable into
+    .before, by the name of the call: it gets the arguments and may raise a
+    Refusal.
+
+    :param fabric: a fabric.Fabric.
+    :param network: the network proxy of a connection to Neutron.
+    :param directory: a short one: it will hold sockets.
+    """
+
+    def __init__(self, fabric, network, directory):
+        super().__init__()
+        self._fabric = fabric
+        self._network = network
+        self._directory = directory
+        self._lock = threading.RLock()
+        self.socket_path = os.path.join(directory, 'compute.sock')
+        self.instances = {}
+        self.images = collections.defaultdict(instance.Image)
+        self.before = {}
+
+    def _setUp(self):
+        server = _Server(self.socket_path, _Handler)
+        server.hypervisor = self
+        thread = threading.Thread(target=server.serve_forever, daemon=True,
+                                  kwargs={'poll_interval': 0.05})
+        thread.start()
+        self.addCleanup(self._remove_all)
+        self._boots = concurrent.futures.ThreadPoolExecutor(4)
+        self.addCleanup(self._boots.shutdown)
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+
+    def _remove_all(self):
+        for booted in list(self.instances.values()):
+            booted.request_stop()
+        for booted in list(self.instances.values()):
+            booted.remove()
+
+    def call(self, name, arguments):
+        """Do what the driver asks for."""
+        before = self.before.get(name)
+        if before:
+            before(**arguments)
+        return getattr(self, f'call_{name}')(**arguments)
+
+    def by_amphora(self, amphora_id):
+        """Return the instance of an amphora; None where there is none."""
+        for booted in list(self.instances.values()):
+            if booted.instance_name == f'amphora-{amphora_id}':
+                return booted
+        return None
+
+    # What the driver calls
+
+    def call_build(self, name, image_id, network_ids, port_ids, files):
+        instance_id = str(uuid.uuid4())
+        booted = instance.Instance(name, instance_id, self.images[image_id],
+                                   files, self._directory)
+        booted.image_id = image_id
+        self.instances[instance_id] = booted
+        self._boots.submit(self._boot, booted, network_ids, port_ids)
+        return instance_id
+
+    def _boot(self, booted, network_ids, port_ids):
+        try:
+            booted.setUp()
+            ports = [self._network.create_port(
+                network_id=network_id, device_id=booted.instance_id,
+                device_owner='compute:nova', binding_host_id=HOST)
+                for network_id in network_ids]
+            for port in ports:
+                booted.own_ports.append(port.id)
+            ports += [self._network.get_port(port_id) for port_id in port_ids]
+            for port in ports:
+                self._plug(booted, port)
+            first = ports[0]
+            subnet = self._network.get_subnet(
+                first.fixed_ips[0]['subnet_id'])
+            prefix = subnet.cidr.partition('/')[2]
+            booted.boot(f"{first.fixed_ips[0]['ip_address']}/{prefix}",
+                        self._network.get_network(first.network_id).mtu)
+            booted.state = 'ACTIVE' if booted.image.boots else 'ERROR'
+        except Exception as e:
+            booted.state = 'ERROR'
+            booted.fault = str(e)
+
+    def _plug(self, booted, port):
+        with self._lock:
+            name = f'eth{len(booted.interfaces)}'
+            booted.interfaces[port.id] = {
+                'net_id': port.network_id, 'port_id': port.id,
+                'mac_addr': port.mac_address, 'tap': self._fabric.plug(
+                    booted, port.network_id, port.mac_address, name),
+                'fixed_ips': [{'subnet_id': ip['subnet_id'],
+                               'ip_address': ip['ip_address']}
+                              for ip in port.fixed_ips]}
+        return booted.interfaces[port.id]
+
+    def _get(self, instance_id):
+        try:
+            return self.instances[instance_id]
+        except KeyError:
+            raise Refusal('NotFound', f'Instance {instance_id}') from None
+
+    def call_get(self, compute_id):
+        booted = self._get(compute_id)
+        return {'id': compute_id, 'name': booted.instance_name,
+                'state': booted.state, 'image_id': booted.image_id,
+                'fault': booted.fault,
+                'interfaces': list(booted.interfaces.values())}
+
+    def call_delete(self, compute_id):
+        booted = self.instances.pop(compute_id, None)
+        if booted is None:
+            raise Refusal('NotFound', f'Instance {compute_id}')
+        taps = [each['tap'] for each in booted.interfaces.values()]
+        booted.remove()
+        for tap in taps:
+            self._fabric.unplug(tap)
+        for port_id in booted.interfaces:
+            if port_id in booted.own_ports:
+                self._network.delete_port(port_id)
+            else:
+                self._release(port_id)
+
+    def _release(self, port_id):
+        port = self._network.find_port(port_id)
+        if port:
+            self._network.update_port(port, device_id='', device_owner='',
+                                      binding_host_id='')
+
+    def call_attach(self, compute_id, network_id, ip_address, port_id):
+        booted = self._get(compute_id)
+        if port_id:
+            if port_id in booted.interfaces:
+                return booted.interfaces[port_id]
+            port = self._network.find_port(port_id)
+            if port is None:
+                raise Refusal('NotFound', f'Port {port_id}')
+            if port.device_id and port.device_id in self.instances:
+                raise Refusal('ComputePortInUseException', port_id)
+            port = self._network.update_port(
+                port, device_id=compute_id, device_owner='compute:nova',
+                binding_host_id=HOST)
+        else:
+            ips = {'fixed_ips': [{'ip_address': ip_address}]}
+            port = self._network.create_port(
+                network_id=network_id, device_id=compute_id,
+                device_owner='compute:nova', binding_host_id=HOST,
+                **(ips if ip_address else {}))
+            booted.own_ports.append(port.id)
+        return self._plug(booted, port)
+
+    def call_detach(self, compute_id, port_id):
+        booted = self._get(compute_id)
+        interface = booted.interfaces.pop(port_id, None)
+        if interface is None:
+            raise Refusal('NotFound', f'Port {port_id}')
+        self._fabric.unplug(interface['tap'])
+        if port_id in booted.own_ports:
+            booted.own_ports.remove(port_id)
+            self._network.delete_port(port_id)
+        else:
+            self._release(port_id)
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 50
+
+
+class _Handler(socketserver.StreamRequestHandler):
+
+    def handle(self):
+        request = json.loads(self.rfile.readline())
+        try:
+            answer = {'result': self.server.hypervisor.call(
+                request['call'], request['arguments'])}
+        except Refusal as e:
+            answer = {'refusal': [e.kind, str(e)]}
+        except Exception as e:
+            answer = {'refusal': ['ComputeUnknownException', repr(e)]}
+        # The worker may have been killed meanwhile.
+        with contextlib.suppress(OSError):
+            self.wfile.write(json.dumps(answer).encode())

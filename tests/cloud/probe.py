@@ -1,0 +1,161 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What a client of a load balancer sees: failed requests and dark time.
+
+A script as well: it runs in the namespace of the client.
+
+    probe.py URL RATE TIMEOUT
+
+asks for URL as often, by a new connection each time, and over one connection
+that it keeps. Prints a line for each request: how (new or kept), when it
+began, in seconds, its time, and its error or "ok".
+"""
+
+import asyncio
+import dataclasses
+import sys
+import time
+import urllib.parse
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A request to a load balancer; times are in seconds."""
+
+    kept: bool
+    began: float
+    duration: float
+    error: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a client saw.
+
+    :param requests: those with a connection each.
+    :param failed: those of them without a right answer in time.
+    :param dark: seconds without service: from the begin of the first of
+                 failed requests in a row to the begin of the next good one.
+    :param broken: connections that were to be kept, and ended.
+    :param errors: what the failed ones said, each once.
+    """
+
+    requests: int
+    failed: int
+    dark: float
+    broken: int
+    errors: tuple
+
+
+def read(text):
+    """Read what the script printed; returns Requests in order."""
+    requests = []
+    for line in text.splitlines():
+        how, began, duration, error = line.split(' ', 3)
+        requests.append(Request(how == 'kept', float(began), float(duration),
+                                '' if error == 'ok' else error))
+    return sorted(requests, key=lambda request: request.began)
+
+
+def report(requests):
+    """Sum up Requests; returns a Report."""
+    new = [request for request in requests if not request.kept]
+    dark, since = 0, None
+    for request in new:
+        if request.error and since is None:
+            since = request.began
+        elif not request.error and since is not None:
+            dark += request.began - since
+            since = None
+    if since is not None:
+        dark += new[-1].began + new[-1].duration - since
+    failed = [request for request in new if request.error]
+    broken = [request for request in requests
+              if request.kept and request.error]
+    return Report(len(new), len(failed), round(dark, 3), len(broken),
+                  tuple(sorted({request.error for request in failed})))
+
+
+class _Client:
+
+    def __init__(self, url, timeout):
+        parts = urllib.parse.urlsplit(url)
+        self._address = parts.hostname, parts.port or 80
+        self._timeout = timeout
+        self._request = (f'GET {parts.path or "/"} HTTP/1.1\r\n'
+                         f'Host: {parts.hostname}\r\n').encode()
+
+    async def run(self, rate):
+        asyncio.get_running_loop().create_task(self._keep(rate))
+        begin = time.monotonic()
+        pending = set()
+        for number in range(sys.maxsize):
+            await asyncio.sleep(begin + number / rate - time.monotonic())
+            task = asyncio.create_task(self._timed('new', self._ask_anew()))
+            pending.add(task)
+            task.add_done_callback(pending.discard)
+
+    async def _keep(self, rate):
+        stream = None
+        while True:
+            if stream is None:
+                try:
+                    stream = await asyncio.wait_for(
+                        asyncio.open_connection(*self._address),
+                        self._timeout)
+                except OSError:
+                    await asyncio.sleep(1 / rate)
+                    continue
+            error = await self._timed('kept', self._ask(*stream))
+            if error:
+                stream[1].close()
+                stream = None
+            await asyncio.sleep(5 / rate)
+
+    async def _timed(self, how, request):
+        began, error = time.time(), 'ok'
+        start = time.monotonic()
+        try:
+            await asyncio.wait_for(request, self._timeout)
+        except TimeoutError:
+            error = 'timed out'
+        except (OSError, EOFError, ValueError) as e:
+            error = f'{type(e).__name__}: {e}'
+        duration = time.monotonic() - start
+        print(f'{how} {began:.4f} {duration:.4f} {error}', flush=True)
+        return None if error == 'ok' else error
+
+    async def _ask_anew(self):
+        reader, writer = await asyncio.open_connection(*self._address)
+        try:
+            await self._ask(reader, writer, b'Connection: close\r\n')
+        finally:
+            writer.close()
+
+    async def _ask(self, reader, writer, headers=b''):
+        writer.write(self._request + headers + b'\r\n')
+        status = await reader.readline()
+        if b' 200 ' not in status:
+            raise ValueError(status.decode(errors='replace').strip() or
+                             'no answer')
+        length = 0
+        while (line := (await reader.readline()).strip()):
+            name, _, value = line.partition(b':')
+            if name.lower() == b'content-length':
+                length = int(value)
+        await reader.readexactly(length)
+
+
+if __name__ == '__main__':
+    asyncio.run(_Client(sys.argv[1], float(sys.argv[3])).run(
+        float(sys.argv[2])))
