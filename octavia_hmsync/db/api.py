@@ -159,7 +159,8 @@ def describe(error):
     if _is_hidden(error):
         cause = error.__cause__
     cause = getattr(cause, 'orig', None) or cause
-    if cause.args == _CLOSED and cause.__context__:
+    # oslo.db's exceptions may as well hold a text.
+    if getattr(cause, 'args', None) == _CLOSED and cause.__context__:
         cause = cause.__context__
         cause = getattr(cause, 'orig', None) or cause
     return ' '.join(str(cause).split()) or type(cause).__name__

@@ -68,8 +68,10 @@ class TestLibraries(base.BaseTestCase):
 
     def test_clients_who_never_ask(self):
         ours, library = libraries.run_exporter(silent=60, wait=0)
-        self.assertLess(ours['threads'], 40)
-        self.assertGreaterEqual(library['threads'], 60)
+        # The library's queue is short: on a busy machine, some clients are
+        # still waiting in it.
+        self.assertLess(ours['threads'], 30)
+        self.assertGreater(library['threads'], 30)
 
     def test_calls_that_fail(self):
         ours, library = libraries.run_periodic(seconds=1)

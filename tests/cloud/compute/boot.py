@@ -32,8 +32,9 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import units  # noqa: E402
+# A script, in an instance that has nothing of the tests on its path.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from tests.cloud.compute import units  # noqa: E402
 
 # Changed by the agent and what it starts, in each amphora for itself.
 PRIVATE = ('/etc', '/var/lib', '/usr/lib/systemd', '/usr/local')

@@ -85,3 +85,7 @@ class TestDescribe(base.TestCase):
         except pymysql.Error as e:
             error = db_exc.DBConnectionError(e)
         self.assertEqual("(2013, 'Lost connection')", api.describe(error))
+
+    def test_text(self):
+        self.assertEqual('gone',
+                         api.describe(db_exc.DBConnectionError('gone')))
