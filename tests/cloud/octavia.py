@@ -23,12 +23,14 @@ import openstack
 import sqlalchemy as sa
 from sqlalchemy import pool
 
+from octavia_hmsync.db.repositories import generation as generation_repo
 from tests.cloud import certificates
 from tests.cloud.compute import fabric
 from tests.cloud.compute import hypervisor
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import glance
+from tests.cloud import network
 from tests.cloud import neutron
 from tests.cloud import octavia_conf
 from tests.cloud import openvswitch
@@ -214,7 +216,7 @@ class Octavia(fixtures.Fixture):
     def _start_controllers(self):
         if self.hmsync:
             self.command('octavia-hmsync', 'db', 'upgrade')
-        port = controllers.network.free_port()
+        port = network.free_port()
         self.api = self._add(controllers.Api, 'api', {
             'api_settings': {'bind_host': '127.0.0.1', 'bind_port': port}})
         for number in range(self._worker_count):
@@ -252,7 +254,14 @@ class Octavia(fixtures.Fixture):
                 child.name for child in self.processes
                 if not child.is_ready())),
             timeout, processes=self.processes)
+        if self.hmsync:
+            self.wait_for(self._is_published, 'list of health managers')
         return self
+
+    def _is_published(self):
+        # An amphora that boots before waits for its first upload.
+        newest = generation_repo.get_newest(self.engine)
+        return newest and len(newest.addresses) == len(self.health_managers)
 
     def wait_for(self, condition, what, timeout=60):
         return waiting.wait_for(condition, what, timeout,

@@ -38,6 +38,7 @@ from tests.cloud import certificates
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import keystone_server
+from tests.cloud import octavia
 from tests.cloud import octavia_conf
 from tests.cloud import openvswitch
 from tests.cloud import ovn
@@ -50,16 +51,6 @@ from tests.cloud import waiting
 HOSTS = ('node1', 'node2', 'node3')
 AMPHORA_PORT = 9443
 LISTENER_PORT = 8080
-
-
-class HealthManager(controllers.InNamespace, controllers.HealthManager):
-
-    def is_ready(self):
-        return self.running and self.is_open('udp', 5555)
-
-
-class Housekeeping(controllers.InNamespace, controllers.Housekeeping):
-    pass
 
 
 class Amphora(controllers.InNamespace, amphora.Amphora):
@@ -148,7 +139,7 @@ class TestManagementNetwork(base.BaseTestCase):
 
     def start(self, kind, host):
         options = self.options(host)
-        if kind is HealthManager:
+        if kind is octavia.HealthManager:
             options = octavia_conf.merge(options, octavia_conf.FAILOVER)
         child = self.useFixture(kind(
             host, options, self.directory,
@@ -229,8 +220,9 @@ class TestManagementNetwork(base.BaseTestCase):
                      for host, port in ports.items()}
 
         # Their health managers take the addresses from the ports.
-        managers = {host: self.start(HealthManager, host) for host in HOSTS}
-        self.start(Housekeeping, 'node1')
+        managers = {host: self.start(octavia.HealthManager, host)
+                    for host in HOSTS}
+        self.start(octavia.Housekeeping, 'node1')
         self.wait_for(lambda: self.published() == set(addresses.values()),
                       lambda: f'list of {addresses}: {self.published()}',
                       120)

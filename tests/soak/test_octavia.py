@@ -73,6 +73,9 @@ class TestOctavia(base.BaseTestCase):
 
     def test_nothing_is_left(self):
         self.cloud.add_load_balancer('one', members=self.members)
+        instance, = self.cloud.compute.instances.values()
+        # What the agent makes goes with the instance.
+        self.assertTrue(os.listdir(os.path.join(instance.directory, 'tmp')))
         pids = {child.pid for child in psutil.Process().children(True)}
         directory = self.cloud.directory
         self.doCleanups()

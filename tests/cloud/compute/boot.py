@@ -132,7 +132,6 @@ def main():
     add_namespace()
     drain_syslog()
     os.environ['PATH'] = f"{directory}/bin:{os.environ['PATH']}"
-    os.environ['HOME'] = '/root'
     manager = units.Manager('/var/log')
     serve(manager)
     with open(f'{directory}/started', 'w'):

@@ -78,15 +78,17 @@ class Instance(openvswitch.Namespace):
             '--mount-proc', process.program('python'), '-P',
             str(_HERE / 'boot.py'), self.directory]
         self.env = process.environment(
-            '/var/lib/octavia', **image.environment, AGENT_COMMAND=json.dumps([
-                *program, '--config-file', AGENT_CONF]))
+            '/var/lib/octavia', **image.environment,
+            TMPDIR=os.path.join(self.directory, 'tmp'),
+            AGENT_COMMAND=json.dumps([*program, '--config-file',
+                                      AGENT_CONF]))
         self.env['PATH'] = os.pathsep.join([
             os.path.dirname(process.program('python')), self.env['PATH'],
             '/usr/sbin', '/sbin'])
 
     def _setUp(self):
         top = pathlib.Path(self.directory)
-        for name in ('config', 'bin', 'log'):
+        for name in ('config', 'bin', 'log', 'tmp'):
             (top / name).mkdir(parents=True)
         for path, text in self._files.items():
             target = top / 'config' / path.lstrip('/')

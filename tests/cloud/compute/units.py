@@ -151,8 +151,6 @@ class Manager:
     def _status(self, name):
         return (0, 'active') if name in self._main else (3, 'inactive')
 
-    _is_active = _status
-
     # Processes
 
     def _log(self, name):
