@@ -48,7 +48,7 @@ class AgentUnreachable(HMSyncException):
                           with a certificate that does not fit.
     """
 
-    def __init__(self, message, is_unanswered=False):
+    def __init__(self, message: str, is_unanswered: bool = False) -> None:
         super().__init__(message)
         self.is_unanswered = is_unanswered
 

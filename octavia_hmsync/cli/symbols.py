@@ -12,7 +12,9 @@
 
 """Which of Octavia's private names that compat needs are missing.
 
-Read from the source of compat, which cannot be imported without them.
+Read from the source of compat, which cannot be imported without them. What
+compat itself takes, everything needs; what a module below it takes, only its
+subject does.
 """
 
 import ast
@@ -47,14 +49,16 @@ def check():
             f'install a release of octavia-hmsync for this Octavia.')
 
 
-def find_problems():
+def find_problems(subject='__init__'):
     """Look for every name that compat takes from Octavia.
 
+    :param subject: a module below compat; compat itself if not given.
     :returns: (the names that the installed Octavia does not have, in order;
               a dict of those that cannot be imported, with the reason).
     """
     tree = ast.parse(
-        (resources.files('octavia_hmsync') / 'compat.py').read_text())
+        (resources.files('octavia_hmsync') / 'compat' /
+         f'{subject}.py').read_text())
     modules = {}
     missing: set[str] = set()
     broken: dict[str, str] = {}
