@@ -81,6 +81,8 @@ class ImageReplacement(model_base.Base):
     target_image_id = sa.Column(sa.String(36), nullable=True)
     mode = sa.Column(sa.String(36), nullable=False)
     canary = sa.Column(sa.Boolean, nullable=False, default=False)
+    # Amphorae from before created_at are replaced, whatever image they have.
+    forced = sa.Column(sa.Boolean, nullable=False, default=False)
     state = sa.Column(sa.String(36), nullable=False)
     # How far it has come, see octavia_hmsync.image.phases; none before it
     # has begun.

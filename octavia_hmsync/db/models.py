@@ -101,6 +101,8 @@ class HouseKeeper(Base):
     pinned_ip_port_list = sa.Column(_LIST, nullable=False)
     key_digest = sa.Column(sa.String(64), nullable=True)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
+    # The same of a release that replaces amphorae; none of an earlier one.
+    replacer_at = sa.Column(types.Timestamp, nullable=True)
 
 
 class Generation(Base):

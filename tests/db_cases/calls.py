@@ -802,6 +802,11 @@ class Calls(image_calls.ImageCalls):
         self._touch(1, 2)
         return OFFLINE_AFTER,
 
+    @_call(keeper_repo.get_replacers)
+    def get_house_keepers_that_replace(self):
+        self._touch(1, 2)
+        return OFFLINE_AFTER,
+
     @_call(keeper_repo.get_key_digests)
     def get_house_keepers_key_digests(self):
         self._touch(1, 2)

@@ -190,6 +190,13 @@ class ReplacementCases(_Cases):
         self.claim('two')
         self.assertEqual(1, len(replace_repo.get_start_ages(self.engine, 60)))
 
+    def test_forced(self):
+        self.start()
+        self.begin(1)
+        replace_repo.add(self.engine, new(2, forced=True))
+        self.assertEqual([False, True],
+                         [self.get(n).forced for n in (1, 2)])
+
     def test_claims(self):
         for number in (1, 2, 3):
             replace_repo.add(self.engine, new(number))

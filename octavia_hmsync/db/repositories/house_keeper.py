@@ -34,7 +34,8 @@ def touch(engine, host, pinned, key_digest=None):
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
               'key_digest': key_digest,
-              'keepalive_at': types.utcnow()}
+              'keepalive_at': types.utcnow(),
+              'replacer_at': types.utcnow()}
     with engine.begin() as connection:
         result = connection.execute(
             sa.update(_TABLE).where(_TABLE.c.host == host).values(**values))
@@ -80,6 +81,22 @@ def get_up(engine, max_age):
         return connection.execute(
             sa.select(_TABLE.c.host)
             .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
+            .order_by(_TABLE.c.host)).scalars().all()
+
+
+def get_replacers(engine, max_age):
+    """Return the hosts of the housekeepers that replace amphorae.
+
+    Those of a release before that are up, too, and do not.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one does not.
+    :returns: a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.host)
+            .where(_TABLE.c.replacer_at >= types.utcnow_plus(-max_age))
             .order_by(_TABLE.c.host)).scalars().all()
 
 

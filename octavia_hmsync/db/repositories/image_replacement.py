@@ -55,6 +55,8 @@ class New:
     :param flavor_id: likewise, or None.
     :param availability_zone: likewise, or None.
     :param canary: whether it is a canary of its rollout.
+    :param forced: whether amphorae of the target image are replaced, too:
+                   those that were there when it was asked for.
     """
 
     id: str
@@ -65,6 +67,7 @@ class New:
     flavor_id: str | None = None
     availability_zone: str | None = None
     canary: bool = False
+    forced: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +100,7 @@ class Replacement:
     claim_owner: str | None
     claim_expires_at: datetime.datetime | None
     now: datetime.datetime
+    forced: bool = False
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Replacement)]

@@ -22,6 +22,9 @@ down_revision = '0006'
 
 
 def upgrade():
+    operations.add_columns(
+        'hmsync_house_keeper',
+        sa.Column('replacer_at', types.Timestamp, nullable=True))
     operations.create_table(
         'hmsync_image_rollout',
         sa.Column('id', sa.String(36), primary_key=True),
@@ -53,6 +56,7 @@ def upgrade():
         sa.Column('target_image_id', sa.String(36), nullable=True),
         sa.Column('mode', sa.String(36), nullable=False),
         sa.Column('canary', sa.Boolean, nullable=False),
+        sa.Column('forced', sa.Boolean, nullable=False),
         sa.Column('state', sa.String(36), nullable=False),
         sa.Column('phase', sa.String(36), nullable=True),
         sa.Column('old_amphora_id', sa.String(36), nullable=True),
