@@ -30,6 +30,7 @@ from tests.cloud.compute import hypervisor
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import glance
+from tests.cloud import holders
 from tests.cloud import network
 from tests.cloud import neutron
 from tests.cloud import octavia_conf
@@ -170,11 +171,22 @@ class Octavia(fixtures.Fixture):
             network_id=made.id, cidr=cidr, ip_version=4, enable_dhcp=False,
             gateway_ip=None, project_id=neutron.PROJECT_ID)
 
-    def add_image(self, name, tags=(IMAGE_TAG,)):
-        """Upload an image of amphorae; returns it. The newest one wins."""
-        return self.connection.image.create_image(
+    def add_image(self, name, tags=(IMAGE_TAG,), like=None):
+        """Upload an image of amphorae; returns it. The newest one wins.
+
+        :param like: an instance.Image, such as one of bad_images; that of
+                     this machine where None is given.
+        """
+        api = self.connection.image
+        # Nobody boots it before it is known what it is like.
+        image = api.create_image(
             name=name, container_format='bare', disk_format='raw', data=b'x',
-            tags=list(tags), validate_checksum=False, allow_duplicates=True)
+            validate_checksum=False, allow_duplicates=True)
+        if like:
+            self.compute.images[image.id] = like
+        for tag in tags:
+            api.add_tag(image, tag)
+        return api.get_image(image)
 
     # Octavia
 
@@ -268,6 +280,11 @@ class Octavia(fixtures.Fixture):
                                 processes=self.processes)
 
     # Load balancers
+
+    def watch_holders(self, load_balancer):
+        """Watch from now on which amphorae have a VIP; see holders.py."""
+        return self.useFixture(holders.Holders(self.compute,
+                                               load_balancer.vip_address))
 
     def add_flavor(self, **data):
         """Make a flavor; returns its id.

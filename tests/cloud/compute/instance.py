@@ -115,16 +115,21 @@ class Instance(openvswitch.Namespace):
         self.run('ip', 'link', 'set', 'eth0', 'mtu', str(mtu), 'up')
         pathlib.Path(self.directory, 'plugged').touch()
 
+    def command_inside(self, *command):
+        """Return what runs a command where the haproxy of the amphora is."""
+        return ['nsenter', f'--target={self._first_process()}', '--net',
+                '--mount', '--pid', 'ip', 'netns', 'exec', 'amphora-haproxy',
+                *command]
+
     def run_inside(self, *command, check=True):
         """Run a command where the haproxy of the amphora is.
 
         :returns: a CompletedProcess, with its output and errors as text.
         """
         done = subprocess.run(
-            ['nsenter', f'--target={self._first_process()}', '--net',
-             '--mount', '--pid', 'ip', 'netns', 'exec', 'amphora-haproxy',
-             *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True, timeout=60, env=self.env)
+            self.command_inside(*command), stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            timeout=60, env=self.env)
         if check and done.returncode:
             raise RuntimeError(f'{" ".join(command)}: {done.stderr}')
         return done

@@ -1,0 +1,69 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The agent of an amphora image that is bad; see bad_images.py.
+
+Run as a script, in place of amphora-agent and with its arguments; VARIABLE
+tells what is wrong.
+"""
+
+import os
+import subprocess
+import sys
+
+VARIABLE = 'OCTAVIA_HMSYNC_TESTS_AILMENT'
+MUTE = 'mute'
+OTHER_API = 'other-api'
+FAILS_WITH_VIP = 'fails-with-vip'
+
+
+def _mute():
+    from octavia.amphorae.backends.health_daemon import health_daemon
+    health_daemon.run_sender = lambda queue: None
+
+
+def _other_api(version):
+    from octavia.amphorae.backends.agent import api_server
+    api_server.VERSION = version
+
+
+def _fails_with_vip():
+    from octavia.amphorae.backends.agent.api_server import loadbalancer
+    get = loadbalancer.Loadbalancer.get_all_listeners_status
+
+    def get_all_listeners_status(self, other_listeners=None):
+        response = get(self, other_listeners=other_listeners)
+        if _has_vip():
+            response.json = [{**each, 'status': 'ERROR'}
+                             for each in response.json]
+        return response
+
+    loadbalancer.Loadbalancer.get_all_listeners_status = (
+        get_all_listeners_status)
+
+
+def _has_vip():
+    """Whether eth1 has more than the address of its own."""
+    addresses = subprocess.run(
+        ['ip', 'netns', 'exec', 'amphora-haproxy', 'ip', '-4', '-o',
+         'address', 'show', 'dev', 'eth1'], stdin=subprocess.DEVNULL,
+        capture_output=True, text=True).stdout
+    return len(addresses.splitlines()) > 1
+
+
+if __name__ == '__main__':
+    ailment, *words = os.environ[VARIABLE].split()
+    {MUTE: _mute, OTHER_API: _other_api,
+     FAILS_WITH_VIP: _fails_with_vip}[ailment](*words)
+    # Not before: what it imports takes the API's version.
+    from octavia.cmd import agent
+    sys.exit(agent.main())

@@ -1,0 +1,54 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Images of amphorae that nobody should roll out, each in its own way."""
+
+from tests.cloud.compute import ailing_agent
+from tests.cloud.compute import instance
+
+_REFUSAL = ("[ALERT] (1) : config : parsing [haproxy.cfg:1]: unknown keyword "
+            "'global' out of section.")
+
+
+def never_boots():
+    """One whose instances end in ERROR."""
+    return instance.Image(boots=False)
+
+
+def refuses_listeners():
+    """One whose haproxy takes no configuration; its agent answers 400."""
+    return instance.Image(programs={
+        'haproxy': f'#!/bin/sh\ncat >&2 <<"."\n{_REFUSAL}\n.\nexit 1\n'})
+
+
+def never_sends_heartbeats():
+    """One that no health manager ever hears; all else of it works."""
+    return _ailing(ailing_agent.MUTE)
+
+
+def other_api_version(version='2.0'):
+    """One whose agent speaks an API that this Octavia does not."""
+    return _ailing(ailing_agent.OTHER_API, version)
+
+
+def fails_with_vip():
+    """One that is well until it has the VIP.
+
+    Its agent then lists each listener as one with an error, so that a proof
+    before the switch holds, and one after it does not.
+    """
+    return _ailing(ailing_agent.FAILS_WITH_VIP)
+
+
+def _ailing(*words):
+    return instance.Image(agent=ailing_agent.__file__, environment={
+        ailing_agent.VARIABLE: ' '.join(words)})

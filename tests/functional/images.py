@@ -1,0 +1,167 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the tests of image upgrades on a whole Octavia share."""
+
+import contextlib
+import json
+import time
+import types
+
+from oslotest import base
+import sqlalchemy as sa
+
+from tests.cloud import machines
+from tests.cloud import octavia
+
+
+class ImageTestCase(base.BaseTestCase):
+    """A whole Octavia with members and a client.
+
+    Its load balancers boot the image "first" until a test adds another one::
+
+        lb = self.add_load_balancer('ACTIVE_STANDBY')
+        before = self.look(lb)
+        second = self.cloud.add_image('second')   # or like=bad_images...
+        with self.under_probe(lb) as seen:
+            self.image('replace', lb.id, '--wait')
+        self.assertEqual(0, seen.report.failed)
+        self.assertUpgraded(lb, second, before)
+    """
+
+    options = None
+    workers = 1
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = self.useFixture(octavia.Octavia(
+            options=self.options, workers=self.workers))
+        self.cloud.wait_until_ready()
+        self.api = self.cloud.connection.load_balancer
+        self.members = [
+            self.useFixture(machines.Member(self.cloud, f'member{number}'))
+            for number in (1, 2)]
+        self.client = self.useFixture(machines.Client(self.cloud, 'client'))
+
+    def image(self, *arguments):
+        """Run octavia-hmsync image; returns what it shows.
+
+        :raises RuntimeError: it failed; with all that it printed.
+        """
+        return json.loads(self.cloud.command(
+            'octavia-hmsync', 'image', *arguments, '-f', 'json'))
+
+    def add_load_balancer(self, topology='SINGLE', name=None, **kwargs):
+        """Make one that serves; returns it once it is known to be ONLINE.
+
+        Its heartbeats have arrived then, and tell of its members.
+        """
+        made = self.cloud.add_load_balancer(
+            name or topology.lower(), topology, self.members, **kwargs)
+        self.wait_until_online(made)
+        return made
+
+    def wait_until_online(self, load_balancer, timeout=60):
+        self.cloud.wait_for(
+            lambda: self.api.get_load_balancer(
+                load_balancer.id).operating_status == 'ONLINE',
+            f'{load_balancer.name} ONLINE', timeout)
+
+    @contextlib.contextmanager
+    def under_probe(self, load_balancer, rate=50):
+        """Have the client use it meanwhile, and for a second before and after.
+
+        :returns: what then has .report, a probe.Report, and .holders: for how
+                  many seconds how many amphorae held the VIP.
+        """
+        seen = types.SimpleNamespace()
+        holders = self.cloud.watch_holders(load_balancer)
+        probe = self.client.start_probe(load_balancer.vip_address, rate=rate)
+        time.sleep(1)
+        try:
+            yield seen
+            time.sleep(1)
+        finally:
+            seen.report = probe.stop()
+            seen.holders = holders.stop()
+
+    # What there is
+
+    def amphorae(self, load_balancer):
+        """Rows of those that are not deleted, by id."""
+        with self.cloud.engine.connect() as connection:
+            rows = connection.execute(
+                sa.text("SELECT * FROM amphora WHERE load_balancer_id = :id "
+                        "AND status <> 'DELETED'"),
+                {'id': load_balancer.id}).mappings()
+            return {row['id']: dict(row) for row in rows}
+
+    def look(self, load_balancer):
+        """Return what a replacement that is taken back leaves as it was.
+
+        Its row, its amphorae, and what the cloud has: all instances, and all
+        ports but those of machines.
+        """
+        found = self.api.get_load_balancer(load_balancer.id)
+        with self.cloud.engine.connect() as connection:
+            busy = dict(connection.execute(sa.text(
+                'SELECT amphora_id, busy FROM amphora_health')).all())
+        return {
+            'status': (found.provisioning_status, found.operating_status),
+            'amphorae': {
+                amphora_id: (row['status'], row['image_id'],
+                             row['vrrp_priority'], row['role'],
+                             busy.get(amphora_id))
+                for amphora_id, row in self.amphorae(load_balancer).items()},
+            'holders': self.holders(load_balancer),
+            'instances': sorted(self.cloud.compute.instances),
+            'ports': sorted(
+                port.id for port in self.cloud.connection.network.ports())}
+
+    def holders(self, load_balancer):
+        """Ids of the amphorae that have the VIP now."""
+        address = load_balancer.vip_address
+        holders = []
+        for amphora_id in self.amphorae(load_balancer):
+            instance = self.cloud.compute.by_amphora(amphora_id)
+            if instance and f' {address}/' in instance.run_inside(
+                    'ip', '-o', 'address', check=False).stdout:
+                holders.append(amphora_id)
+        return sorted(holders)
+
+    def wait_until_as(self, before, load_balancer, timeout=60):
+        """Wait until it is as look() saw it: nothing is left, or missing."""
+        self.cloud.wait_for(
+            lambda: self.look(load_balancer) == before,
+            lambda: f'{load_balancer.name} as it was, {before}; it is '
+                    f'{self.look(load_balancer)}', timeout)
+
+    def assertUpgraded(self, load_balancer, image, before):
+        """Check that all of its amphorae are others, and nothing is left.
+
+        :param image: of Glance.
+        :param before: what look() saw.
+        """
+        self.wait_until_online(load_balancer)
+        after = self.look(load_balancer)
+        self.assertEqual(('ACTIVE', 'ONLINE'), after['status'])
+        self.assertEqual(
+            [('ALLOCATED', image.id)] * len(before['amphorae']),
+            [row[:2] for row in after['amphorae'].values()])
+        self.assertFalse(set(before['amphorae']) & set(after['amphorae']))
+        self.assertEqual(sorted(row[3] for row in before['amphorae'].values()),
+                         sorted(row[3] for row in after['amphorae'].values()))
+        self.assertEqual(1, len(after['holders']), after)
+        for kind in ('instances', 'ports'):
+            self.assertEqual(len(before[kind]), len(after[kind]), kind)
+        self.assertEqual({member.name for member in self.members}, {
+            self.client.get(load_balancer.vip_address) for _ in range(4)})
