@@ -1,0 +1,68 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who held a VIP, made of what ip tells."""
+
+import datetime
+
+from tests.cloud import holders
+from tests.unit import base
+
+VIP = '10.1.0.5'
+
+
+def changes(*words):
+    """Each is a time, what happened, and to whom: "3+a"."""
+    return [holders.Change(int(word[0]), word[2], word[1] == '+')
+            for word in words]
+
+
+class TestCount(base.TestCase):
+
+    def test_one_after_the_other(self):
+        self.assertEqual({1: 6, 0: 1}, holders.count(
+            changes('1+a', '3-a', '4+b'), 8))
+
+    def test_two_at_once(self):
+        self.assertEqual({1: 3, 2: 2}, holders.count(
+            changes('1+a', '5-a', '3+b'), 6))
+
+    def test_what_is_told_twice(self):
+        self.assertEqual({1: 2, 0: 2}, holders.count(
+            changes('1+a', '2+a', '3-a', '4-a'), 5))
+
+    def test_nobody_ever(self):
+        self.assertEqual({}, holders.count([], 5))
+
+
+class TestRead(base.TestCase):
+
+    def read(self, line):
+        return holders.read(line, VIP, 7.5)
+
+    def test_what_is_there(self):
+        self.assertEqual((7.5, True), self.read(
+            f'3: eth1    inet {VIP}/32 scope global eth1\\       valid_lft'))
+
+    def test_what_changes(self):
+        time = datetime.datetime(2026, 11, 23, 3, 15, 2, 500000,
+                                 datetime.UTC).timestamp()
+        line = f'3: eth1    inet {VIP}/32 scope global eth1'
+        self.assertEqual((time, True), self.read(
+            f'[2026-11-23T03:15:02.500000] {line}'))
+        self.assertEqual((time, False), self.read(
+            f'[2026-11-23T03:15:02.500000] Deleted {line}'))
+
+    def test_others(self):
+        for line in ('3: eth1    inet 10.1.0.50/24 scope global eth1',
+                     '1: lo    inet6 ::1/128 scope host ', ''):
+            self.assertIsNone(self.read(line))
