@@ -50,6 +50,8 @@ class ImageRollout(model_base.Base):
     created_at = sa.Column(types.Timestamp, nullable=False)
     updated_at = sa.Column(types.Timestamp, nullable=False)
     finished_at = sa.Column(types.Timestamp, nullable=True)
+    # The state that was told last; none if nothing was.
+    announced = sa.Column(sa.String(36), nullable=True)
 
 
 class ImageReplacement(model_base.Base):
@@ -66,6 +68,7 @@ class ImageReplacement(model_base.Base):
         sa.Index('ix_hmsync_image_replacement_state', 'state',
                  'claim_expires_at'),
         sa.Index('ix_hmsync_image_replacement_claim_owner', 'claim_owner'),
+        sa.Index('ix_hmsync_image_replacement_finished', 'finished_at'),
         {'mysql_engine': 'InnoDB'})
 
     id = sa.Column(sa.String(36), primary_key=True)
@@ -101,6 +104,8 @@ class ImageReplacement(model_base.Base):
     # Who works on it now.
     claim_owner = sa.Column(sa.String(320), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
+    # The state that was told last; none if nothing was.
+    announced = sa.Column(sa.String(36), nullable=True)
 
 
 class ImageExclusion(model_base.Base):

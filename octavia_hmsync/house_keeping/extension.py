@@ -17,6 +17,7 @@ import functools
 from octavia_hmsync.db import api
 from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.house_keeping import delegate
+from octavia_hmsync.house_keeping import image_announcer
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import port_retention
 from octavia_hmsync.house_keeping import synchronizer
@@ -61,6 +62,10 @@ class HouseKeepingExtension:
             self._thread('adoption watch', adoption_watch.AdoptionWatch(
                 conf, self._engine, notifier=self._notifier).run_once)]
         polling = list(self._threads)
+        if self._notifier.is_on:
+            self._threads.append(self._thread(
+                'image announcer', image_announcer.ImageAnnouncer(
+                    self._engine, self._notifier).run_once))
         interval = conf[network_conf.GROUP].reconcile_interval
         if interval:
             self._threads.append(periodic.PeriodicThread(

@@ -79,7 +79,7 @@ class Broker:
     def deliver(self, payload):
         """Deliver one notification.
 
-        :param payload: one of payloads.ALL.
+        :param payload: a payloads.Payload.
         :raises NotificationsUnavailable: if it could not be delivered.
         """
         self._complaints.failure = None

@@ -85,7 +85,7 @@ class Outbox:
 
         Never waits, and never raises.
 
-        :param payload: one of payloads.ALL.
+        :param payload: a payloads.Payload.
         """
         if not self.is_on:
             return

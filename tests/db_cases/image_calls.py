@@ -18,6 +18,7 @@ See ``tests.db_cases.calls``.
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
 from octavia_hmsync.db.repositories import image_needs as needs_repo
+from octavia_hmsync.db.repositories import image_news as news_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from tests.db_cases import base
@@ -182,6 +183,28 @@ class ImageCalls(base.DatabaseTestCase):
     def cancel_replacement(self):
         self._begin()
         return 'replacement4', 'not needed'
+
+    # What is told of them
+
+    @_call(news_repo.get_rollouts)
+    def get_rollouts_to_tell_of(self):
+        self._start('old', 'rollout')
+        return LONG,
+
+    @_call(news_repo.get_replacements)
+    def get_replacements_to_tell_of(self):
+        self._begin()
+        return LONG, 10
+
+    @_call(news_repo.set_rollout_announced)
+    def set_rollout_announced(self):
+        self._start('old', 'rollout')
+        return 'rollout', None, 'RUNNING'
+
+    @_call(news_repo.set_replacement_announced)
+    def set_replacement_announced(self):
+        self._begin()
+        return 'replacement3', None, 'DONE'
 
     # Exclusions
 

@@ -74,8 +74,8 @@ class New:
 class Replacement:
     """A row; times by the database's clock, UTC.
 
-    The fields are the columns of ``hmsync_image_replacement``, and now, when
-    it was read.
+    The fields are columns of ``hmsync_image_replacement``, and now, when it
+    was read.
     """
 
     id: str
@@ -106,13 +106,18 @@ class Replacement:
 _FIELDS = [field.name for field in dataclasses.fields(Replacement)]
 
 
-def _select(*conditions):
+def select(*conditions):
+    """Return the query for those that fulfil all conditions."""
     return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
 
 
+def from_row(row):
+    """Return the Replacement that a row of select() is."""
+    return Replacement(**{name: getattr(row, name) for name in _FIELDS})
+
+
 def _read(connection, statement):
-    return [Replacement(**{name: getattr(row, name) for name in _FIELDS})
-            for row in connection.execute(statement).all()]
+    return [from_row(row) for row in connection.execute(statement).all()]
 
 
 def _get(engine, statement):
@@ -122,25 +127,25 @@ def _get(engine, statement):
 
 def get(engine, replacement_id):
     """Return a Replacement, or None if there is none with this id."""
-    found = _get(engine, _select(_TABLE.c.id == replacement_id))
+    found = _get(engine, select(_TABLE.c.id == replacement_id))
     return found[0] if found else None
 
 
 def get_open(engine):
     """Return all that wait or run, whatever began them, the oldest first."""
-    return _get(engine, _select(_TABLE.c.active_key.is_not(None))
+    return _get(engine, select(_TABLE.c.active_key.is_not(None))
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
 def get_of_rollout(engine, rollout_id):
     """Return all of a rollout, the ended ones too, the oldest first."""
-    return _get(engine, _select(_TABLE.c.rollout_id == rollout_id)
+    return _get(engine, select(_TABLE.c.rollout_id == rollout_id)
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
 def get_of_load_balancer(engine, load_balancer_id):
     """Return all of a load balancer, the newest first."""
-    return _get(engine, _select(
+    return _get(engine, select(
         _TABLE.c.load_balancer_id == load_balancer_id)
         .order_by(_TABLE.c.created_at.desc(), _TABLE.c.id))
 
@@ -297,7 +302,7 @@ def _claim(engine, ids, owner, expiry):
                     **_claim_values(owner, expiry))).rowcount
         if not claimed:
             return []
-        return _read(connection, _select(_TABLE.c.claim_owner == owner)
+        return _read(connection, select(_TABLE.c.claim_owner == owner)
                      .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 

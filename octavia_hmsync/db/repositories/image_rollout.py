@@ -92,7 +92,8 @@ class Rollout:
     now: datetime.datetime
 
 
-def _to_rollout(row):
+def from_row(row):
+    """Return the Rollout that a row of select() is."""
     return Rollout(
         id=row.id, state=row.state, version=row.version, reason=row.reason,
         settings=Settings(**{field.name: getattr(row, field.name)
@@ -101,7 +102,8 @@ def _to_rollout(row):
         finished_at=row.finished_at, now=row.now)
 
 
-def _select():
+def select():
+    """Return the query for all rollouts, and when they are read."""
     return sa.select(_TABLE, types.utcnow().label('now'))
 
 
@@ -109,16 +111,16 @@ def get_active(engine):
     """Return the Rollout that has not ended, or None."""
     with engine.connect() as connection:
         row = connection.execute(
-            _select().where(_TABLE.c.active_key == _ACTIVE_KEY)).first()
-    return row and _to_rollout(row)
+            select().where(_TABLE.c.active_key == _ACTIVE_KEY)).first()
+    return row and from_row(row)
 
 
 def get(engine, rollout_id):
     """Return a Rollout, or None if there is none with this id."""
     with engine.connect() as connection:
         row = connection.execute(
-            _select().where(_TABLE.c.id == rollout_id)).first()
-    return row and _to_rollout(row)
+            select().where(_TABLE.c.id == rollout_id)).first()
+    return row and from_row(row)
 
 
 def get_all(engine, limit=None):
@@ -129,8 +131,8 @@ def get_all(engine, limit=None):
     :returns: a list of Rollout.
     """
     with engine.connect() as connection:
-        return [_to_rollout(row) for row in connection.execute(
-            _select().order_by(_TABLE.c.created_at.desc(), _TABLE.c.id)
+        return [from_row(row) for row in connection.execute(
+            select().order_by(_TABLE.c.created_at.desc(), _TABLE.c.id)
             .limit(limit)).all()]
 
 

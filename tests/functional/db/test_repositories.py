@@ -24,6 +24,7 @@ from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import image_inventory
+from tests.db_cases import image_news
 from tests.db_cases import image_rollout
 from tests.db_cases import network
 from tests.db_cases import pause
@@ -167,6 +168,10 @@ class TestImageRollout(mariadb.MariaDBMixin, image_rollout.RolloutCases):
 
 class TestImageReplacement(mariadb.MariaDBMixin,
                            image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageNews(mariadb.MariaDBMixin, image_news.NewsCases):
     pass
 
 

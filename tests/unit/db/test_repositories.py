@@ -21,6 +21,7 @@ from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import image_inventory
+from tests.db_cases import image_news
 from tests.db_cases import image_rollout
 from tests.db_cases import network
 from tests.db_cases import pause
@@ -153,6 +154,10 @@ class TestImageRollout(sqlite.SqliteMixin, image_rollout.RolloutCases):
 
 
 class TestImageReplacement(sqlite.SqliteMixin, image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageNews(sqlite.SqliteMixin, image_news.NewsCases):
     pass
 
 

@@ -20,11 +20,14 @@ import typing
 
 from oslotest import base
 
+from octavia_hmsync.notifications import image_payloads
 from octavia_hmsync.notifications import payloads
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 SAMPLES = TOP / 'doc/notification_samples'
 GUIDE = TOP / 'doc/source/admin/notifications.rst'
+MODULES = (payloads, image_payloads)
+ALL = tuple(p for module in MODULES for p in module.ALL)
 
 # How the types of fields look in JSON.
 _JSON_TYPES = {'tuple': 'list', 'datetime': 'str'}
@@ -47,6 +50,16 @@ KNOWN = {
     'amphora.not_adopted': ('1.0', '1ce04c903c3c'),
     'failover_guard.holding': ('1.0', 'd8c2ba352759'),
     'failover_guard.released': ('1.0', 'f82b5f7ef55f'),
+    'image_rollout.started': ('1.0', '4954bad0dbe3'),
+    'image_rollout.paused': ('1.0', '2151ef771744'),
+    'image_rollout.resumed': ('1.0', '2151ef771744'),
+    'image_rollout.cancelled': ('1.0', '2151ef771744'),
+    'image_rollout.halted': ('1.0', 'df70af6766d7'),
+    'image_rollout.done': ('1.0', '2151ef771744'),
+    'image_replacement.started': ('1.0', '1276b89f64b1'),
+    'image_replacement.done': ('1.0', 'ef38efda0dc2'),
+    'image_replacement.failed': ('1.0', 'c44fa6d3e5e4'),
+    'image_replacement.skipped': ('1.0', '1164ef22bd60'),
 }
 
 
@@ -80,19 +93,20 @@ class TestPayloads(base.BaseTestCase):
 
     def test_a_change_has_a_new_version(self):
         self.assertEqual(KNOWN, {
-            name(p): (p.VERSION, fingerprint(p)) for p in payloads.ALL})
+            name(p): (p.VERSION, fingerprint(p)) for p in ALL})
 
     def test_all_are_known(self):
-        defined = {value for value in vars(payloads).values()
-                   if isinstance(value, type) and hasattr(value, 'VERSION')}
-        self.assertEqual(defined, set(payloads.ALL))
+        for module in MODULES:
+            defined = {value for value in vars(module).values() if isinstance(
+                value, type) and hasattr(value, 'VERSION')}
+            self.assertEqual(defined, set(module.ALL))
 
     def test_each_has_a_sample(self):
-        self.assertEqual({f'{name(p)}.json' for p in payloads.ALL},
+        self.assertEqual({f'{name(p)}.json' for p in ALL},
                          {path.name for path in SAMPLES.iterdir()})
 
     def test_samples_are_what_is_sent(self):
-        for payload_class in payloads.ALL:
+        for payload_class in ALL:
             found = sample(payload_class)
             self.assertEqual(payload_class.EVENT_TYPE, found['event_type'])
             self.assertEqual(payload_class.PRIORITY.upper(),
@@ -110,8 +124,8 @@ class TestPayloads(base.BaseTestCase):
         sections = GUIDE.read_text().split('\noctavia_hmsync.')
         described = {section.split('\n')[0]: section
                      for section in sections[1:]}
-        self.assertEqual({name(p) for p in payloads.ALL}, set(described))
-        for payload_class in payloads.ALL:
+        self.assertEqual({name(p) for p in ALL}, set(described))
+        for payload_class in ALL:
             text = described[name(payload_class)]
             self.assertIn(f'priority {payload_class.PRIORITY.upper()}, '
                           f'version {payload_class.VERSION}', text)
@@ -120,7 +134,7 @@ class TestPayloads(base.BaseTestCase):
 
     def test_plain_values(self):
         """Nothing that only Python knows."""
-        for payload_class in payloads.ALL:
+        for payload_class in ALL:
             values = sample(payload_class)['payload']
             del values['version']
             payload = payload_class(**{

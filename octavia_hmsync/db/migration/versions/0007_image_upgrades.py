@@ -42,6 +42,7 @@ def upgrade():
         sa.Column('created_at', types.Timestamp, nullable=False),
         sa.Column('updated_at', types.Timestamp, nullable=False),
         sa.Column('finished_at', types.Timestamp, nullable=True),
+        sa.Column('announced', sa.String(36), nullable=True),
         sa.UniqueConstraint('active_key',
                             name='uq_hmsync_image_rollout_active'))
     operations.create_table(
@@ -69,6 +70,7 @@ def upgrade():
         sa.Column('finished_at', types.Timestamp, nullable=True),
         sa.Column('claim_owner', sa.String(320), nullable=True),
         sa.Column('claim_expires_at', types.Timestamp, nullable=True),
+        sa.Column('announced', sa.String(36), nullable=True),
         sa.UniqueConstraint('active_key',
                             name='uq_hmsync_image_replacement_active'))
     operations.create_indexes(
@@ -76,7 +78,8 @@ def upgrade():
         ix_hmsync_image_replacement_rollout=['rollout_id', 'started_at'],
         ix_hmsync_image_replacement_load_balancer=['load_balancer_id'],
         ix_hmsync_image_replacement_state=['state', 'claim_expires_at'],
-        ix_hmsync_image_replacement_claim_owner=['claim_owner'])
+        ix_hmsync_image_replacement_claim_owner=['claim_owner'],
+        ix_hmsync_image_replacement_finished=['finished_at'])
     operations.create_table(
         'hmsync_image_exclusion',
         sa.Column('id', sa.String(36), primary_key=True),
