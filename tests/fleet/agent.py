@@ -32,15 +32,15 @@ import time
 from tests.cloud import ailing
 from tests.fleet import amphora as fleet_amphora
 from tests.fleet import configuration
+from tests.fleet import routes
 
 # As gunicorn's.
 BACKLOG = 2048
 IMPOSTOR_ID = 'impostor'
-REASONS = {200: 'OK', 202: 'Accepted', 404: 'Not Found',
+REASONS = {200: 'OK', 202: 'Accepted', 400: 'Bad Request', 404: 'Not Found',
            405: 'Method Not Allowed', 500: 'Internal Server Error'}
 STATUSES = {ailment: int(line[:3])
             for ailment, line in ailing.STATUS_LINES.items()}
-METHODS = {'/': 'GET', '/1.0/info': 'GET', '/1.0/config': 'PUT'}
 
 
 def _encode(status, content):
@@ -137,13 +137,12 @@ class Server:
 
         The agent takes the end of the connection for that of the body.
         """
-        if method == 'PUT' and path == '/1.0/config':
+        if (method, path) == ('PUT', routes.CONFIG):
             with contextlib.suppress(ValueError):
                 amphora.take(configuration.parse(body))
 
     def _do(self, amphora, method, path, body):
-        upload = method == 'PUT' and path == '/1.0/config'
-        if upload:
+        if (method, path) == ('PUT', routes.CONFIG):
             self.uploads += 1
             self.last_upload = amphora.last_upload = time.time()
             self.first_upload = self.first_upload or self.last_upload
@@ -151,22 +150,8 @@ class Server:
         status = STATUSES.get(amphora.ailment)
         if status:
             return status, _error(status)
-        if path not in METHODS:
-            return 404, _error(404)
-        if method != METHODS[path]:
-            return 405, _error(405)
-        if upload:
-            try:
-                amphora.take(configuration.parse(body))
-            except ValueError as e:
-                return 500, {'message': 'Unable to update amphora-agent '
-                                        'configuration.', 'details': str(e)}
-            return 202, {'message': 'OK'}
-        if path == '/':
-            return 200, {'api_version': '1.0'}
-        return 200, {'api_version': '1.0', 'hostname': amphora.id,
-                     'active': True, 'listeners':
-                         [amphora.listener_id] if amphora.listener_id else []}
+        status, content = routes.act(amphora, method, path, body)
+        return status, _error(status) if content is None else content
 
 
 class _Connection:

@@ -36,7 +36,7 @@ class Amphora:
 
     __slots__ = ('id', 'lb_network_ip', 'listener_id', 'ailment', 'running',
                  'taken', 'sequence', 'turn', 'uploads', 'last_upload',
-                 'adopted_at', 'aborted', '_proved')
+                 'adopted_at', 'aborted', 'mac', 'addresses', '_proved')
 
     def __init__(self, amphora_id, lb_network_ip, running, listener_id=None,
                  ailment=None):
@@ -49,6 +49,9 @@ class Amphora:
         # Of the next heartbeat, and of the address that is to get it.
         self.sequence = 0
         self.turn = 0
+        # Of the interface of the VIP, once there is one.
+        self.mac = None
+        self.addresses = frozenset()
         # A boot configuration is not an adopted one.
         self._proved = True
         self.reset()

@@ -63,6 +63,11 @@ class VipInterface:
     vips: tuple
 
 
+def _is_listener(found):
+    return isinstance(found, dict) and all(
+        isinstance(found.get(name), str) for name in ('uuid', 'status'))
+
+
 class Agent:
     """The agent of one amphora.
 
@@ -94,7 +99,8 @@ class Agent:
         _status, text = self._ask('GET', path)
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
+            # No end of brackets is no JSON either.
             raise exceptions.AgentRefused(
                 f'The agent of amphora {self.amphora_id} at '
                 f'{self.lb_network_ip} answered no JSON to GET {path}. See '
@@ -107,13 +113,12 @@ class Agent:
         :raises AgentUnreachable, AgentRefused: if it does not say.
         """
         found = self._ask_json('listeners')
-        try:
-            return {each['uuid']: each['status'] for each in found}
-        except (KeyError, TypeError):
+        if not (isinstance(found, list) and all(map(_is_listener, found))):
             raise exceptions.AgentRefused(
                 f'The agent of amphora {self.amphora_id} at '
                 f'{self.lb_network_ip} lists no listeners. See who answers '
-                f'there') from None
+                f'there')
+        return {each['uuid']: each['status'] for each in found}
 
     def holds(self, address):
         """Tell whether an address is on one of its interfaces.
