@@ -22,6 +22,7 @@ from oslo_log import log as logging
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
@@ -145,6 +146,7 @@ class Batch:
         with contextlib.closing(chunks):
             try:
                 for answers in chunks:
+                    answers = self._leave_gone(answers)
                     self._scout.note([answer for _, answer in answers])
                     outcomes = [self._outcome(claimed[upload.amphora_id],
                                               lists[upload.amphora_id],
@@ -197,6 +199,18 @@ class Batch:
             self._asked_at = now
             self._is_wanted = targets.is_wanted(self._engine,
                                                 self._generation)
+
+    def _leave_gone(self, answers):
+        """Leave out what failed because the amphora is on its way out.
+
+        Deleted, or replaced, since it was claimed. Nothing is recorded of it.
+        """
+        failed = {upload.amphora_id for upload, answer in answers
+                  if answer.error}
+        gone = failed and failed - amphora_repo.find_wanted(self._engine,
+                                                            failed)
+        return [(upload, answer) for upload, answer in answers
+                if upload.amphora_id not in gone]
 
     def _outcome(self, amphora, addresses, answer):
         retry_after = None

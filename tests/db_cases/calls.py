@@ -123,6 +123,10 @@ class Calls(image_calls.ImageCalls):
         self._add()
         return 1,
 
+    @_call(amphora_repo.find_wanted)
+    def find_wanted(self):
+        return self._add()[:2],
+
     @_call(claim_repo.claim_due)
     def claim_due(self):
         self._add()

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import types
@@ -82,6 +83,17 @@ class HoldCases(amphora.AmphoraCases):
         self.assertEqual(0, row.held_at.microsecond)
         # Held already; nobody else is silent.
         self.assertEqual(set(), self.guard.run_once())
+
+    def test_replaced(self):
+        """What a hold writes would look like a heartbeat of the new one."""
+        new, = self.add_silent()
+        replace_repo.add(self.engine, replace_repo.New(
+            'replacement', 'lb', 'replace', 'image'))
+        replace_repo.claim(self.engine, 'one', 1, 600)
+        for phase, held in (('PROVE', set()), ('DELETE_OLD', {new})):
+            replace_repo.set_phase(self.engine, 'replacement', 'one', 600,
+                                   phase, new_amphora_id=new)
+            self.assertEqual(held, self.guard.run_once())
 
     def test_really_dead(self):
         silent, = self.add_silent()

@@ -105,7 +105,7 @@ def get_candidates(engine, number, good=None):
                       _OCTAVIA.c.role, _OCTAVIA.c.load_balancer_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
-            .where(amphora_repo.with_agent(), amphora_repo.behind(number),
+            .where(amphora_repo.that_get_lists(), amphora_repo.behind(number),
                    _HEALTH.c.busy.is_(sa.false()),
                    # Others may be silent for reasons of their own.
                    sa.or_(sa.and_(_OCTAVIA.c.status ==
@@ -139,6 +139,8 @@ def admit(engine, number, amphora_ids):
 def get_admitted(engine, number):
     """Return the amphorae that were admitted to a generation.
 
+    Not one that is about to be replaced: its silence says nothing.
+
     :param engine: an SQLAlchemy engine.
     :param number: the generation.
     :returns: a list of AdmittedAmphora.
@@ -153,7 +155,7 @@ def get_admitted(engine, number):
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(_TABLE.c.admitted_generation == number,
-                   amphora_repo.with_agent())).all()
+                   amphora_repo.that_get_lists())).all()
     return [AdmittedAmphora(
         row.amphora_id, row.load_balancer_id or row.amphora_id,
         # One that had this very list was not uploaded to.

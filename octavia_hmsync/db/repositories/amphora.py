@@ -25,6 +25,7 @@ from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
+from octavia_hmsync.db.repositories import replaced as replaced_repo
 from octavia_hmsync.membership import adoption
 
 _TABLE = models.Amphora.__table__
@@ -39,6 +40,15 @@ def with_agent():
     """
     return sa.and_(_OCTAVIA.c.lb_network_ip.is_not(None),
                    _OCTAVIA.c.status.not_in(compat.DELETED_STATUSES))
+
+
+def that_get_lists():
+    """Amphorae that are to have the list: with an agent, and in service.
+
+    While a replacement has one in hand it is left alone, and nothing waits
+    for it; see the module replaced.
+    """
+    return sa.and_(with_agent(), replaced_repo.not_in_hand())
 
 
 def behind(number):
@@ -120,7 +130,7 @@ def _add(engine, missing):
 class Counts:
     """How many amphorae there are, and how far they are.
 
-    :param amphorae: those with an agent.
+    :param amphorae: those that are to have the list.
     :param due: those that are not at the newest generation, for any reason.
     :param results: how many had each result at the last attempt.
     """
@@ -145,7 +155,8 @@ def count(engine, number):
                       sa.func.count().label('amphorae'))
             .select_from(_OCTAVIA.outerjoin(
                 _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(with_agent()).group_by(_TABLE.c.result, is_due)).all()
+            .where(that_get_lists())
+            .group_by(_TABLE.c.result, is_due)).all()
     results: collections.Counter[str] = collections.Counter()
     for row in rows:
         if row.result:
@@ -157,6 +168,8 @@ def count(engine, number):
 
 def count_other_key(engine, key_digest):
     """Count the amphorae that are not known to sign with a key.
+
+    Also those that a replacement has in hand: what they send is signed, too.
 
     :param engine: an SQLAlchemy engine.
     :param key_digest: digest of the key; None for no particular one.
@@ -189,11 +202,12 @@ def count_adoptions(engine, members, settings):
     with engine.connect() as connection:
         adopted = connection.execute(
             sa.select(sa.func.count()).select_from(acknowledged)
-            .where(with_agent(), _TABLE.c.adopted_at.is_not(None))).scalar()
+            .where(that_get_lists(),
+                   _TABLE.c.adopted_at.is_not(None))).scalar()
         # One that adopts meanwhile is among the others by now.
         unproven = connection.execute(
             sa.select(_TABLE.c.amphora_id).select_from(acknowledged)
-            .where(with_agent(), _TABLE.c.adopted_at.is_(None))
+            .where(that_get_lists(), _TABLE.c.adopted_at.is_(None))
         ).scalars().all() if judged else ()
     counts = collections.Counter(judged[amphora_id] for amphora_id in unproven
                                  if amphora_id in judged)
@@ -236,8 +250,25 @@ def get_own_page(engine, after, size):
             .order_by(_TABLE.c.amphora_id).limit(size)).scalars().all()
 
 
+def find_wanted(engine, amphora_ids):
+    """Find those that are still to have the list.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_ids: ids; some may be deleted by now, or in the hand of a
+                        replacement.
+    :returns: a set of ids.
+    """
+    with engine.connect() as connection:
+        return set(connection.execute(
+            sa.select(_OCTAVIA.c.id).where(
+                _OCTAVIA.c.id.in_(list(amphora_ids)), that_get_lists())
+        ).scalars())
+
+
 def is_any_behind(engine, number):
-    """Tell whether an amphora that has a row is not at a generation.
+    """Tell whether one that is to have the list is not at a generation.
+
+    Of those that have a row.
 
     :param engine: an SQLAlchemy engine.
     :param number: the generation.
@@ -246,7 +277,7 @@ def is_any_behind(engine, number):
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(behind(number), with_agent()).limit(1)
+            .where(behind(number), that_get_lists()).limit(1)
         ).first() is not None
 
 

@@ -116,7 +116,7 @@ def _get_ranges(number):
 
 
 def _may_be_claimed(admitted_to, not_admitted_to):
-    return sa.and_(amphora_repo.with_agent(), _unclaimed(),
+    return sa.and_(amphora_repo.that_get_lists(), _unclaimed(),
                    amphora_repo.admitted(admitted_to, not_admitted_to))
 
 
@@ -240,7 +240,7 @@ def _get_claimed(connection, number, owner, uploader):
             _ATTEMPT.c.uploader == uploader,
             _ATTEMPT.c.generation == number))
         .where(_TABLE.c.claim_owner == owner,
-               amphora_repo.with_agent())).all()
+               amphora_repo.that_get_lists())).all()
     return [ClaimedAmphora(
         row.id, row.lb_network_ip, row.topology, row.role,
         None if row.controller_ip_port_list is None

@@ -56,7 +56,7 @@ def get_oldest_age(engine):
                       sa.func.min(_OCTAVIA.c.created_at).label('created_at'))
             .select_from(_OCTAVIA.outerjoin(
                 _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(amphora_repo.with_agent(), sa.not_(_is_again()),
+            .where(amphora_repo.that_get_lists(), sa.not_(_is_again()),
                    amphora_repo.behind(published[-1].number))
             .group_by(_TABLE.c.generation)).all()
     numbers = [row.number for row in published]
@@ -82,4 +82,5 @@ def get_again(engine):
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
-            .where(amphora_repo.with_agent(), _is_again())).scalars().all()
+            .where(amphora_repo.that_get_lists(), _is_again())
+        ).scalars().all()

@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import replaced as replaced_repo
 from octavia_hmsync.db import types
 
 _TABLE = models.Amphora.__table__
@@ -36,8 +37,10 @@ _HEALTH = compat.AMPHORA_HEALTH
 def find_silent(engine, before, amphora_ids=None, max_age=None):
     """Find amphorae that nobody has heard for a while.
 
-    Only those that Octavia would fail over. Octavia has no index for that: to
-    look among all reads all.
+    Only those that Octavia would fail over, and none that a replacement has in
+    hand: a hold writes what looks like a heartbeat, which is to prove that
+    the new one serves. Octavia has no index for that: to look among all reads
+    all.
 
     :param engine: an SQLAlchemy engine.
     :param before: by the controller's clock, as Octavia's own times, UTC.
@@ -54,7 +57,8 @@ def find_silent(engine, before, amphora_ids=None, max_age=None):
         .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
         .where(_HEALTH.c.busy.is_(sa.false()),
                _HEALTH.c.last_update < before,
-               _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES)))
+               _OCTAVIA.c.status.in_(compat.FAILOVER_STATUSES),
+               replaced_repo.not_in_hand()))
     if amphora_ids is not None:
         select = select.where(_OCTAVIA.c.id.in_(amphora_ids))
     if max_age is not None:

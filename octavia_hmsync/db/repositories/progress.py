@@ -52,7 +52,7 @@ def _has_failed(number):
 
 
 def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
-    """Count how far the amphorae with an agent are.
+    """Count how far the amphorae that are to have the list are.
 
     :param engine: an SQLAlchemy engine.
     :param number: the generation.
@@ -76,7 +76,7 @@ def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
                 count(_has_failed(number)).label('failed'))
             .select_from(_OCTAVIA.outerjoin(
                 _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
-            .where(amphora_repo.with_agent(), amphora_repo.admitted(
+            .where(amphora_repo.that_get_lists(), amphora_repo.admitted(
                 admitted_to, not_admitted_to))).one()
     return Progress(**row._mapping)
 
@@ -95,6 +95,6 @@ def get_failed(engine, number, limit):
                       _TABLE.c.result, _TABLE.c.error, _TABLE.c.attempts,
                       _TABLE.c.next_attempt_at, types.utcnow().label('now'))
             .join(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
-            .where(amphora_repo.with_agent(), _has_failed(number))
+            .where(amphora_repo.that_get_lists(), _has_failed(number))
             .order_by(_TABLE.c.attempts.desc(), _OCTAVIA.c.id)
             .limit(limit)).all()

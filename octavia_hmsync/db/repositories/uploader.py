@@ -83,7 +83,7 @@ def get_reachable(engine, name):
         rows = connection.execute(
             sa.select(_OCTAVIA.c.lb_network_ip, _AMPHORA.c.applied_at)
             .join(_AMPHORA, _AMPHORA.c.amphora_id == _OCTAVIA.c.id)
-            .where(amphora_repo.with_agent(),
+            .where(amphora_repo.that_get_lists(),
                    _AMPHORA.c.applied_at.is_not(None),
                    _AMPHORA.c.result == upload_result.APPLIED,
                    _AMPHORA.c.amphora_id.not_in(in_vain))

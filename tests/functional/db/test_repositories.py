@@ -32,6 +32,7 @@ from tests.db_cases import port
 from tests.db_cases import progress
 from tests.db_cases import published
 from tests.db_cases import release_before
+from tests.db_cases import replaced
 from tests.functional.db import mariadb
 
 
@@ -176,4 +177,8 @@ class TestImageNews(mariadb.MariaDBMixin, image_news.NewsCases):
 
 
 class TestImageExclusion(mariadb.MariaDBMixin, image_rollout.ExclusionCases):
+    pass
+
+
+class TestReplaced(mariadb.MariaDBMixin, replaced.ReplacedCases):
     pass

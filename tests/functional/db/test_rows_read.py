@@ -161,8 +161,25 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
         """Have the statistics that a server makes by itself, in time."""
         with self.engine.begin() as connection:
             for table in ('amphora', 'amphora_health', 'hmsync_amphora',
-                          'hmsync_generation', 'hmsync_heartbeat'):
+                          'hmsync_generation', 'hmsync_heartbeat',
+                          'hmsync_image_replacement'):
                 connection.execute(sa.text(f'ANALYZE TABLE {table}')).all()
+
+    def replace(self, ids, open_):
+        """Have a replacement of each, the first ones of which are open."""
+        now = records.utcnow()
+        for n in range(0, len(ids), 1000):
+            with self.engine.begin() as connection:
+                connection.execute(sa.insert(models.ImageReplacement), [{
+                    'id': records.new_id(), 'load_balancer_id': i,
+                    'active_key': i if n + m < open_ else None,
+                    'mode': 'replace', 'canary': False, 'attempts': 1,
+                    'state': 'RUNNING' if n + m < open_ else 'DONE',
+                    'phase': 'SWITCH' if n + m < open_ else 'UNLOCK',
+                    'old_amphora_id': i, 'new_amphora_id': records.new_id(),
+                    'created_at': now}
+                    for m, i in enumerate(ids[n:n + 1000])])
+        self.analyze()
 
     def fail_for_ever(self, ids):
         self.driver.broken.update(ids)
@@ -276,6 +293,15 @@ class TestRowsRead(FleetAtRest):
     def test_unproven_for_ever(self):
         self.check(self.prepare_unproven)
 
+    def prepare_replaced(self, number):
+        """All were replaced once, and some are now, with a new list."""
+        ids = self.fill(number, 2)
+        self.change(ids[:3], generation=1)
+        self.replace(ids, 3)
+
+    def test_replaced(self):
+        self.check(self.prepare_replaced)
+
     def test_many_generations(self):
         self.check(lambda number: self.fill(number, 1000))
 
@@ -293,6 +319,8 @@ class Figures(FleetAtRest):
                  lambda n: subject.prepare_never_reached(self, n)),
                 ('all unproven',
                  lambda n: subject.prepare_unproven(self, n)),
+                ('all replaced once',
+                 lambda n: subject.prepare_replaced(self, n)),
                 ('1000 generations', lambda n: self.fill(n, 1000))):
             for number in (FEW, MANY):
                 prepare(number)

@@ -29,6 +29,7 @@ from tests.db_cases import port
 from tests.db_cases import progress
 from tests.db_cases import published
 from tests.db_cases import release_before
+from tests.db_cases import replaced
 from tests.unit.db import sqlite
 
 
@@ -162,4 +163,8 @@ class TestImageNews(sqlite.SqliteMixin, image_news.NewsCases):
 
 
 class TestImageExclusion(sqlite.SqliteMixin, image_rollout.ExclusionCases):
+    pass
+
+
+class TestReplaced(sqlite.SqliteMixin, replaced.ReplacedCases):
     pass

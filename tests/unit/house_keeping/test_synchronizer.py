@@ -12,6 +12,7 @@
 
 import threading
 import time
+import uuid
 
 import fixtures
 
@@ -21,6 +22,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import synchronizer
@@ -106,6 +108,42 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         told, = self.notifier.take()
         self.assertEqual((payloads.AmphoraUnreachable, broken, 1),
                          (type(told), told.amphora_id, told.generation))
+
+    def test_replaced_meanwhile(self):
+        """It gets the list once it serves; nobody waits for it till then."""
+        old, other = self.add_amphorae(2)
+        self.publish(1)
+        self.run_until_idle()
+        replace_repo.add(self.engine, replace_repo.New(
+            'replacement', 'lb', 'replace', 'image'))
+        replace_repo.claim(self.engine, 'one', 1, 60)
+        new = str(uuid.uuid4())
+
+        def begin(phase):
+            replace_repo.set_phase(
+                self.engine, 'replacement', 'one', 60, phase,
+                old_amphora_id=old, new_amphora_id=new)
+
+        begin('BUILD')
+        self.records.add_amphora('192.0.2.99', amphora_id=new)
+        self.publish(2)
+        self.assertEqual({'APPLIED': 2}, self.run_until_idle())
+        begin('SWITCH')
+        self.publish(3)
+        self.driver.broken.add(old)
+        self.assertEqual({'APPLIED': 1}, self.run_until_idle())
+        self.subject.run_once()
+        self.assertIsNotNone(
+            generation_repo.get_newest(self.engine).completed_at)
+        self.assertEqual({old: '192.0.2.2:5555', other: '192.0.2.3:5555'},
+                         self.driver.lists())
+        begin('DELETE_OLD')
+        self.assertEqual({'APPLIED': 1}, self.run_until_idle())
+        self.assertEqual('192.0.2.3:5555', self.driver.lists()[new])
+        self.records.set_status(old, 'DELETED')
+        replace_repo.finish(self.engine, 'replacement', 'one', 'DONE')
+        self.assertEqual({}, self.run_until_idle())
+        self.assertEqual(0, self.due())
 
     def test_once_only(self):
         self.add_amphorae(5)

@@ -23,6 +23,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import trial
@@ -291,6 +292,27 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
                          self.told())
         self.assertEqual({first: None, second: 'UNREACHABLE'}, {
             row.amphora_id: row.result for row in self.rows(models.Amphora)})
+
+    def test_deleted_or_replaced_meanwhile(self):
+        """Nobody wants to know that it does not answer any more."""
+        deleted, replaced, broken = ids = self.add(3)
+        self.driver.broken.update(ids)
+
+        def go():
+            self.records.set_status(deleted, 'DELETED')
+            replace_repo.add(self.engine, replace_repo.New(
+                'replacement', 'lb', 'replace', 'image'))
+            replace_repo.claim(self.engine, 'one', 1, 60)
+            replace_repo.set_phase(self.engine, 'replacement', 'one', 60,
+                                   'SWITCH', old_amphora_id=replaced)
+
+        self.assertEqual({'UNREACHABLE': 1}, self.run_batch(on_all_begun=go))
+        self.assertEqual({(payloads.AmphoraUnreachable, broken, 1)},
+                         self.told())
+        self.assertEqual({deleted: None, replaced: None,
+                          broken: 'UNREACHABLE'}, {
+            row.amphora_id: row.result for row in self.rows(models.Amphora)})
+        self.assertEqual([], self.claimed())
 
     def test_no_secret_is_told(self):
         secrets = ('S3cret-key', 'S3cret-database', 'S3cret-rabbit')

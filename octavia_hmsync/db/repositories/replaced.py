@@ -1,0 +1,52 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Amphorae that a replacement has in hand, which the list leaves alone.
+
+A new amphora of a SINGLE load balancer boots as one of a pair, so that it
+leaves the VIP alone; an upload of the list would tell it what it is before its
+time. It gets the list once it is proven to serve, and not only at the end: the
+deletion of the old one may have to wait for a service that is down. The old
+one goes from the moment at which the VIP is taken from it; while it is given
+the VIP back it is an amphora as any other.
+"""
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+
+_TABLE = models.ImageReplacement.__table__
+_OCTAVIA = compat.AMPHORA
+
+# See octavia_hmsync.image.phases, which is above this layer.
+OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK')
+NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK')
+
+
+def _in_hand(column, condition):
+    # The first of these has an index, with few rows that are open.
+    return sa.select(column.label('amphora_id')).where(
+        _TABLE.c.active_key.is_not(None), column.is_not(None), condition)
+
+
+def not_in_hand():
+    """Amphorae, of Octavia's table, that no open replacement has in hand."""
+    # MariaDB makes a table of a union once, with an index; other subqueries
+    # it may run for each amphora.
+    in_hand = sa.union_all(
+        _in_hand(_TABLE.c.new_amphora_id,
+                 sa.func.coalesce(_TABLE.c.phase, '').not_in(NEW_SERVES_IN)),
+        _in_hand(_TABLE.c.old_amphora_id, _TABLE.c.phase.in_(OLD_GOES_IN))
+    ).subquery()
+    return ~sa.select(in_hand.c.amphora_id).where(
+        in_hand.c.amphora_id == _OCTAVIA.c.id).correlate(_OCTAVIA).exists()
