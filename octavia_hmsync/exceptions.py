@@ -57,6 +57,14 @@ class AgentRefused(HMSyncException):
     """An amphora agent does not do what it was asked for."""
 
 
+class BuildFailed(HMSyncException):
+    """An amphora could not be built."""
+
+
+class NotProven(HMSyncException):
+    """A load balancer is not shown to be served as it should be."""
+
+
 class UnknownTemplate(HMSyncException):
     """What Octavia renders is not what the plugin knows how to change."""
 

@@ -46,7 +46,8 @@ AMPHORA = sa.table(
     sa.column('compute_id', sa.String(36)),
     sa.column('image_id', sa.String(36)),
     sa.column('vrrp_port_id', sa.String(36)),
-    sa.column('created_at', sa.DateTime()))
+    sa.column('created_at', sa.DateTime()),
+    sa.column('vrrp_interface', sa.String(16)))
 AMPHORA_HEALTH = sa.table(
     'amphora_health', sa.column('amphora_id', sa.String(36)),
     sa.column('last_update', sa.DateTime()), sa.column('busy', sa.Boolean()))
@@ -88,6 +89,8 @@ LISTENER = sa.table(
     'listener', sa.column('id', sa.String(36)),
     sa.column('load_balancer_id', sa.String(36)),
     sa.column('protocol', sa.String(16)), sa.column('enabled', sa.Boolean()),
+    sa.column('provisioning_status', sa.String(16)),
+    sa.column('operating_status', sa.String(16)),
     sa.column('tls_certificate_id', sa.String(255)),
     sa.column('client_ca_tls_certificate_id', sa.String(255)),
     sa.column('client_crl_container_id', sa.String(255)))
@@ -101,13 +104,25 @@ POOL = sa.table(
     sa.column('ca_tls_certificate_id', sa.String(255)),
     sa.column('crl_container_id', sa.String(255)))
 MEMBER = sa.table(
-    'member', sa.column('pool_id', sa.String(36)),
-    sa.column('subnet_id', sa.String(36)))
+    'member', sa.column('id', sa.String(36)),
+    sa.column('pool_id', sa.String(36)),
+    sa.column('subnet_id', sa.String(36)),
+    sa.column('operating_status', sa.String(16)))
+HEALTH_MONITOR = sa.table(
+    'health_monitor', sa.column('pool_id', sa.String(36)),
+    sa.column('delay', sa.Integer()), sa.column('timeout', sa.Integer()),
+    sa.column('fall_threshold', sa.Integer()),
+    sa.column('enabled', sa.Boolean()))
+# Which listeners an amphora's heartbeats told of; of the driver stats_db.
+LISTENER_STATISTICS = sa.table(
+    'listener_statistics', sa.column('listener_id', sa.String(36)),
+    sa.column('amphora_id', sa.String(36)))
 TAG = sa.table(
     'tags', sa.column('resource_id', sa.String(36)),
     sa.column('tag', sa.String(255)))
 IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
-                VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER, TAG)
+                VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER, TAG,
+                HEALTH_MONITOR, LISTENER_STATISTICS)
 
 StatsDriverMixin = stats_base.StatsDriverMixin
 
@@ -143,6 +158,9 @@ AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
 AMPHORA_PROVIDERS = ('amphora', constants.OCTAVIA)
 ACTIVE = constants.ACTIVE
 ERROR = constants.ERROR
+PENDING_UPDATE = constants.PENDING_UPDATE
+PENDING_DELETE = constants.PENDING_DELETE
+DELETED = constants.DELETED
 
 # Where a flavor has its tag; without, [controller_worker] has it.
 AMP_IMAGE_TAG = constants.AMP_IMAGE_TAG

@@ -64,7 +64,20 @@ _rollout_opts = [
                     'might work on it.'),
 ]
 
-OPTS = _service_opts + _rollout_opts
+_replace_opts = [
+    cfg.IntOpt('agent_timeout', default=30, min=1, max=600,
+               help='Seconds for each request to the agent of an amphora '
+                    'that is replaced, or that replaces one. A smaller value '
+                    'gives one up sooner that hangs; an agent that starts '
+                    'haproxy with many listeners takes some seconds.'),
+    cfg.IntOpt('proof_timeout', default=120, min=10,
+               help='Seconds in which a new amphora has to be shown to '
+                    'serve, besides those that its health monitors take to '
+                    'find a member that is down. After them everything is '
+                    'as it was.'),
+]
+
+OPTS = _service_opts + _replace_opts + _rollout_opts
 
 
 def register_opts(conf):

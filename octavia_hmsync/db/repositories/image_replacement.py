@@ -345,9 +345,28 @@ def set_phase(engine, replacement_id, owner, expiry, phase, **amphorae):
 
 def _update(engine, replacement_id, owner, **values):
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
-            .values(**values)).rowcount == 1
+        return _update_claimed(connection, replacement_id, owner, **values)
+
+
+def _update_claimed(connection, replacement_id, owner, **values):
+    return connection.execute(
+        sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
+        .values(**values)).rowcount == 1
+
+
+def update_claimed(connection, replacement_id, owner, expiry, **values):
+    """Go on holding a claim, as part of a transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param replacement_id: of what.
+    :param owner: who has claimed it.
+    :param expiry: seconds after which the claim lapses.
+    :param values: columns that change.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    return _update_claimed(connection, replacement_id, owner,
+                           claim_expires_at=types.utcnow_plus(expiry),
+                           **values)
 
 
 @api.retry

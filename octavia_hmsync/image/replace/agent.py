@@ -74,10 +74,12 @@ class Agent:
     :param client: an agent_client.RestAgentClient.
     :param amphora_id: the amphora's id.
     :param lb_network_ip: the address of its agent.
+    :param timeout: seconds for each request; [hmsync] upload_timeout if None.
     """
 
-    def __init__(self, client, amphora_id, lb_network_ip):
+    def __init__(self, client, amphora_id, lb_network_ip, timeout=None):
         self._client = client
+        self._timeout = timeout
         self.amphora_id = amphora_id
         self.lb_network_ip = lb_network_ip
 
@@ -85,7 +87,7 @@ class Agent:
              allowed=()):
         status, text = asyncio.run(self._client.ask(
             self.amphora_id, self.lb_network_ip, method, path, body,
-            content_type, kept=_KEPT))
+            content_type, timeout=self._timeout, kept=_KEPT))
         if 200 <= status < 300 or status in allowed:
             return status, text
         # An agent's own words: nothing in them may reach a terminal as it
@@ -120,14 +122,30 @@ class Agent:
                 f'there')
         return {each['uuid']: each['status'] for each in found}
 
+    def get_interface(self, address):
+        """Tell on which of its interfaces an address is.
+
+        :returns: the interface's name, None if it is on none.
+        :raises AgentUnreachable, AgentRefused: if it does not say.
+        """
+        path = f'interface/{address}'
+        status, text = self._ask('GET', path, allowed=(404,))
+        if status == 404:
+            return None
+        try:
+            return str(json.loads(text)['interface'])
+        except (ValueError, KeyError, TypeError):
+            raise exceptions.AgentRefused(
+                f'The agent of amphora {self.amphora_id} at '
+                f'{self.lb_network_ip} names no interface for {address}. See '
+                f'who answers there') from None
+
     def holds(self, address):
         """Tell whether an address is on one of its interfaces.
 
         :raises AgentUnreachable, AgentRefused: if it does not say.
         """
-        status, _text = self._ask('GET', f'interface/{address}',
-                                  allowed=(404,))
-        return status != 404
+        return self.get_interface(address) is not None
 
     def configure(self, configuration):
         """Replace its own configuration.
@@ -168,6 +186,35 @@ class Agent:
                 'is_sriov': False, **described, 'additional_vips': [
                     {'ip_address': address, **other.describe()}
                     for address, other in additional]}}))
+
+    def upload_keepalived(self, configuration):
+        """Give it a keepalived configuration; what runs does not read it.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have taken it.
+        """
+        self._ask('PUT', 'vrrp/upload', configuration,
+                  'application/octet-stream')
+
+    def start_keepalived(self):
+        """Have keepalived run, with the configuration that it has.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._ask('PUT', 'vrrp/start')
+
+    def reload_keepalived(self):
+        """Have keepalived that runs read its configuration.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._ask('PUT', 'vrrp/reload')
+
+    def stop_keepalived(self):
+        """Have keepalived say goodbye, and end.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._ask('PUT', 'vrrp/stop')
 
     def advertise(self, load_balancer_id):
         """Have it tell its neighbours where the VIPs are.

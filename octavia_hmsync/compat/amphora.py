@@ -1,0 +1,168 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What builds, configures and deletes amphorae.
+
+Only where it is done: the import takes seconds.
+"""
+
+from octavia.amphorae.drivers.keepalived.jinja import jinja_cfg
+from octavia.api.drivers import utils as provider_utils
+from octavia.common import constants
+from octavia.common import rpc
+from octavia.controller.worker.v2.flows import amphora_flows
+from octavia.controller.worker.v2.tasks import network_tasks
+from octavia.db import api as db_api
+from octavia.db import repositories
+from oslo_config import cfg
+import oslo_messaging
+from stevedore import driver as stevedore_driver
+from taskflow.patterns import linear_flow
+
+CONF = cfg.CONF
+
+# The task after which an amphora has a row; nothing was built before.
+CREATE_TASK = constants.CREATE_AMPHORA_INDB
+
+VRRP_PORT_PREFIX = constants.AMP_BASE_PORT_PREFIX
+MEMBER_PORT_PREFIX = 'octavia-lb-member-'
+
+# Tenants who wait for a new load balancer come first.
+PRIORITY = constants.LB_CREATE_NORMAL_PRIORITY
+
+SINGLE = constants.TOPOLOGY_SINGLE
+ACTIVE_STANDBY = constants.TOPOLOGY_ACTIVE_STANDBY
+
+
+def get_few_tries():
+    """Return how often an amphora driver tries to reach an agent.
+
+    By default it does so for ten minutes.
+    """
+    haproxy = CONF.haproxy_amphora
+    return {constants.CONN_MAX_RETRIES:
+            haproxy.failover_connection_max_retries,
+            constants.CONN_RETRY_INTERVAL:
+            haproxy.failover_connection_retry_interval}
+
+
+def load_network_driver():
+    """Load the network driver that octavia.conf names."""
+    return stevedore_driver.DriverManager(
+        namespace='octavia.network.drivers',
+        name=CONF.controller_worker.network_driver,
+        invoke_on_load=True).driver
+
+
+def load_compute_driver():
+    """Load the compute driver that octavia.conf names."""
+    return stevedore_driver.DriverManager(
+        namespace='octavia.compute.drivers',
+        name=CONF.controller_worker.compute_driver,
+        invoke_on_load=True).driver
+
+
+def get_load_balancer(load_balancer_id):
+    """Return Octavia's data model of a load balancer, with all in it.
+
+    :returns: octavia.common.data_models.LoadBalancer, or None.
+    """
+    session = db_api.get_session()
+    with session.begin():
+        return repositories.LoadBalancerRepository().get(
+            session, id=load_balancer_id)
+
+
+def _get_metadata(load_balancer, topology):
+    """Return what the flavor and the availability zone ask of an amphora."""
+    flavor, zone = {}, {}
+    session = db_api.get_session()
+    with session.begin():
+        if load_balancer.flavor_id:
+            flavor = repositories.FlavorRepository().get_flavor_metadata_dict(
+                session, load_balancer.flavor_id)
+        if load_balancer.availability_zone:
+            zone = (repositories.AvailabilityZoneRepository()
+                    .get_availability_zone_metadata_dict(
+                        session, load_balancer.availability_zone))
+    return {**flavor, constants.LOADBALANCER_TOPOLOGY: topology}, zone
+
+
+def make_build_flow(load_balancer, role):
+    """Make the flow that builds one more amphora of a load balancer.
+
+    Of either topology it boots as one of a pair, whose agent leaves the VIP
+    to keepalived.
+
+    :param load_balancer: as get_load_balancer() has it.
+    :param role: that of the amphora whose place it is to take.
+    :returns: a flow, and what belongs into its store.
+    """
+    flavor, zone = _get_metadata(load_balancer, ACTIVE_STANDBY)
+    flow = linear_flow.Flow('octavia-hmsync-build-amphora-flow')
+    flow.add(
+        network_tasks.GetVIPSecurityGroupID(
+            requires=constants.LOADBALANCER_ID, provides=constants.VIP_SG_ID),
+        amphora_flows.AmphoraFlows().get_amphora_for_lb_failover_subflow(
+            prefix='octavia-hmsync', role=role))
+    return flow, {
+        constants.AVAILABILITY_ZONE: zone,
+        constants.BUILD_TYPE_PRIORITY: PRIORITY,
+        constants.FLAVOR: flavor,
+        constants.LOADBALANCER:
+            provider_utils.db_loadbalancer_to_provider_loadbalancer(
+                load_balancer).to_dict(),
+        constants.SERVER_GROUP_ID: load_balancer.server_group_id,
+        constants.LOADBALANCER_ID: load_balancer.id,
+        constants.VIP: load_balancer.vip.to_dict(),
+        constants.ADDITIONAL_VIPS: [
+            vip.to_dict() for vip in load_balancer.additional_vips]}
+
+
+def render_keepalived(load_balancer, amphora, network_driver):
+    """Render the keepalived configuration of one amphora of a pair.
+
+    :param load_balancer: as get_load_balancer() has it, with those amphorae
+                          that are to be in each other's.
+    :param amphora: one of them.
+    :param network_driver: of load_network_driver().
+    :returns: text.
+    """
+    configs = network_driver.get_network_configs(load_balancer, amphora)
+    return jinja_cfg.KeepalivedJinjaTemplater().build_keepalived_config(
+        load_balancer, amphora, configs[amphora.id].to_dict(recurse=True))
+
+
+def get_member_ports(amphora_id):
+    """Return the ids of an amphora's ports in its members' networks."""
+    session = db_api.get_session()
+    with session.begin():
+        return repositories.AmphoraMemberPortRepository().get_port_ids(
+            session, amphora_id)
+
+
+def forget_member_port(port_id):
+    """Delete the row of a port that is gone."""
+    session = db_api.get_session()
+    with session.begin():
+        repositories.AmphoraMemberPortRepository().delete(
+            session, port_id=port_id)
+
+
+def ask_for_failover(amphora_id):
+    """Have an octavia-worker fail an amphora over; it does not answer.
+
+    Its load balancer has to be locked, and the worker gives it back.
+    """
+    target = oslo_messaging.Target(
+        namespace=constants.RPC_NAMESPACE_CONTROLLER_AGENT,
+        topic=constants.TOPIC_AMPHORA_V2, version='2.0', fanout=False)
+    rpc.get_client(target).cast({}, 'failover_amphora', amphora_id=amphora_id)

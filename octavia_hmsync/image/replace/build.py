@@ -1,0 +1,86 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Builds the amphora that takes another one's place, with Octavia's flow."""
+
+from oslo_log import log as logging
+from taskflow import engines
+from taskflow import states
+
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import phases
+
+LOG = logging.getLogger(__name__)
+
+
+class _Watch:
+    """Has the row name the new amphora before anything of it is built.
+
+    TaskFlow passes over what a listener raises, so that it is kept here.
+    """
+
+    def __init__(self, work, engine):
+        self._work = work
+        self._engine = engine
+        self.error = None
+
+    def on_success(self, _state, details):
+        """Look at each task that has ended, before the next one begins."""
+        try:
+            if details['task_name'].endswith(compat_amphora.CREATE_TASK):
+                self._work.new_id = details['result']
+                self._work.enter(phases.Phase.BUILD,
+                                 new_amphora_id=self._work.new_id)
+            else:
+                self._work.check()
+        except Exception as e:
+            self.error = e
+            self._engine.suspend()
+
+
+def build(work, load_balancer, role):
+    """Build an amphora for a load balancer, and plug it in.
+
+    Afterwards .new_id of the work is its id, also if that failed.
+
+    :param work: a Work, in the phase BUILD.
+    :param load_balancer: Octavia's data model of it.
+    :param role: that of the amphora whose place it is to take.
+    :raises BuildFailed: with the reason; what was built of it is deleted, as
+                         far as that could be done.
+    :raises Lost, Stopped: as Work.check(); what was built is there.
+    """
+    flow, store = compat_amphora.make_build_flow(load_balancer, role)
+    engine = engines.load(flow, store=store)
+    watch = _Watch(work, engine)
+    engine.atom_notifier.register(states.SUCCESS, watch.on_success)
+    try:
+        engine.run()
+    except Exception as e:
+        # The flow's tasks ask four services.
+        LOG.debug('The flow failed: %s', e)
+        raise exceptions.BuildFailed(
+            f'The new amphora could not be built: {_describe(e)}. What stands '
+            f'before it in the log of this housekeeper says more.') from e
+    if watch.error is not None:
+        raise watch.error
+
+
+def _describe(error):
+    """Put into one line why a flow failed.
+
+    One in whose way several things are has no text worth reading.
+    """
+    for cause in error if hasattr(error, '__iter__') else ():
+        return f'{cause.exception_str}'.split('\n', maxsplit=1)[0]
+    text = ' '.join(str(error).split()).rstrip('.')
+    return f'{type(error).__name__}: {text[:300]}'

@@ -1,0 +1,184 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""An amphora of an ACTIVE_STANDBY load balancer, beside one more of them.
+
+Three amphorae know of each other meanwhile, so that never fewer than two
+serve. The one that has the VIP is replaced last, and before it is, another
+one takes it while it is there: nobody waits until it has been silent for
+long enough.
+"""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import keepalived
+from octavia_hmsync.image.replace import work as work_
+
+LOG = logging.getLogger(__name__)
+
+# Seconds; an advertisement is sent each second by default, and three that
+# are missing are what a standby waits for.
+_SWITCH_TIMEOUT = 20
+# Of these, haproxy keeps in memory who goes where.
+_PERSISTENCE_IN_TABLES = ('SOURCE_IP', 'APP_COOKIE')
+
+
+class Pair:
+    """How amphorae of ACTIVE_STANDBY load balancers are configured.
+
+    :param work: a Work.
+    """
+
+    def __init__(self, work):
+        self._work = work
+
+    @staticmethod
+    def get_holders(old_id, new_id, is_switched):
+        """Return who may have the VIP; empty for any."""
+        return frozenset()
+
+    def configure(self, old, new):
+        """Have the new amphora serve, as one that stands by.
+
+        :param old: Amphora of the evidence.
+        :param new: likewise.
+        :raises AgentUnreachable, AgentRefused: if one of them does not.
+        :raises UnknownTemplate: if Octavia renders something unknown.
+        """
+        load_balancer = self._work.get_load_balancer()
+        models = {each.id: each for each in load_balancer.amphorae}
+        # Found out before anything is touched.
+        keepalived.prefer(self._render(load_balancer, models[new.id]))
+        interface = self._work.insist(self._work.agent_of(new).get_interface,
+                                      models[new.id].vrrp_ip)
+        lock_repo.set_interface(self._work.engine, new.id, interface)
+        load_balancer = self._work.get_load_balancer()
+        models = {each.id: each for each in load_balancer.amphorae}
+        self._work.update_listeners(load_balancer, models[new.id])
+        self._update_others(load_balancer, old, new)
+        for each in load_balancer.amphorae:
+            self._upload(load_balancer, each)
+        for each in load_balancer.amphorae:
+            if each.id != new.id:
+                self._work.insist(
+                    self._work.agent_of(each).reload_keepalived)
+        self._work.insist(self._work.agent_of(new).start_keepalived)
+
+    def switch(self, old, new):
+        """Have another amphora take the VIP, if the old one has it.
+
+        :raises AgentUnreachable, AgentRefused: if one of them does not say.
+        :raises NotProven: if nobody takes it.
+        """
+        load_balancer = self._work.get_load_balancer()
+        vip = load_balancer.vip.ip_address
+        if not self._work.insist(self._work.agent_of(old).holds, vip):
+            return
+        others = [each for each in load_balancer.amphorae
+                  if each.id not in (old.id, new.id)]
+        # It serves for longer.
+        self._prefer(load_balancer, others[0] if others else
+                     _find(load_balancer, new.id))
+
+    def back(self, old, new):
+        """Have the old amphora take the VIP, if the new one has it.
+
+        :param new: None if there is none any more.
+        :raises AgentUnreachable, AgentRefused: if the old one does not.
+        :raises NotProven: if it does not come to have it.
+        """
+        load_balancer = self._work.get_load_balancer()
+        vip = load_balancer.vip.ip_address
+        holding = self._work.find_holders(load_balancer.amphorae, vip)
+        if not holding.get(old.id) and new is not None and (
+                holding.get(new.id) is not False):
+            self._prefer(load_balancer, _find(load_balancer, old.id))
+
+    def settle(self, gone_id):
+        """Have those that are left know of each other alone.
+
+        :param gone_id: the amphora that is deleted.
+        :raises AgentUnreachable, AgentRefused: if one of them does not.
+        """
+        load_balancer = self._work.get_load_balancer(without=(gone_id,))
+        vip = load_balancer.vip.ip_address
+        holding = self._work.find_holders(load_balancer.amphorae, vip)
+        for each in load_balancer.amphorae:
+            self._upload(load_balancer, each)
+            self._work.insist(self._work.agent_of(each).reload_keepalived)
+            # As in configure().
+            if holding[each.id] is False or _has_tables(load_balancer):
+                self._work.update_listeners(load_balancer, each)
+
+    def _update_others(self, load_balancer, old, new):
+        """Tell the others whom to share with what haproxy has in memory.
+
+        A haproxy that is loaded anew closes connections that clients keep:
+        the one with the VIP is left alone where it has nothing to share.
+        Another one has none yet, and is told now how it is to be when the
+        old one is gone.
+        """
+        has_tables = _has_tables(load_balancer)
+        later = (load_balancer if has_tables
+                 else self._work.get_load_balancer(without=(old.id,)))
+        holding = self._work.find_holders(load_balancer.amphorae,
+                                          load_balancer.vip.ip_address)
+        for each in later.amphorae:
+            if each.id != new.id and (has_tables or
+                                      holding[each.id] is False):
+                self._work.update_listeners(later, each)
+
+    def _render(self, load_balancer, amphora):
+        return compat_amphora.render_keepalived(load_balancer, amphora,
+                                                self._work.network)
+
+    def _upload(self, load_balancer, amphora, change=None):
+        text = self._render(load_balancer, amphora)
+        self._work.insist(self._work.agent_of(amphora).upload_keepalived,
+                          change(text) if change else text)
+
+    def _prefer(self, load_balancer, taker):
+        """Have an amphora take the VIP now, and be one as the others again.
+
+        :raises NotProven: if it does not come to have it alone.
+        """
+        taking = self._work.agent_of(taker)
+        vip = load_balancer.vip.ip_address
+        self._upload(load_balancer, taker, keepalived.prefer)
+        self._work.insist(taking.reload_keepalived)
+        try:
+            for _ in range(int(_SWITCH_TIMEOUT / work_.INTERVAL)):
+                holding = self._work.find_holders(load_balancer.amphorae, vip)
+                if [key for key, holds in holding.items() if holds] == [
+                        taker.id]:
+                    return
+                self._work.pause()
+        finally:
+            self._upload(load_balancer, taker)
+            self._work.insist(taking.reload_keepalived)
+        raise exceptions.NotProven(
+            f'Amphora {taker.id} does not take the VIP {vip} within '
+            f'{_SWITCH_TIMEOUT} s.')
+
+
+def _find(load_balancer, amphora_id):
+    return next(each for each in load_balancer.amphorae
+                if each.id == amphora_id)
+
+
+def _has_tables(load_balancer):
+    """Tell whether haproxy keeps in memory which client goes where."""
+    return any(pool.session_persistence is not None and
+               pool.session_persistence.type in _PERSISTENCE_IN_TABLES
+               for pool in load_balancer.pools)

@@ -1,0 +1,142 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Whether a new amphora is shown to serve: pure rules.
+
+What an agent says of its listeners is what it was given. That haproxy serves
+them is told by its heartbeats, which list those that run.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import datetime
+
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import image_evidence as evidence_repo
+
+# Heartbeats of the new amphora after which what they tell of members has been
+# seen, too, though those of the other ones overwrite it.
+HEARTBEATS = 2
+
+# The worse, the higher; one that nobody checks, or that is not told, is no
+# worse than any.
+_BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """What has to be shown.
+
+    :param new_amphora_id: of whom.
+    :param target_image_id: what it is to be booted from; None for any.
+    :param since: heartbeats before that show nothing.
+    :param holders: of whom one is to have the VIP, and nobody else; empty
+                    for any.
+    :param are_listeners_told: whether heartbeats of listeners are recorded.
+    """
+
+    new_amphora_id: str
+    target_image_id: str | None
+    since: datetime.datetime
+    holders: frozenset[str] = frozenset()
+    are_listeners_told: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What is seen of a load balancer.
+
+    :param evidence: of the tables.
+    :param listeners: {id: status} as the new amphora's agent has them.
+    :param holding: {amphora id: whether it has the VIP}, None for one that
+                    does not say.
+    """
+
+    evidence: evidence_repo.Evidence
+    listeners: Mapping[str, str]
+    holding: Mapping[str, bool | None]
+
+
+def find_problems(expected: Expectation, seen: Seen) -> list[str]:
+    """Tell what is not shown.
+
+    :param expected: Expectation.
+    :param seen: Seen.
+    :returns: in words; empty where all is.
+    """
+    new = seen.evidence.amphorae.get(expected.new_amphora_id)
+    if new is None:
+        return [f'amphora {expected.new_amphora_id} is gone']
+    return [*_find_amphora_problems(expected, seen, new),
+            *_find_listener_problems(expected, seen, new),
+            *_find_holder_problems(expected, seen)]
+
+
+def _find_amphora_problems(expected, seen, new):
+    if new.image_id not in (None, expected.target_image_id) and (
+            expected.target_image_id is not None):
+        yield (f'amphora {new.id} is of image {new.image_id}, not of '
+               f'{expected.target_image_id}')
+    if new.heard_at is None or new.heard_at < expected.since.replace(
+            microsecond=0):
+        yield f'no heartbeat of amphora {new.id} arrives'
+    for amphora in seen.evidence.amphorae.values():
+        if amphora.status == compat.ERROR:
+            yield f'amphora {amphora.id} is in ERROR'
+
+
+def _find_listener_problems(expected, seen, new):
+    for listener_id, (is_enabled, _status, _operating) in sorted(
+            seen.evidence.listeners.items()):
+        if not is_enabled:
+            continue
+        status = seen.listeners.get(listener_id)
+        if status != compat.ACTIVE:
+            yield (f'the agent of amphora {new.id} has listener '
+                   f'{listener_id} as {status or "none of its own"}')
+        elif expected.are_listeners_told and (
+                listener_id not in new.listeners):
+            yield (f'the heartbeats of amphora {new.id} do not tell of '
+                   f'listener {listener_id}')
+
+
+def _find_holder_problems(expected, seen):
+    holders = sorted(amphora_id for amphora_id, holds in seen.holding.items()
+                     if holds)
+    unknown = sorted(amphora_id for amphora_id, holds in seen.holding.items()
+                     if holds is None)
+    if unknown:
+        yield f'amphora {", ".join(unknown)} does not say who has the VIP'
+    elif len(holders) != 1:
+        yield (f'{", ".join(holders)} have the VIP at once' if holders
+               else 'no amphora has the VIP')
+    elif expected.holders and holders[0] not in expected.holders:
+        yield f'amphora {holders[0]} has the VIP'
+
+
+def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the ids of members that are worse than they were.
+
+    :param before: {id: the worst operating_status that was seen}.
+    :param now: {id: operating_status}.
+    """
+    return sorted(
+        member_id for member_id, status in now.items()
+        if _BADNESS.get(status, 0) > _BADNESS.get(before.get(member_id), 0))
+
+
+def merge_worst(before: Mapping[str, str],
+                now: Mapping[str, str]) -> dict[str, str]:
+    """Return the worse status of each member of two looks at them."""
+    return {member_id: max(
+        before.get(member_id, status), status,
+        key=lambda one: _BADNESS.get(one, 0))
+        for member_id, status in now.items()}

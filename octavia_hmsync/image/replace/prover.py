@@ -1,0 +1,134 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Waits until a new amphora is shown to serve."""
+
+import time
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import proof
+from octavia_hmsync.image.replace import work as work_
+
+# Heartbeats during which members are looked at before anything is done.
+_LOOKS = 2
+
+
+class Prover:
+    """Looks at a load balancer until all is shown that is to be.
+
+    .listeners are the statuses of its listeners before anything was done.
+
+    :param work: a Work.
+    :param get_holders: called with the ids of the old and the new amphora and
+                        whether the switch is done, for the ids of those of
+                        whom one may have the VIP.
+    """
+
+    def __init__(self, work, get_holders):
+        self._work = work
+        self._get_holders = get_holders
+        self._members: dict[str, str] = {}
+        self.listeners: dict[str, tuple[str, str]] = {}
+
+    def remember(self):
+        """Take note of how it is before anything is done.
+
+        Each heartbeat writes what its amphora has of the members.
+        """
+        interval = self._work.conf.health_manager.heartbeat_interval
+        evidence = self._work.read()
+        self.listeners = {
+            listener_id: (provisioning, operating) for
+            listener_id, (_enabled, provisioning, operating)
+            in evidence.listeners.items()}
+        self._members = evidence.members
+        deadline = time.monotonic() + min(_LOOKS * interval, 5)
+        while evidence.members and time.monotonic() < deadline:
+            self._work.pause()
+            self._members = proof.merge_worst(self._members,
+                                              self._work.read().members)
+
+    def prove(self, is_switched):
+        """Wait until everything is shown, for so long without a break.
+
+        :param is_switched: whether the new amphora is to have the VIP.
+        :raises NotProven: with what is not, after proof_timeout.
+        :raises Lost, Stopped: as Work.check().
+        """
+        evidence = self._work.read()
+        interval = self._work.conf.health_manager.heartbeat_interval
+        steady = proof.HEARTBEATS * interval
+        timeout = self._work.options.proof_timeout + steady
+        if not is_switched:
+            # It has had time for them by then.
+            steady += evidence.down_after
+            timeout += evidence.down_after
+        expected = self._expect(evidence.now, is_switched)
+        deadline = time.monotonic() + timeout
+        since = None
+        problems: list[str] = []
+        while time.monotonic() < deadline:
+            problems = self._find_problems(expected)
+            if problems:
+                since = None
+            elif since is None:
+                since = time.monotonic()
+            elif time.monotonic() - since >= steady:
+                return
+            self._work.pause()
+        raise exceptions.NotProven(
+            f'The new amphora is not shown to serve: '
+            f'{"; ".join(problems) or "not for long enough"}.')
+
+    def _expect(self, since, is_switched):
+        replacement = self._work.replacement
+        return proof.Expectation(
+            self._work.new_id, replacement.target_image_id, since,
+            self._get_holders(self._work.old_id, self._work.new_id,
+                              is_switched),
+            'stats_db' in self._work.conf.controller_worker
+            .statistics_drivers)
+
+    def _find_problems(self, expected):
+        load_balancer = self._work.get_load_balancer()
+        evidence = self._work.read()
+        new = evidence.amphorae.get(self._work.new_id)
+        listeners = {}
+        try:
+            if new is not None:
+                listeners = self._work.agent_of(new).get_listeners()
+        except work_.AGENT_ERRORS as e:
+            return [str(e).rstrip('.')]
+        seen = proof.Seen(evidence, listeners, self._work.find_holders(
+            evidence.amphorae.values(), load_balancer.vip.ip_address))
+        problems = proof.find_problems(expected, seen)
+        worse = proof.find_worse(self._members, evidence.members)
+        if worse and self._members:
+            problems.append(f'members that were better before: '
+                            f'{", ".join(worse)}')
+        return problems
+
+    def serves(self, amphora):
+        """Tell whether an amphora has its listeners and the VIP, by itself.
+
+        :param amphora: an Amphora of the evidence, or None.
+        """
+        if amphora is None:
+            return False
+        load_balancer = self._work.get_load_balancer()
+        agent = self._work.agent_of(amphora)
+        try:
+            return (agent.holds(load_balancer.vip.ip_address) and
+                    set(agent.get_listeners()) >= {
+                        listener.id for listener in load_balancer.listeners
+                        if listener.enabled})
+        except work_.AGENT_ERRORS:
+            return False

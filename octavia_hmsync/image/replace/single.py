@@ -1,0 +1,136 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The VIP of a SINGLE load balancer goes from one amphora to another one.
+
+For some milliseconds both have it: the neighbours go to the one that told
+them last, so that none of them finds nobody.
+"""
+
+import functools
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.amphora import agent_config
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.image.replace import agent
+from octavia_hmsync.image.replace import work as work_
+
+LOG = logging.getLogger(__name__)
+
+# A neighbour may miss one of them; seconds between them.
+_ANNOUNCEMENTS = 3
+_ANNOUNCEMENT_INTERVAL = 0.7
+
+
+class Single:
+    """How amphorae of SINGLE load balancers are configured and switched.
+
+    :param work: a Work.
+    """
+
+    def __init__(self, work):
+        self._work = work
+
+    @staticmethod
+    def get_holders(old_id, new_id, is_switched):
+        """Return who may have the VIP."""
+        return frozenset({new_id if is_switched else old_id})
+
+    def configure(self, old, new):
+        """Have the new amphora serve, without the VIP.
+
+        :param old: Amphora of the evidence.
+        :param new: likewise.
+        :raises AgentUnreachable, AgentRefused: if it does not.
+        """
+        load_balancer = self._work.get_load_balancer()
+        self._work.update_listeners(load_balancer,
+                                    _find(load_balancer, new.id))
+
+    def switch(self, old, new):
+        """Have the new amphora take the VIP, and the old one leave it.
+
+        :raises AgentUnreachable, AgentRefused: if one of them does not.
+        """
+        load_balancer = self._work.get_load_balancer()
+        self._configure_agent(new)
+        self._move(load_balancer, old, new)
+
+    def back(self, old, new):
+        """Have the old amphora take the VIP again.
+
+        :param new: None if there is none any more.
+        :raises AgentUnreachable, AgentRefused: if the old one does not.
+        """
+        self._move(self._work.get_load_balancer(), new, old,
+                   is_giver_needed=False)
+
+    def settle(self, old_id):
+        """Nothing is left to do when the old amphora is gone."""
+
+    def _configure_agent(self, new):
+        conf = self._work.conf
+        text = agent_config.AgentConfigRenderer(conf).render(
+            new.id, compat_amphora.SINGLE,
+            conf.health_manager.controller_ip_port_list)
+        self._work.insist(self._work.agent_of(new).configure, text)
+
+    def _move(self, load_balancer, giver, taker, is_giver_needed=True):
+        taking = self._work.agent_of(taker)
+        announce = self._make_announcement(load_balancer, taking)
+        self._work.insist(taking.take_vip,
+                          self._describe(load_balancer, taker))
+        for _ in range(_ANNOUNCEMENTS):
+            announce()
+            time.sleep(_ANNOUNCEMENT_INTERVAL)
+        if giver is not None:
+            try:
+                self._work.insist(self._work.agent_of(giver).release_vip,
+                                  self._describe(load_balancer, giver))
+            except work_.AGENT_ERRORS as e:
+                # It is deleted next, and others go to who told them last.
+                if is_giver_needed:
+                    raise
+                LOG.debug('%s', e)
+        announce()
+
+    def _make_announcement(self, load_balancer, taking):
+        if not any(listener.enabled for listener in load_balancer.listeners):
+            # Nothing runs that could tell, and nothing is asked for.
+            return lambda: None
+        return functools.partial(self._work.insist, taking.advertise,
+                                 load_balancer.id)
+
+    def _describe(self, load_balancer, amphora):
+        """Return the VipInterface of an amphora, as Neutron has it."""
+        network = self._work.network
+        port = network.get_port(amphora.vrrp_port_id)
+        vips = tuple(
+            (vip.ip_address, _describe_subnet(network.get_subnet(
+                vip.subnet_id)))
+            for vip in (load_balancer.vip, *load_balancer.additional_vips))
+        return agent.VipInterface(
+            port.mac_address, _find(load_balancer, amphora.id).vrrp_ip,
+            network.get_network(port.network_id).mtu, vips)
+
+
+def _find(load_balancer, amphora_id):
+    """Return Octavia's data model of one amphora of a load balancer."""
+    return next(amphora for amphora in load_balancer.amphorae
+                if amphora.id == amphora_id)
+
+
+def _describe_subnet(subnet):
+    return agent.Subnet(subnet.cidr, subnet.gateway_ip, tuple(
+        (route.destination, route.nexthop)
+        for route in subnet.host_routes or ()))

@@ -1,0 +1,198 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What all that is done for one replacement shares."""
+
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+import sqlalchemy as sa
+import tenacity
+
+from octavia_hmsync.amphora import agent_client
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db.repositories import image_evidence as evidence_repo
+from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.replace import agent
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at something that takes its time.
+INTERVAL = 0.2
+# An agent that was configured anew restarts.
+_TRIES = 8
+_PAUSE = 0.7
+
+AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
+
+
+class Stopped(Exception):
+    """This housekeeper ends; another one goes on."""
+
+
+@dataclasses.dataclass(eq=False)
+class Work:
+    """A replacement that this process has claimed.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param replacement: a Replacement.
+    :param owner: who has claimed it.
+    :param stopping: a threading.Event, when this process ends.
+    """
+
+    conf: object
+    engine: sa.Engine
+    replacement: replace_repo.Replacement
+    owner: str
+    stopping: threading.Event
+
+    def __post_init__(self):
+        self.phase = self.replacement.phase
+        self.old_id = self.replacement.old_amphora_id
+        self.new_id = self.replacement.new_amphora_id
+        self.lost = threading.Event()
+        self._client = agent_client.RestAgentClient(self.conf)
+        self.network = compat_amphora.load_network_driver()
+        self.compute = compat_amphora.load_compute_driver()
+        self.driver = compat.load_amphora_driver(
+            self.conf.controller_worker.amphora_driver)
+
+    @property
+    def load_balancer_id(self):
+        return self.replacement.load_balancer_id
+
+    @property
+    def options(self):
+        return self.conf[image_conf.GROUP]
+
+    @property
+    def expiry(self):
+        return self.options.replacement_claim_expiry
+
+    def check(self):
+        """Go on only as long as the replacement is ours.
+
+        :raises Lost: if somebody else has claimed it.
+        :raises Stopped: if this process ends.
+        """
+        if self.lost.is_set():
+            raise lock_repo.Lost
+        if self.stopping.is_set():
+            raise Stopped
+
+    def pause(self, seconds=INTERVAL):
+        """Wait, unless there is no reason any more.
+
+        :raises Lost, Stopped: as check().
+        """
+        self.stopping.wait(seconds)
+        self.check()
+
+    def enter(self, phase, **amphorae):
+        """Record the phase that begins.
+
+        :param phase: a Phase.
+        :param amphorae: old_amphora_id or new_amphora_id where they change.
+        :raises Lost, Stopped: as check().
+        """
+        self.check()
+        if not replace_repo.set_phase(
+                self.engine, self.replacement.id, self.owner, self.expiry,
+                phase, **amphorae):
+            self.lost.set()
+            raise lock_repo.Lost
+        self.phase = phase
+        LOG.info('Replacement of load balancer %s: %s.',
+                 self.load_balancer_id, phase)
+
+    def renew(self):
+        """Go on holding the claim."""
+        if not replace_repo.renew(self.engine, self.replacement.id,
+                                  self.owner, self.expiry):
+            self.lost.set()
+
+    def read(self):
+        """Return the Evidence of the tables."""
+        return evidence_repo.read(self.engine, self.load_balancer_id)
+
+    def get_load_balancer(self, without=()):
+        """Return Octavia's data model of the load balancer.
+
+        :param without: ids of amphorae that it is to be without.
+        :raises NotProven: if there is none.
+        """
+        found = compat_amphora.get_load_balancer(self.load_balancer_id)
+        if found is None:
+            raise exceptions.NotProven(
+                f'Load balancer {self.load_balancer_id} is gone.')
+        found.amphorae = [
+            amphora for amphora in found.amphorae
+            if amphora.status != compat.DELETED and amphora.id not in without]
+        return found
+
+    def agent_of(self, amphora):
+        """Return the Agent of an amphora; of any kind that has both."""
+        return agent.Agent(self._client, amphora.id, amphora.lb_network_ip,
+                           self.options.agent_timeout)
+
+    def insist(self, function, *arguments):
+        """Call what asks an agent, again and again for some seconds.
+
+        :raises AgentUnreachable, AgentRefused: those of the last time.
+        :raises Lost, Stopped: as check().
+        """
+        for attempt in tenacity.Retrying(
+                retry=tenacity.retry_if_exception_type(AGENT_ERRORS),
+                stop=tenacity.stop_after_attempt(_TRIES),
+                sleep=self.pause, wait=tenacity.wait_fixed(_PAUSE),
+                reraise=True):
+            with attempt:
+                return function(*arguments)
+
+    def find_holders(self, amphorae, vip):
+        """Ask amphorae who has the VIP.
+
+        :param amphorae: of any kind that has an id and an lb_network_ip.
+        :param vip: an address.
+        :returns: {id: True or False, None for one that does not say}.
+        """
+        found = {}
+        for amphora in amphorae:
+            try:
+                found[amphora.id] = self.agent_of(amphora).holds(vip)
+            except AGENT_ERRORS as e:
+                LOG.debug('%s', e)
+                found[amphora.id] = None
+        return found
+
+    def update_listeners(self, load_balancer, amphora):
+        """Give an amphora its listeners; what fails is an error.
+
+        :param load_balancer: as get_load_balancer() has it.
+        :param amphora: one of its amphorae.
+        :raises AgentRefused: if the amphora does not take them.
+        """
+        try:
+            self.driver.update_amphora_listeners(
+                load_balancer, amphora, compat_amphora.get_few_tries())
+        except Exception as e:
+            # Of an HTTP client, a template, a secret store: anything. The
+            # text may hold what was sent.
+            raise exceptions.AgentRefused(
+                f'Amphora {amphora.id} does not take its listeners '
+                f'({type(e).__name__}). The log of this housekeeper, and '
+                f'/var/log/amphora-agent.log in the amphora, say why.') from e
