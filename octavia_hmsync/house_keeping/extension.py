@@ -20,7 +20,9 @@ from octavia_hmsync.house_keeping import delegate
 from octavia_hmsync.house_keeping import image_announcer
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.house_keeping import port_retention
+from octavia_hmsync.house_keeping import replacer
 from octavia_hmsync.house_keeping import synchronizer
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import instruments
@@ -66,6 +68,12 @@ class HouseKeepingExtension:
             self._threads.append(self._thread(
                 'image announcer', image_announcer.ImageAnnouncer(
                     self._engine, self._notifier).run_once))
+        self._replace_thread = self._thread(
+            'replacer', lambda: self._replacer.run_once())
+        self._threads += [self._replace_thread, periodic.PeriodicThread(
+            'replacement claims', self._renew,
+            conf[image_conf.GROUP].replacement_claim_expiry /
+            replacer.RENEWALS, self._engine)]
         interval = conf[network_conf.GROUP].reconcile_interval
         if interval:
             self._threads.append(periodic.PeriodicThread(
@@ -100,6 +108,18 @@ class HouseKeepingExtension:
             self._sync_thread.wake, self._delegate, self._notifier,
             self._measure)
 
+    @functools.cached_property
+    def _replacer(self):
+        return replacer.Replacer(
+            self._conf, api.create_engine(
+                self._conf,
+                self._conf[image_conf.GROUP].replacements_at_once + 1,
+                _PATIENCE), self._replace_thread.wake)
+
+    def _renew(self):
+        if '_replacer' in vars(self):
+            self._replacer.renew()
+
     def start(self):
         """Start the threads."""
         for thread in self._threads:
@@ -116,6 +136,8 @@ class HouseKeepingExtension:
         # be started any more.
         if '_synchronizer' in vars(self):
             self._synchronizer.stop()
+        if '_replacer' in vars(self):
+            self._replacer.stop(timeout=5)
         self._notifier.close()
         self._export.stop()
 

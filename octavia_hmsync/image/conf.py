@@ -65,6 +65,11 @@ _rollout_opts = [
 ]
 
 _replace_opts = [
+    cfg.IntOpt('replacements_at_once', default=4, min=1, max=64,
+               help='How many load balancers one octavia-housekeeping '
+                    'replaces the amphorae of at once. A larger value is '
+                    'faster when an operator asks for many; each has a '
+                    'thread, and builds an instance.'),
     cfg.IntOpt('agent_timeout', default=30, min=1, max=600,
                help='Seconds for each request to the agent of an amphora '
                     'that is replaced, or that replaces one. A smaller value '

@@ -40,6 +40,7 @@ class Amphora:
     :param vrrp_port_id: its port in the VIP's network, None likewise.
     :param heard_at: its last heartbeat, None before the first.
     :param is_busy: whether a failover of it has begun, or failed.
+    :param created_at: when it was, by the clock of whoever built it.
     :param listeners: ids of the listeners that its heartbeats told of.
     """
 
@@ -51,6 +52,7 @@ class Amphora:
     vrrp_port_id: str | None = None
     heard_at: datetime.datetime | None = None
     is_busy: bool = False
+    created_at: datetime.datetime | None = None
     listeners: frozenset[str] = frozenset()
 
 
@@ -89,7 +91,8 @@ def read(engine, load_balancer_id):
             row.id: Amphora(
                 row.id, row.status, row.image_id, row.lb_network_ip,
                 row.compute_id, row.vrrp_port_id, row.last_update,
-                bool(row.busy), frozenset(heard.get(row.id, ())))
+                bool(row.busy), row.created_at,
+                frozenset(heard.get(row.id, ())))
             for row in connection.execute(
                 sa.select(_AMPHORA, _HEALTH.c.last_update, _HEALTH.c.busy)
                 .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)

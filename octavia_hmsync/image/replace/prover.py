@@ -19,6 +19,8 @@ from octavia_hmsync.image.replace import work as work_
 
 # Heartbeats during which members are looked at before anything is done.
 _LOOKS = 2
+# Seconds between two looks at everything: each asks all agents.
+_LOOK_INTERVAL = 1
 
 
 class Prover:
@@ -35,6 +37,7 @@ class Prover:
     def __init__(self, work, get_holders):
         self._work = work
         self._get_holders = get_holders
+        self._vip = None
         self._members: dict[str, str] = {}
         self.listeners: dict[str, tuple[str, str]] = {}
 
@@ -64,11 +67,14 @@ class Prover:
         :raises Lost, Stopped: as Work.check().
         """
         evidence = self._work.read()
+        self._vip = self._work.get_load_balancer().vip.ip_address
         interval = self._work.conf.health_manager.heartbeat_interval
         steady = proof.HEARTBEATS * interval
         timeout = self._work.options.proof_timeout + steady
-        if not is_switched:
-            # It has had time for them by then.
+        if is_switched:
+            # What it has of the members was seen before.
+            steady = interval
+        else:
             steady += evidence.down_after
             timeout += evidence.down_after
         expected = self._expect(evidence.now, is_switched)
@@ -77,16 +83,32 @@ class Prover:
         problems: list[str] = []
         while time.monotonic() < deadline:
             problems = self._find_problems(expected)
+            problems += self._watch_members()
             if problems:
                 since = None
             elif since is None:
                 since = time.monotonic()
             elif time.monotonic() - since >= steady:
                 return
-            self._work.pause()
         raise exceptions.NotProven(
             f'The new amphora is not shown to serve: '
             f'{"; ".join(problems) or "not for long enough"}.')
+
+    def _watch_members(self):
+        """Look at the members for a second.
+
+        Each heartbeat writes what its amphora has of them, so that what the
+        new one has is there until the old one's next one.
+        """
+        until = time.monotonic() + _LOOK_INTERVAL
+        while True:
+            worse = proof.find_worse(self._members, self._work.read().members)
+            if worse and self._members:
+                return [f'members that were better before: '
+                        f'{", ".join(worse)}']
+            if time.monotonic() > until:
+                return []
+            self._work.pause()
 
     def _expect(self, since, is_switched):
         replacement = self._work.replacement
@@ -98,7 +120,6 @@ class Prover:
             .statistics_drivers)
 
     def _find_problems(self, expected):
-        load_balancer = self._work.get_load_balancer()
         evidence = self._work.read()
         new = evidence.amphorae.get(self._work.new_id)
         listeners = {}
@@ -107,14 +128,9 @@ class Prover:
                 listeners = self._work.agent_of(new).get_listeners()
         except work_.AGENT_ERRORS as e:
             return [str(e).rstrip('.')]
-        seen = proof.Seen(evidence, listeners, self._work.find_holders(
-            evidence.amphorae.values(), load_balancer.vip.ip_address))
-        problems = proof.find_problems(expected, seen)
-        worse = proof.find_worse(self._members, evidence.members)
-        if worse and self._members:
-            problems.append(f'members that were better before: '
-                            f'{", ".join(worse)}')
-        return problems
+        return proof.find_problems(expected, proof.Seen(
+            evidence, listeners, self._work.find_holders(
+                evidence.amphorae.values(), self._vip)))
 
     def serves(self, amphora):
         """Tell whether an amphora has its listeners and the VIP, by itself.

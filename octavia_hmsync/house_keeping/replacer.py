@@ -1,0 +1,209 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Replaces amphorae: what was asked for, and what rollouts begin."""
+
+import threading
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import phases
+from octavia_hmsync.image.replace import process
+from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.image.rollout import reading
+from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image import target
+from octavia_hmsync import periodic
+
+LOG = logging.getLogger(__name__)
+
+# A claim is renewed so often before it lapses.
+RENEWALS = 4
+
+
+class Replacer:
+    """Takes up what is to be replaced, in a thread for each load balancer.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param wake: called without arguments when one has ended.
+    """
+
+    def __init__(self, conf, engine, wake):
+        self._conf = conf
+        self._engine = engine
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        # By the owner of each claim.
+        self._running: dict[str, tuple[threading.Thread, list]] = {}
+
+    @property
+    def _options(self):
+        return self._conf[image_conf.GROUP]
+
+    def run_once(self):
+        """Begin what is to begin.
+
+        :raises DBError: if the database cannot be used.
+        :raises CloudUnavailable: if a rollout runs, and the image service
+                                  gives no answer.
+        """
+        room = self._options.replacements_at_once - self._count()
+        while room > 0 and not self._stopping.is_set():
+            # One after the other: a claim has an owner of its own.
+            owner = self._make_owner()
+            claimed = replace_repo.claim(
+                self._engine, owner, 1,
+                self._options.replacement_claim_expiry)
+            if not claimed:
+                break
+            self._begin(claimed[0], owner)
+            room -= 1
+        if room > 0:
+            self._go_on_with_rollout(room)
+
+    def renew(self):
+        """Go on holding the claims of what runs here."""
+        for work in self._get_works():
+            work.renew()
+
+    def stop(self, timeout):
+        """Have what runs stop where somebody else can go on.
+
+        :param timeout: seconds to wait for that.
+        """
+        self._stopping.set()
+        with self._lock:
+            threads = [thread for thread, _works in self._running.values()]
+        for thread in threads:
+            thread.join(timeout)
+
+    def _count(self):
+        with self._lock:
+            return len(self._running)
+
+    def _get_works(self):
+        with self._lock:
+            return [work for _thread, works in self._running.values()
+                    for work in works]
+
+    def _make_owner(self):
+        return f'{self._conf.host}/{uuidutils.generate_uuid()}'
+
+    def _go_on_with_rollout(self, room):
+        rollout = rollout_repo.get_active(self._engine)
+        if rollout is None or rollout.state != rollout_repo.RUNNING:
+            return
+        decision = rules.decide(reading.read_situation(
+            self._conf, self._engine, target.Targets(self._conf), rollout))
+        if decision.state != rollout_repo.RUNNING:
+            if rollout_repo.end(self._engine, rollout.id, rollout.version,
+                                decision.state, decision.reason):
+                LOG.info('Rollout %s is %s: %s.', rollout.id, decision.state,
+                         decision.reason)
+            return
+        version = rollout.version
+        for candidate, is_canary in decision.chosen[:room]:
+            new = replace_repo.New(
+                uuidutils.generate_uuid(), candidate.load_balancer_id,
+                rollout.settings.mode, candidate.target_image_id,
+                candidate.topology, candidate.flavor_id,
+                candidate.availability_zone, is_canary)
+            owner = self._make_owner()
+            begun = replace_repo.begin(
+                self._engine, rollout.id, version, [new], owner,
+                self._options.replacement_claim_expiry)
+            if begun is None:
+                # Somebody else decided something: the next look tells what.
+                return
+            version += 1
+            if begun:
+                self._begin(replace_repo.get(self._engine, new.id), owner)
+
+    def _begin(self, replacement, owner):
+        works: list = []
+        thread = threading.Thread(
+            target=self._run, args=(replacement, owner, works),
+            name=f'hmsync-replace-{replacement.id}', daemon=True)
+        with self._lock:
+            self._running[owner] = thread, works
+        thread.start()
+
+    def _run(self, replacement, owner, works):
+        periodic.leave_signals_to_main_thread()
+        try:
+            self._carry_out(replacement, owner, works)
+        except lock_repo.Lost:
+            LOG.warning('Replacement of load balancer %s was taken up by '
+                        'somebody else.', replacement.load_balancer_id)
+        except work_.Stopped:
+            self._release(replacement, owner)
+        except Exception as e:
+            self._give_up(replacement, owner, works, e)
+        finally:
+            with self._lock:
+                del self._running[owner]
+            self._wake()
+
+    def _carry_out(self, replacement, owner, works):
+        work = work_.Work(self._conf, self._engine, replacement, owner,
+                          self._stopping)
+        works.append(work)
+        LOG.info('Replacement of load balancer %s to image %s begins.',
+                 replacement.load_balancer_id, replacement.target_image_id)
+        outcome = process.Process(work, inventory.Inventory(
+            self._conf, self._engine)).run()
+        log = (LOG.warning if outcome.state == replace_repo.FAILED
+               else LOG.info)
+        log('Replacement of load balancer %s is %s%s.',
+            replacement.load_balancer_id, outcome.state,
+            f': {outcome.reason.rstrip(".")}' if outcome.reason else '')
+        replace_repo.finish(self._engine, replacement.id, owner,
+                            outcome.state, outcome.reason, outcome.wait)
+
+    def _give_up(self, replacement, owner, works, error):
+        """Leave a replacement to whoever can do what this process cannot.
+
+        With nothing touched, it has failed.
+        """
+        phase = works[0].phase if works else replacement.phase
+        if api.is_database_error(error):
+            LOG.warning('The replacement of load balancer %s is left to '
+                        'whoever takes it up: %s.',
+                        replacement.load_balancer_id, api.describe(error))
+            return
+        if isinstance(error, exceptions.HMSyncException):
+            reason = str(error)
+            LOG.warning('Replacement of load balancer %s: %s',
+                        replacement.load_balancer_id, reason)
+        else:
+            reason = (f'{type(error).__name__}, see the log of the '
+                      f'housekeeper {self._conf.host}.')
+            LOG.exception('Replacement of load balancer %s:',
+                          replacement.load_balancer_id)
+        if not phases.has_lock(phase):
+            replace_repo.finish(self._engine, replacement.id, owner,
+                                replace_repo.FAILED, reason)
+
+    def _release(self, replacement, owner):
+        try:
+            replace_repo.release(self._engine, replacement.id, owner)
+        except Exception as e:
+            LOG.debug('Not released: %s', e)
