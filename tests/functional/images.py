@@ -68,6 +68,9 @@ class ImageTestCase(base.BaseTestCase):
         made = self.cloud.add_load_balancer(
             name or topology.lower(), topology, self.members, **kwargs)
         self.wait_until_online(made)
+        # A pair comes to that when each has waited for the other one.
+        self.cloud.wait_for(lambda: self.holders(made),
+                            f'{made.name} with a holder of its VIP')
         return made
 
     def wait_until_online(self, load_balancer, timeout=60):

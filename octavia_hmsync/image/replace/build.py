@@ -36,7 +36,8 @@ class _Watch:
     def on_success(self, _state, details):
         """Look at each task that has ended, before the next one begins."""
         try:
-            if details['task_name'].endswith(compat_amphora.CREATE_TASK):
+            if details.get('task_name', '').endswith(
+                    compat_amphora.CREATE_TASK):
                 self._work.new_id = details['result']
                 self._work.enter(phases.Phase.BUILD,
                                  new_amphora_id=self._work.new_id)

@@ -11,7 +11,7 @@
 #    under the License.
 """The VIP of a SINGLE load balancer goes from one amphora to another one.
 
-For some milliseconds both have it: the neighbours go to the one that told
+For a moment both have it, and serve: the neighbours go to the one that told
 them last, so that none of them finds nobody.
 """
 
@@ -90,9 +90,7 @@ class Single:
         announce = self._make_announcement(load_balancer, taking)
         self._work.insist(taking.take_vip,
                           self._describe(load_balancer, taker))
-        for _ in range(_ANNOUNCEMENTS):
-            announce()
-            time.sleep(_ANNOUNCEMENT_INTERVAL)
+        announce()
         if giver is not None:
             try:
                 self._work.insist(self._work.agent_of(giver).release_vip,
@@ -102,7 +100,9 @@ class Single:
                 if is_giver_needed:
                     raise
                 LOG.debug('%s', e)
-        announce()
+        for _ in range(_ANNOUNCEMENTS):
+            time.sleep(_ANNOUNCEMENT_INTERVAL)
+            announce()
 
     def _make_announcement(self, load_balancer, taking):
         if not any(listener.enabled for listener in load_balancer.listeners):
