@@ -22,7 +22,8 @@ from octavia_hmsync import exceptions
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ('troubleshooting.rst', 'faults.rst', 'management-network.rst',
-         'node-ports.rst', 'image-check.rst', 'image-clone.rst')
+         'node-ports.rst', 'image-check.rst', 'image-rollout.rst',
+         'image-clone.rst')
 LOGGED = ('warning', 'error', 'exception', 'critical')
 # Of "upgrade check".
 RESULTS = ('result.warning', 'result.failure', 'result.not_checked',

@@ -12,14 +12,14 @@
 
 """octavia-hmsync image rollout watch."""
 
-import math
-import time
+import collections
 
 from cliff import command
-from oslo_utils import timeutils
 
 from octavia_hmsync.cli import base
+from octavia_hmsync.cli.image import changes
 from octavia_hmsync.cli.image import rollout as rollout_commands
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
@@ -34,54 +34,62 @@ class WatchRollout(base.DatabaseMixin, command.Command):
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         rollout_commands.add_rollout_argument(parser)
-        parser.add_argument('--interval', type=base.positive_seconds,
-                            default=2, metavar='<seconds>',
-                            help='time between two looks (default: 2)')
-        parser.add_argument('--timeout', type=base.positive_seconds,
-                            metavar='<seconds>',
-                            help='give up after so long')
+        changes.add_arguments(parser)
         return parser
 
     def take_action(self, parsed_args):
-        _conf, engine = self.open_database()
-        deadline = time.monotonic() + (parsed_args.timeout or math.inf)
+        conf, engine = self.open_database()
         rollout = rollout_commands.get_rollout(engine, parsed_args.rollout)
-        said: dict[str, str] = {}
-        while True:
-            rollout = rollout_commands.get_rollout(engine, rollout.id)
-            rows = replace_repo.get_of_rollout(engine, rollout.id)
-            said = self._show(said, rollout, rows)
-            if rollout.state == rollout_repo.DONE:
-                return
-            if rollout.state not in rollout_repo.ACTIVE_STATES:
-                raise exceptions.NotPossible(
-                    f'Rollout {rollout.id} is {rollout.state}: see '
-                    f'"octavia-hmsync image rollout show" for what failed, '
-                    f'and start another one when that is put right.')
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise exceptions.NotPossible(
-                    f'After {parsed_args.timeout:g} s rollout {rollout.id} '
-                    f'has not ended: see "octavia-hmsync image rollout '
-                    f'show".')
-            time.sleep(min(parsed_args.interval, left))
+        max_age = conf.hmsync.offline_after
 
-    def _show(self, said, rollout, rows):
-        """Write what has changed; return what is known now."""
-        known = {f'Rollout {rollout.id}': _join(rollout.state,
-                                                rollout.reason)}
+        def look():
+            now = rollout_commands.get_rollout(engine, rollout.id)
+            rows = replace_repo.get_of_rollout(engine, now.id)
+            return (now, rows,
+                    rollout_commands.why_it_waits(engine, now, rows),
+                    keeper_repo.get_replacers(engine, max_age))
+
+        with changes.Changes(
+                self.app, parsed_args.interval, parsed_args.timeout,
+                f'Rollout {rollout.id} goes on: see "octavia-hmsync image '
+                f'rollout show".') as watch:
+            while True:
+                found = watch.look(look)
+                if found and self._show(watch, found, max_age):
+                    return
+                if not watch.wait():
+                    raise exceptions.NotPossible(
+                        f'After {parsed_args.timeout:g} s rollout '
+                        f'{rollout.id} has not ended: see "octavia-hmsync '
+                        f'image rollout show".')
+
+    @staticmethod
+    def _show(watch, found, max_age):
+        """Write what has changed; returns whether it is done."""
+        rollout, rows, waits_for, keepers = found
+        known = {f'Rollout {rollout.id}': _describe(rollout, rows)}
         # Of each load balancer the newest, which is the last one.
-        known.update({r.load_balancer_id: _join(
-            r.phase or r.state if r.state == replace_repo.RUNNING
-            else r.state, r.reason) for r in rows})
-        for subject, text in known.items():
-            if said.get(subject) != text:
-                self.app.stdout.write(
-                    f'{timeutils.utcnow():%Y-%m-%dT%H:%M:%S} {subject}: '
-                    f'{text}\n')
-        self.app.stdout.flush()
-        return known
+        known.update({f'Load balancer {r.load_balancer_id}':
+                      changes.describe(r) for r in rows})
+        if waits_for and not any(r.state == replace_repo.RUNNING
+                                 for r in rows):
+            known['Nothing begins now'] = waits_for
+        is_active = rollout.state in rollout_repo.ACTIVE_STATES
+        if is_active and not keepers:
+            known[changes.describe_nobody(max_age)] = ''
+        watch.show(known)
+        if is_active:
+            return False
+        if rollout.state == rollout_repo.DONE:
+            return True
+        raise exceptions.NotPossible(
+            f'Rollout {rollout.id} is {rollout.state}: see "octavia-hmsync '
+            f'image rollout show" for what failed, and start another one '
+            f'when that is put right.')
 
 
-def _join(state, reason):
-    return f'{state} ({reason})' if reason else state
+def _describe(rollout, rows):
+    counts = collections.Counter(r.state for r in rows)
+    numbers = [f'{counts[state]} {state}'
+               for state in rollout_commands.STATES if counts[state]]
+    return ', '.join([changes.join(rollout.state, rollout.reason), *numbers])

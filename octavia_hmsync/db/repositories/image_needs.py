@@ -66,12 +66,13 @@ _SOURCES = (
 )
 
 
-def get_all(engine, first, last):
+def get_all(engine, first, last, wanted=None):
     """Return what the next amphorae of some load balancers need.
 
     :param engine: an SQLAlchemy engine.
     :param first: the first id of them.
     :param last: the last one; all between them are read.
+    :param wanted: the kinds that are wanted; None for all.
     :returns: a dict by load balancer id of dicts by kind, PORT, SUBNET,
               SECURITY_GROUP, QOS_POLICY, SECRET, ADDRESS, VNIC_TYPE or
               PROTOCOL, of sets of values.
@@ -79,7 +80,11 @@ def get_all(engine, first, last):
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))
     with engine.connect() as connection:
-        for owner, kinds, table in _SOURCES:
+        for owner, all_kinds, table in _SOURCES:
+            kinds = [(kind, column) for kind, column in all_kinds
+                     if wanted is None or kind in wanted]
+            if not kinds:
+                continue
             columns = [column for _kind, column in kinds]
             rows = connection.execute(
                 sa.select(owner, *columns).select_from(table).distinct()

@@ -167,6 +167,23 @@ def get_start_ages(engine, seconds):
                     .order_by(_TABLE.c.started_at)).all()]
 
 
+def get_durations(engine, limit):
+    """Return how long replacements took that were done last.
+
+    :param engine: an SQLAlchemy engine.
+    :param limit: how many at most.
+    :returns: a list of seconds.
+    """
+    with engine.connect() as connection:
+        return [(row.finished_at - row.started_at).total_seconds()
+                for row in connection.execute(
+                    sa.select(_TABLE.c.started_at, _TABLE.c.finished_at)
+                    .where(_TABLE.c.state == DONE,
+                           _TABLE.c.started_at.is_not(None))
+                    .order_by(_TABLE.c.finished_at.desc())
+                    .limit(limit)).all()]
+
+
 def count_states(engine, rollout_ids):
     """Count replacements by state.
 

@@ -36,6 +36,10 @@ CANCELLED = 'CANCELLED'
 DONE = 'DONE'
 HALTED = 'HALTED'
 
+# Make before break, and Octavia's own failover.
+REPLACE = 'replace'
+FAILOVER = 'failover'
+
 # In these it may go on.
 ACTIVE_STATES = (RUNNING, PAUSED)
 
@@ -46,7 +50,7 @@ _ACTIVE_KEY = 'rollout'
 class Settings:
     """How fast a rollout is, and when it may begin something.
 
-    :param mode: how amphorae are replaced.
+    :param mode: how amphorae are replaced, REPLACE or FAILOVER.
     :param canaries: how many of each group come first.
     :param parallel: how many load balancers at once.
     :param parallel_per_az: how many of an availability zone at once, 0 for

@@ -24,15 +24,16 @@ from octavia_hmsync.mgmt_network import cloud
 _AT_ONCE = 100
 
 
-def read_needs(engine, load_balancers):
+def read_needs(engine, load_balancers, kinds=None):
     """Read what load balancers need from the database.
 
     :param engine: an SQLAlchemy engine.
     :param load_balancers: a list of LoadBalancer, by id, not empty.
+    :param kinds: which of image_needs are read; None for all.
     :returns: a dict, Needs by id of each.
     """
     found = needs_repo.get_all(engine, load_balancers[0].id,
-                               load_balancers[-1].id)
+                               load_balancers[-1].id, kinds)
     return {load_balancer.id: _make_needs(found.get(load_balancer.id, {}))
             for load_balancer in load_balancers}
 

@@ -18,13 +18,22 @@ The number of statements is the same for one load balancer and for all.
 import dataclasses
 
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import modes
+from octavia_hmsync.image.preflight import reading as preflight
 from octavia_hmsync.image.rollout import rules
 
-_OUTDATED = (outdated.Outdated.YES, outdated.Outdated.MIXED)
+# What keeps a load balancer from a rollout beside outdated.Blocked.
+ONLY_FAILOVER = 'ONLY_FAILOVER'
+NO_IMAGE_ID = 'NO_IMAGE_ID'
+
+# What tells whether make before break is for a load balancer.
+_KINDS = (needs_repo.ADDRESS, needs_repo.VNIC_TYPE, needs_repo.PROTOCOL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,44 +42,70 @@ class Fleet:
 
     :param candidates: Candidates, by id.
     :param excluded: [(LoadBalancer, the Exclusion)] of the others.
+    :param unknown: [(LoadBalancer, why)] of those of which nobody can tell,
+                    and that are left alone.
     """
 
     candidates: list[rules.Candidate]
     excluded: list
+    unknown: list
 
 
-def read_fleet(conf, engine, targets):
+def read_fleet(conf, engine, targets, mode):
     """Read who is outdated, and who of these is to be left alone.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param targets: target.Targets.
+    :param mode: of the rollout.
     :returns: a Fleet.
     :raises CloudUnavailable: if the image service gives no answer.
     """
     excluded = exclusions.Exclusions(exclusion_repo.get_all(engine),
                                      exclusion_repo.get_tagged(engine))
-    fleet = Fleet([], [])
+    fleet = Fleet([], [], [])
+    found = []
     for load_balancer in inventory.Inventory(conf, engine).get_page():
         image_id = targets.get(load_balancer.tag).image_id
-        if outdated.judge(load_balancer, image_id) not in _OUTDATED:
+        judgement = outdated.judge(load_balancer, image_id)
+        if judgement is outdated.Outdated.NO:
             continue
         exclusion = excluded.find(load_balancer)
         if exclusion is not None:
             fleet.excluded.append((load_balancer, exclusion))
+        elif judgement is outdated.Outdated.UNKNOWN:
+            blocks = outdated.get_blocks(load_balancer, image_id)
+            fleet.unknown.append((load_balancer, ', '.join(
+                map(str, blocks)) or NO_IMAGE_ID))
         else:
-            fleet.candidates.append(_make_candidate(load_balancer, image_id))
+            found.append((load_balancer, image_id))
+    only_failover = _find_only_failover(
+        engine, [load_balancer for load_balancer, _ in found], mode)
+    fleet.candidates.extend(
+        _make_candidate(load_balancer, image_id,
+                        load_balancer.id in only_failover)
+        for load_balancer, image_id in found)
     return fleet
 
 
-def _make_candidate(load_balancer, image_id):
+def _find_only_failover(engine, load_balancers, mode):
+    """Return the ids of those for which make before break is not."""
+    if mode != rollout_repo.REPLACE or not load_balancers:
+        return set()
+    needs = preflight.read_needs(engine, load_balancers, _KINDS)
+    return {lb_id for lb_id, one in needs.items() if modes.why_failover(one)}
+
+
+def _make_candidate(load_balancer, image_id, is_only_failover):
     blocks = outdated.get_blocks(load_balancer, image_id)
     # What else is in the way tells something only when Octavia is done.
     is_pending = outdated.Blocked.PENDING in blocks
+    blocked_by = () if is_pending else tuple(map(str, blocks))
+    if is_only_failover:
+        blocked_by += ONLY_FAILOVER,
     return rules.Candidate(
         load_balancer.id, load_balancer.topology, load_balancer.flavor_id,
-        load_balancer.availability_zone, image_id, is_pending,
-        () if is_pending else tuple(map(str, blocks)))
+        load_balancer.availability_zone, image_id, is_pending, blocked_by)
 
 
 def read_situation(conf, engine, targets, rollout):
@@ -90,5 +125,6 @@ def read_situation(conf, engine, targets, rollout):
         if r.rollout_id != rollout.id)
     return rules.Situation(
         rollout.settings, rollout.now,
-        read_fleet(conf, engine, targets).candidates, replacements,
+        read_fleet(conf, engine, targets,
+                   rollout.settings.mode).candidates, replacements,
         elsewhere, replace_repo.get_start_ages(engine, rules.HOUR))

@@ -116,7 +116,7 @@ def decide(situation: Situation) -> Decision:
     progress = Progress(situation)
     if progress.is_over():
         return Decision(rollout_repo.DONE, progress.summarize())
-    reason = _get_limit(situation, progress)
+    reason = get_limit(situation, len(progress.open))
     if reason:
         return Decision(rollout_repo.RUNNING, reason)
     chosen = progress.choose(get_room(situation, len(progress.open)))
@@ -130,21 +130,28 @@ def _describe_failed(failed: Sequence[replace_repo.Replacement]) -> str:
     return f'{len(failed)} failed: {named}{more}'
 
 
-def _get_limit(situation: Situation, progress: 'Progress') -> str | None:
-    """Return why nothing may begin, whoever is next; None if it may."""
+def get_limit(situation: Situation, running: int) -> str | None:
+    """Return why nothing may begin, whoever is next; None if it may.
+
+    :param situation: Situation; who is a candidate is no matter.
+    :param running: how many of this rollout run.
+    :raises NotPossible: if the windows cannot be read.
+    """
     settings = situation.settings
     windows = win.parse(settings.windows)
     if not win.is_open(windows, situation.now):
         opening = win.get_opening(windows, situation.now)
         return (f'the maintenance window opens at '
                 f'{opening.isoformat(timespec="minutes")} UTC')
-    if len(progress.open) >= settings.parallel:
-        return f'{len(progress.open)} run, as many as may at once'
-    if get_room(situation, len(progress.open)) <= 0:
+    if running >= settings.parallel:
+        return f'{running} run, as many as may at once'
+    if get_room(situation, running) <= 0:
         ages = sorted(age for age in situation.start_ages if age < HOUR)
         wait = HOUR - ages[settings.rate_per_hour - 1]
-        return (f'{len(ages)} began within an hour: the next one may in '
-                f'{wait:.0f} s')
+        # Not for how long: a line that changes all the time says nothing new.
+        opening = situation.now + datetime.timedelta(seconds=wait)
+        return (f'{len(ages)} began within an hour: the next one may at '
+                f'{opening.isoformat(timespec="minutes")} UTC')
     return None
 
 

@@ -435,6 +435,8 @@ ARGUMENTS = {
     'health manager show': ['nobody'],
     'image exclusion add': ['tag', 'fragile', '--reason', 'because'],
     'image exclusion remove': ['tag', 'fragile'],
+    'image replace': ['nobody'],
+    'image replacement cancel': ['nobody'],
     'network port delete': ['node1'],
     'sync run': ['--amphora', 'nobody'],
     'sync watch': ['--timeout', '0.1'],

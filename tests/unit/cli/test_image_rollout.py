@@ -10,34 +10,23 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import functools
+import datetime
+import json
+import time
 from unittest import mock
 
-from cliff import commandmanager
+from oslo_utils import timeutils
 
-from octavia_hmsync.cli.image import rollout
-from octavia_hmsync.cli.image import rollout_watch
-from octavia_hmsync.cmd import hmsync
+from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image import target
+from tests.cloud import records
 from tests.unit.cli import test_image
-
-COMMANDS = {
-    'start': rollout.StartRollout, 'pause': rollout.PauseRollout,
-    'resume': rollout.ResumeRollout, 'cancel': rollout.CancelRollout,
-    'list': rollout.ListRollouts, 'show': rollout.ShowRollout,
-    'watch': rollout_watch.WatchRollout}
-
-
-def make_manager(make, namespace):
-    manager = make(namespace)
-    for name, command in COMMANDS.items():
-        manager.add_command(f'image rollout {name}', command)
-    return manager
 
 
 class TestExclusions(test_image.ImageTestCase):
@@ -109,9 +98,7 @@ class RolloutTestCase(test_image.ImageTestCase):
 
     def setUp(self):
         super().setUp()
-        self.enterContext(mock.patch.object(
-            hmsync.commandmanager, 'CommandManager', functools.partial(
-                make_manager, commandmanager.CommandManager)))
+        keeper_repo.touch(self.engine, 'keeper', ())
 
     def rollout(self, *argv):
         return self.run_ok('image', 'rollout', *argv)
@@ -140,8 +127,10 @@ class RolloutTestCase(test_image.ImageTestCase):
 class TestStart(RolloutTestCase):
 
     def plan(self, *argv):
-        return [tuple(row.values()) for row in self.run_json(
-            'image', 'rollout', 'start', '--dry-run', *argv)]
+        code, out, self.err = self.run_command(
+            'image', 'rollout', 'start', '--dry-run', *argv, '-f', 'json')
+        self.assertEqual(0, code, self.err)
+        return [tuple(row.values()) for row in json.loads(out)]
 
     def test_dry_run(self):
         self.add('new')
@@ -163,7 +152,12 @@ class TestStart(RolloutTestCase):
             {(*row[:3], row[-1]) for row in found})
         self.assertEqual((old[0], 'SINGLE', None, None, 'new'), next(
             row[2:7] for row in found if row[2] == old[0]))
+        self.assertIn('5 load balancers, 3 of them canaries, in 2 waves: at '
+                      'least 0 min, with no time for each', self.err)
         self.assertEqual(5, len({row[0] for row in self.plan()} - {None}))
+        # The first, the next one an hour later, and so on.
+        self.plan('--rate-per-hour', '1')
+        self.assertIn('in 5 waves: at least 4 h', self.err)
         self.assertIsNone(rollout_repo.get_active(self.engine))
 
     def test_starts(self):
@@ -172,17 +166,70 @@ class TestStart(RolloutTestCase):
                               '05:00', '--reason', 'CVE')
         self.assertEqual(f'1 {lb_id}\n', out)
         active = rollout_repo.get_active(self.engine)
-        self.assertEqual(f'Rollout {active.id} runs.\n', err)
+        self.assertEqual(f'Rollout {active.id} runs.',
+                         err.splitlines()[-1])
         self.assertEqual(('CVE', rollout_repo.Settings(
             'replace', 1, 3, 0, 0, 1, 'Sat 01:00-05:00')),
             (active.reason, active.settings))
-        self.assertFails(f'There is a rollout that has not ended, '
-                         f'{active.id}:', 'image', 'rollout', 'start')
+        for more in ((), ('--dry-run',)):
+            self.assertFails(f'There is a rollout that has not ended, '
+                             f'{active.id}, which is RUNNING:', 'image',
+                             'rollout', 'start', *more)
 
     def test_nobody_is_outdated(self):
         self.add('new')
         self.add('old', provisioning_status='ERROR')
         self.assertFails('No load balancer is outdated', 'image', 'rollout',
+                         'start')
+
+    def test_time_of_the_last_ones(self):
+        self.add('old', 'old')
+        self.start()
+        self.begin('other')
+        replace_repo.finish(self.engine, 'replacement', 'one', 'DONE')
+        self.make_older(models.ImageReplacement, 'started_at', 100)
+        self.run_ok('image', 'rollout', 'cancel')
+        self.plan()
+        self.assertRegex(self.err, 'at least 2 min, with the 10. s that')
+
+    def test_only_failover(self):
+        """Make before break is not for each one."""
+        lb_id = self.add('old')
+        self.records.insert_all({'listener': [{
+            **records.listener_row('listener', lb_id), 'protocol': 'UDP'}]})
+        self.assertFails('No load balancer is outdated', 'image', 'rollout',
+                         'start')
+        self.add('old')
+        self.assertEqual({(lb_id, 'ONLY_FAILOVER')}, {
+            (row[2], row[-1]) for row in self.plan() if row[-1]})
+        self.assertEqual([None, None], [
+            row[-1] for row in self.plan('--mode', 'failover')])
+
+    def test_nobody_can_tell(self):
+        """A tag with no image, and amphorae of which Octavia has none."""
+        flavor = self.records.add_flavor('{"amp_image_tag": "none"}')
+        found = {self.add('old', flavor_id=flavor): 'NO_IMAGE',
+                 self.add(None): 'NO_IMAGE_ID'}
+        code, out, err = self.run_command('image', 'rollout', 'start')
+        self.assertEqual((1, '', 3), (code, out, err.count('\n')))
+        for words in ('outdated: 1. No image has the tag none and is active',
+                      'outdated: 1. Octavia has no image_id of',
+                      'No load balancer is outdated that a rollout'):
+            self.assertIn(words, err)
+        self.add('old')
+        self.assertEqual(found, {row[2]: row[-1] for row in self.plan()
+                                 if row[-1]})
+
+    def test_nobody_replaces(self):
+        self.add('old')
+        self.make_older(models.HouseKeeper, 'replacer_at', 100000)
+        self.assertFails('nobody would replace amphorae: start one',
+                         'image', 'rollout', 'start')
+
+    def test_image_service_down(self):
+        self.add('old')
+        self.images.images['amphora'] = ValueError('no answer')
+        self.assertFails('image service cannot be asked', 'image', 'rollout',
                          'start')
 
     def test_refused(self):
@@ -229,6 +276,9 @@ class TestOthers(RolloutTestCase):
                                    'running_now')))
         self.assertFails('is PAUSED, so that there is nothing to pause',
                          'image', 'rollout', 'pause')
+        for name in ('resume', 'cancel'):
+            self.assertIn(f'to {name}, which is PAUSED', self.rollout(
+                name, '--dry-run'))
         self.assertIn('goes on', self.rollout('resume'))
         self.assertIn('is cancelled', self.rollout('cancel'))
         row, = self.run_json('image', 'rollout', 'list')
@@ -243,7 +293,9 @@ class TestOthers(RolloutTestCase):
                                           '--timeout', '0.01')
         self.assertEqual(1, code)
         self.assertIn('has not ended', err)
-        self.assertIn(f'{self.lb_id}: BUILD\n', out)
+        self.assertIn(f'Load balancer {self.lb_id}: BUILD\n', out)
+        self.assertIn('RUNNING, 1 RUNNING\n', out)
+        self.assertNotIn('Nothing begins', out)
         replace_repo.finish(self.engine, 'replacement', 'one', 'FAILED',
                             'no heartbeat')
         active = rollout_repo.get_active(self.engine)
@@ -255,6 +307,36 @@ class TestOthers(RolloutTestCase):
         self.assertIn(f'{self.lb_id}: FAILED (no heartbeat)\n', out)
         self.assertEqual([f'{self.lb_id}: no heartbeat'],
                          self.show()['failures'])
+
+    def test_what_it_waits_for(self):
+        now = timeutils.utcnow()
+        later = [(now + datetime.timedelta(hours=n)).strftime('%a %H:00')
+                 for n in (3, 4)]
+        self.start('--windows', f'{later[0]}-{later[1].split()[1]}')
+        waits_for = self.show()['waits_for']
+        self.assertRegex(waits_for, 'the maintenance window opens at .*:00 ')
+        code, out, err = self.run_command('image', 'rollout', 'watch',
+                                          '--timeout', '0.01')
+        self.assertEqual(1, code)
+        self.assertIn(f'Nothing begins now: {waits_for}\n', out)
+        self.rollout('pause')
+        self.assertIsNone(self.show()['waits_for'])
+
+    def test_watch_while_nobody_is_up(self):
+        self.start()
+        self.make_older(models.HouseKeeper, 'replacer_at', 100000)
+        code, out, err = self.run_command('image', 'rollout', 'watch',
+                                          '--timeout', '0.01')
+        self.assertEqual(1, code)
+        self.assertIn('nobody replaces amphorae', out)
+
+    def test_watch_is_interrupted(self):
+        self.start()
+        with mock.patch.object(changes, 'time', wraps=time) as clock:
+            clock.sleep.side_effect = KeyboardInterrupt
+            code, out, err = self.run_command('image', 'rollout', 'watch')
+        self.assertEqual(130, code)
+        self.assertIn('goes on: see', err)
 
     def test_watch_to_the_end(self):
         self.start()
@@ -307,4 +389,4 @@ class TestReading(RolloutTestCase):
             for _ in range(5):
                 self.add('old', 'old')
         self.assertEqual(counted[0], counted[1])
-        self.assertLess(counted[0], 12)
+        self.assertLess(counted[0], 15)

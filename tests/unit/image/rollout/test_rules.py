@@ -173,10 +173,12 @@ class TestDecide(_Case):
         for ages, room in (([], 3), ([10], 2), ([4000, 3600, 10, 20], 1)):
             self.assertEqual(room, len(self.chosen(settings, fleet,
                                                    start_ages=ages)))
-        self.assertWaits('3 began within an hour: the next one may in 600 s',
+        self.assertWaits('3 began within an hour: the next one may at '
+                         '2026-11-23T00:10 UTC',
                          settings, fleet, start_ages=[3000, 20, 10, 4000])
         # The rate was lowered.
-        self.assertWaits('may in 3590 s', change(rate_per_hour=1), fleet,
+        self.assertWaits('may at 2026-11-23T00:59 UTC',
+                         change(rate_per_hour=1), fleet,
                          start_ages=[10, 20, 30])
 
     def test_zones(self):

@@ -1,0 +1,128 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""octavia-hmsync image replacement."""
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.cli import load_balancers
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync import exceptions
+
+_COLUMNS = ('id', 'load_balancer', 'rollout', 'mode', 'state', 'phase',
+            'reason', 'created_at', 'started_at', 'finished_at')
+_LONG_COLUMNS = ('canary', 'forced', 'target_image', 'old_amphora',
+                 'new_amphora', 'attempts', 'not_before')
+
+
+class ListReplacements(base.DatabaseMixin, base.Lister):
+    """List the replacements that wait or run, of rollouts and by themselves.
+
+    Those that have ended are shown of one load balancer, the newest first,
+    or of one rollout.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument('--loadbalancer', metavar='<loadbalancer>',
+                           help='all of this one (name or id), the ended '
+                                'ones, too')
+        which.add_argument('--rollout', metavar='<rollout>',
+                           help='all of this rollout (id), likewise')
+        parser.add_argument(
+            '--long', action='store_true',
+            help=f'show {", ".join(_LONG_COLUMNS)}, too; -c with one of '
+                 f'these does so as well')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        rows = [(r.id, r.load_balancer_id, r.rollout_id, r.mode, r.state,
+                 r.phase, r.reason, *map(base.format_time, (
+                     r.created_at, r.started_at, r.finished_at)),
+                 r.canary, r.forced, r.target_image_id, r.old_amphora_id,
+                 r.new_amphora_id, r.attempts,
+                 base.format_time(r.not_before))
+                for r in _find(engine, parsed_args)]
+        if parsed_args.long or set(parsed_args.columns) & set(_LONG_COLUMNS):
+            return (*_COLUMNS, *_LONG_COLUMNS), rows
+        return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]
+
+
+def _find(engine, parsed_args):
+    name = parsed_args.loadbalancer
+    if name is not None:
+        # One that is deleted has an id only.
+        found = replace_repo.get_of_load_balancer(engine, name)
+        return found or replace_repo.get_of_load_balancer(
+            engine, load_balancers.find(engine, name))
+    if parsed_args.rollout is None:
+        return replace_repo.get_open(engine)
+    if rollout_repo.get(engine, parsed_args.rollout) is None:
+        raise exceptions.NotPossible(
+            f'There is no rollout {parsed_args.rollout}: see '
+            f'"octavia-hmsync image rollout list".')
+    return replace_repo.get_of_rollout(engine, parsed_args.rollout)
+
+
+class CancelReplacement(base.DatabaseMixin, command.Command):
+    """Have a replacement that waits for housekeeping not begin.
+
+    One that runs comes to its end. Of a rollout see "image rollout cancel".
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'replacement', metavar='<replacement>',
+            help='its id, or the name or id of its load balancer')
+        parser.add_argument('--reason', default='by an operator',
+                            metavar='<reason>',
+                            help='why, for "image replacement list"')
+        base.add_dry_run(parser, 'whether it could be cancelled')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        found = _get_open(engine, parsed_args.replacement)
+        if found.state != replace_repo.WAITING:
+            raise _begun(found)
+        text = 'can be cancelled'
+        if not parsed_args.dry_run:
+            if not replace_repo.cancel(engine, found.id, parsed_args.reason):
+                raise _begun(found)
+            text = 'is cancelled'
+        self.app.stdout.write(f'Replacement {found.id} of load balancer '
+                              f'{found.load_balancer_id} {text}.\n')
+
+
+def _get_open(engine, name):
+    found = replace_repo.get(engine, name)
+    if found is None:
+        open_ = {r.load_balancer_id: r for r in replace_repo.get_open(engine)}
+        found = open_.get(name) or open_.get(load_balancers.find(engine,
+                                                                 name))
+    if found is None or found.state not in replace_repo.OPEN_STATES:
+        raise exceptions.NotPossible(
+            f'No replacement waits that is, or is of, {name}: see '
+            f'"octavia-hmsync image replacement list".')
+    return found
+
+
+def _begun(replacement):
+    return exceptions.NotPossible(
+        f'Replacement {replacement.id} of load balancer '
+        f'{replacement.load_balancer_id} has begun, and comes to its end: '
+        f'see "octavia-hmsync image replacement list".')

@@ -1,0 +1,59 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How long a rollout takes at least.
+
+Pure rules, for who is about to start one: with the windows, with how many may
+begin within an hour, and with how long one took so far.
+"""
+
+from collections.abc import Sequence
+import datetime
+
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import windows as win
+
+
+def get_end(settings: rollout_repo.Settings,
+            waves: Sequence[tuple[bool, Sequence[rules.Candidate]]],
+            now: datetime.datetime, seconds: float) -> datetime.datetime:
+    """Return when all is done if nothing fails and nobody has to wait.
+
+    :param settings: of the rollout.
+    :param waves: see octavia_hmsync.image.rollout.waves.
+    :param now: UTC.
+    :param seconds: what one load balancer takes.
+    :returns: now for no wave.
+    :raises NotPossible: if the windows cannot be read.
+    """
+    windows = win.parse(settings.windows)
+    per_hour = settings.rate_per_hour
+    hour = datetime.timedelta(seconds=rules.HOUR)
+    starts: list[datetime.datetime] = []
+    for _is_canary, wave in waves:
+        for _candidate in wave:
+            if per_hour and len(starts) >= per_hour:
+                now = max(now, starts[-per_hour] + hour)
+            now = win.get_opening(windows, now)
+            starts.append(now)
+        now += datetime.timedelta(seconds=seconds)
+    return now
+
+
+def describe(duration: datetime.timedelta) -> str:
+    """Put a time in words, no shorter than it is."""
+    minutes = -(-duration // datetime.timedelta(minutes=1))
+    days, minutes = divmod(minutes, 24 * 60)
+    hours, minutes = divmod(minutes, 60)
+    return ' '.join(f'{number} {unit}' for number, unit in (
+        (days, 'd'), (hours, 'h'), (minutes, 'min')) if number) or '0 min'

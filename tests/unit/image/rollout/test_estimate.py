@@ -1,0 +1,82 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import datetime
+
+import hypothesis
+from hypothesis import strategies as st
+
+from octavia_hmsync.image.rollout import estimate
+from octavia_hmsync.image.rollout import waves
+from octavia_hmsync.image.rollout import windows
+from tests.unit import base
+from tests.unit.image.rollout import test_rules
+
+NOW = test_rules.NOW
+MINUTE = datetime.timedelta(minutes=1)
+
+
+def get_end(number=9, seconds=0, **settings):
+    settings = test_rules.change(**settings)
+    found = waves.get_waves(settings, [test_rules.candidate(n)
+                                       for n in range(number)])
+    return estimate.get_end(settings, found, NOW, seconds)
+
+
+class TestEstimate(base.TestCase):
+
+    def test_no_limit(self):
+        self.assertEqual(NOW, get_end())
+        self.assertEqual(NOW, get_end(0, seconds=60))
+
+    def test_time_of_each(self):
+        """A canary, then four times two."""
+        self.assertEqual(NOW + 5 * MINUTE, get_end(seconds=60))
+        self.assertEqual(NOW + MINUTE, get_end(seconds=60, canaries=0,
+                                               parallel=9))
+
+    def test_rate(self):
+        self.assertEqual(NOW + 4 * 60 * MINUTE, get_end(rate_per_hour=2))
+        self.assertEqual(NOW, get_end(rate_per_hour=9))
+
+    def test_windows(self):
+        """One an hour, in the three hours of a day."""
+        wednesday = NOW + datetime.timedelta(days=2)
+        self.assertEqual(
+            wednesday.replace(hour=3),
+            get_end(rate_per_hour=1, windows='01:00-04:00'))
+        self.assertEqual(wednesday.replace(hour=1),
+                         get_end(windows='Wed 01:00-01:30'))
+
+    @hypothesis.given(
+        st.integers(0, 30), st.integers(0, 5), st.integers(1, 5),
+        st.integers(0, 4), st.sampled_from(['', '01:00-02:00',
+                                            'Sat,Sun 22:00-04:00']),
+        st.integers(0, 10000))
+    def test_whatever_the_settings(self, number, canaries, parallel, rate,
+                                   text, seconds):
+        """It begins no earlier than it may, and more take no less."""
+        ends = [get_end(n, seconds, canaries=canaries, parallel=parallel,
+                        rate_per_hour=rate, windows=text)
+                for n in (number, number + 1)]
+        self.assertLessEqual(NOW, ends[0])
+        self.assertLessEqual(ends[0], ends[1])
+        self.assertTrue(windows.is_open(
+            windows.parse(text),
+            ends[1] - datetime.timedelta(seconds=seconds)))
+
+    def test_in_words(self):
+        for words, duration in (('0 min', 0 * MINUTE), ('1 min', MINUTE / 2),
+                                ('2 h', 120 * MINUTE),
+                                ('1 d 1 h 1 min', (25 * 60 + 1) * MINUTE)):
+            self.assertEqual(words, estimate.describe(duration))
