@@ -158,6 +158,8 @@ class Agent:
     def take_vip(self, interface):
         """Have it add the VIPs to its interface; it must be SINGLE by now.
 
+        One that is not plugged yet becomes that of members, without them.
+
         :param interface: a VipInterface.
         :raises AgentUnreachable, AgentRefused: if it may not have done so.
         """
