@@ -16,20 +16,22 @@ The kernel tells of each change of an address, so nothing is missed between
 two looks.
 """
 
-import contextlib
 import dataclasses
 import datetime
-import os
 import re
-import signal
 import subprocess
 import threading
 import time
 
 import fixtures
 
-# What is there already is told too; once again does no harm.
-_SCRIPT = 'ip -ts -o monitor address & sleep 0.05; ip -o address; wait'
+from tests.cloud import waiting
+
+# What is there already is told too; once again does no harm. It ends with its
+# input: were it killed, nobody would bury it, and an instance does not end
+# before all of its processes are buried.
+_SCRIPT = ('ip -ts -o monitor address & sleep 0.05; ip -o address; '
+           'echo told; read line; kill $!; wait')
 _LINE = re.compile(r'(?:\[(?P<time>[^]]+)\] )?(?P<deleted>Deleted )?'
                    r'\d+: +\S+ +inet6? (?P<address>[^/ ]+)')
 
@@ -63,20 +65,21 @@ def read(line, address, now):
     return when, not found['deleted']
 
 
-def count(changes, until):
+def count(changes, since, until):
     """Sum up who held an address.
 
     :param changes: Changes, in any order.
-    :param until: when the last of them ends.
+    :param since: when to begin.
+    :param until: when to end.
     :returns: {how many held it at once: for how many seconds}.
     """
     held = {}
-    holders, since = set(), None
+    holders = set()
     for change in [*sorted(changes, key=lambda change: change.time), None]:
-        now = until if change is None else change.time
-        if since is not None and now > since:
+        now = until if change is None else min(change.time, until)
+        if now > since:
             held[len(holders)] = held.get(len(holders), 0) + now - since
-        since = now
+            since = now
         if change is not None:
             (holders.add if change.holds else holders.discard)(change.holder)
     return {number: round(seconds, 3) for number, seconds in held.items()}
@@ -95,11 +98,18 @@ class Holders(fixtures.Fixture):
         self._address = address
         self._changes = []
         self._watched = {}
+        self._told = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     def _setUp(self):
         self._thread.start()
+        # Those of all that there are must have told what they have.
+        present = {instance.instance_id for instance in
+                   list(self._compute.instances.values())
+                   if instance.state == 'ACTIVE'}
+        waiting.wait_for(lambda: present <= self._told, 'addresses', 30)
+        self._since = time.time()
         self.addCleanup(self.stop)
 
     def _look(self):
@@ -118,8 +128,8 @@ class Holders(fixtures.Fixture):
             # It has gone.
             return
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
             env={**instance.env, 'TZ': 'UTC'})
         thread = threading.Thread(target=self._read, daemon=True,
                                   args=(instance, child))
@@ -130,10 +140,13 @@ class Holders(fixtures.Fixture):
         holder = instance.instance_name.removeprefix('amphora-')
         with child:
             for line in child.stdout:
+                if line == 'told\n':
+                    self._told.add(instance.instance_id)
                 found = read(line, self._address, time.time())
                 if found:
                     self._changes.append(Change(found[0], holder, found[1]))
         # Whoever has ended holds nothing.
+        self._told.add(instance.instance_id)
         self._changes.append(Change(time.time(), holder, False))
 
     def stop(self):
@@ -142,12 +155,10 @@ class Holders(fixtures.Fixture):
         self._ended.set()
         self._thread.join()
         for child, thread in list(self._watched.values()):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            child.stdin.close()
             thread.join()
         self._watched.clear()
-        return count([change for change in self._changes
-                      if change.time <= until], until)
+        return count(self._changes, self._since, until)
 
     @property
     def changes(self):

@@ -61,7 +61,7 @@ class ImageTestCase(base.BaseTestCase):
             'octavia-hmsync', 'image', *arguments, '-f', 'json'))
 
     def add_load_balancer(self, topology='SINGLE', name=None, **kwargs):
-        """Make one that serves; returns it once it is known to be ONLINE.
+        """Make one; returns it once it serves, and is known to be ONLINE.
 
         Its heartbeats have arrived then, and tell of its members.
         """
@@ -71,6 +71,7 @@ class ImageTestCase(base.BaseTestCase):
         # A pair comes to that when each has waited for the other one.
         self.cloud.wait_for(lambda: self.holders(made),
                             f'{made.name} with a holder of its VIP')
+        self.client.get(made.vip_address)
         return made
 
     def wait_until_online(self, load_balancer, timeout=60):

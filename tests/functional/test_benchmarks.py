@@ -16,6 +16,7 @@
 from oslotest import base
 
 from benchmarks import libraries
+from benchmarks import rollout
 from benchmarks import steady
 from benchmarks import sync
 from benchmarks import upload
@@ -61,6 +62,17 @@ class TestSteady(base.BaseTestCase):
                         for row in (small, large))
         self.assertGreater(small, 0)
         self.assertLess(large, 1.5 * small)
+
+
+class TestRollout(base.BaseTestCase):
+
+    def test_statements_do_not_grow_with_the_fleet(self):
+        rows = [row for number in (20, 400)
+                for row in rollout.run(number, rounds=1)]
+        self.assertEqual([0, 10, 0, 200], [row['done'] for row in rows])
+        self.assertEqual(1, len({row['statements'] for row in rows}))
+        # The ten of the first one that are left are excluded.
+        self.assertEqual([10, 0, 20, 20], [row['begin'] for row in rows])
 
 
 class TestLibraries(base.BaseTestCase):

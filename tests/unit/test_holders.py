@@ -29,19 +29,23 @@ def changes(*words):
 class TestCount(base.TestCase):
 
     def test_one_after_the_other(self):
-        self.assertEqual({1: 6, 0: 1}, holders.count(
-            changes('1+a', '3-a', '4+b'), 8))
+        self.assertEqual({1: 6, 0: 2}, holders.count(
+            changes('1+a', '3-a', '4+b'), 0, 8))
 
     def test_two_at_once(self):
         self.assertEqual({1: 3, 2: 2}, holders.count(
-            changes('1+a', '5-a', '3+b'), 6))
+            changes('1+a', '5-a', '3+b'), 1, 6))
 
     def test_what_is_told_twice(self):
         self.assertEqual({1: 2, 0: 2}, holders.count(
-            changes('1+a', '2+a', '3-a', '4-a'), 5))
+            changes('1+a', '2+a', '3-a', '4-a'), 1, 5))
 
     def test_nobody_ever(self):
-        self.assertEqual({}, holders.count([], 5))
+        self.assertEqual({0: 4}, holders.count([], 1, 5))
+
+    def test_only_what_is_asked_for(self):
+        self.assertEqual({1: 3}, holders.count(
+            changes('1+a', '9-a'), 4, 7))
 
 
 class TestRead(base.TestCase):
