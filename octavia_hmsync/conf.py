@@ -252,7 +252,7 @@ _metrics_opts = [
                help='Seconds between two readings of the database for the '
                     'metrics; a scrape itself never reads it. A smaller '
                     'value shows changes sooner; each reading costs some '
-                    'fifteen SELECTs in each housekeeper, some of which go '
+                    'twenty SELECTs in each housekeeper, some of which go '
                     'through all amphorae, and two in each health manager.'),
 ]
 

@@ -62,13 +62,16 @@ class ImageReplacement(model_base.Base):
         sa.UniqueConstraint('active_key',
                             name='uq_hmsync_image_replacement_active'),
         sa.Index('ix_hmsync_image_replacement_rollout', 'rollout_id',
-                 'started_at'),
+                 'state'),
+        sa.Index('ix_hmsync_image_replacement_started', 'started_at'),
         sa.Index('ix_hmsync_image_replacement_load_balancer',
                  'load_balancer_id'),
         sa.Index('ix_hmsync_image_replacement_state', 'state',
                  'claim_expires_at'),
         sa.Index('ix_hmsync_image_replacement_claim_owner', 'claim_owner'),
         sa.Index('ix_hmsync_image_replacement_finished', 'finished_at'),
+        sa.Index('ix_hmsync_image_replacement_attempts', 'state',
+                 'attempts'),
         {'mysql_engine': 'InnoDB'})
 
     id = sa.Column(sa.String(36), primary_key=True)

@@ -23,6 +23,8 @@ from octavia_hmsync.house_keeping import port_retention
 from octavia_hmsync.house_keeping import replacer
 from octavia_hmsync.house_keeping import synchronizer
 from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image import figures
+from octavia_hmsync.image import survey
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import instruments
@@ -82,6 +84,12 @@ class HouseKeepingExtension:
             self._threads.append(periodic.PeriodicThread(
                 'port retention', port_retention.PortRetention(
                     conf, self._engine).run_once, interval, self._engine))
+        interval = conf[image_conf.GROUP].survey_interval
+        if interval and conf.hmsync.house_keeping_metrics_address.strip():
+            self._threads.append(periodic.PeriodicThread(
+                'image survey', survey.Survey(
+                    conf, self._engine, self._measure).run_once, interval,
+                self._engine))
         self._delegate = None
         if conf.task_flow.jobboard_enabled:
             self._delegate = delegate.Delegate(conf, self._engine)
@@ -90,11 +98,16 @@ class HouseKeepingExtension:
             self._threads.append(self._jobboard_thread)
         self._export = export.Export(
             conf, self._engine, 'house_keeping_metrics_address',
-            self._measure, fleet.Fleet(conf, self._engine).read,
+            self._measure, self._make_reader(),
             self._threads, probes.Probes(
                 lambda: probes.find_ended(self._threads),
                 lambda: probes.find_overdue(
                     polling, conf.hmsync.poll_interval)))
+
+    def _make_reader(self):
+        readers = (fleet.Fleet(self._conf, self._engine).read,
+                   figures.Figures(self._engine).read)
+        return lambda: [metric for read in readers for metric in read()]
 
     def _thread(self, name, function):
         return periodic.PeriodicThread(

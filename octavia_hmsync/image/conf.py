@@ -26,6 +26,12 @@ _service_opts = [
                     'when it is asked which image a tag has. A larger value '
                     'bears with a slow service, and lets a command hang for '
                     'longer at one that is down.'),
+    cfg.IntOpt('survey_interval', default=600, min=0,
+               help='Seconds between two looks of a housekeeper that serves '
+                    'metrics at how many load balancers have not their '
+                    'newest image. A smaller value shows a new image sooner; '
+                    'each look asks the image service once for each tag. 0 '
+                    'never looks, and serves no such figures.'),
 ]
 
 _rollout_opts = [

@@ -37,6 +37,9 @@ class Outdated(enum.StrEnum):
     """There is no target, no amphora, or one of which nobody knows."""
 
 
+TO_REPLACE = (Outdated.YES, Outdated.MIXED)
+
+
 class Blocked(enum.StrEnum):
     """What is in the way of a replacement."""
 

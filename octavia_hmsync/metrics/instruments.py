@@ -100,6 +100,15 @@ class HouseKeepingInstruments(Instruments):
             'them.', ['decision'], registry=self.registry)
         for decision in (PUBLISHED, UNCHANGED, HELD, LOST_RACE):
             self._decisions.labels(decision)
+        self._load_balancers = prometheus_client.Gauge(
+            'octavia_hmsync_image_load_balancers',
+            'Load balancers, by whether they have not their newest image; '
+            'absent while this housekeeper cannot tell.', ['outdated'],
+            registry=self.registry)
+        self._outdated = prometheus_client.Gauge(
+            'octavia_hmsync_image_outdated_load_balancers',
+            'Load balancers that have not their newest image, by whether '
+            'they may get it.', ['state'], registry=self.registry)
         self.plan_held = prometheus_client.Gauge(
             'octavia_hmsync_plan_held',
             'Whether a change of the list that would be due is held back; '
@@ -120,6 +129,20 @@ class HouseKeepingInstruments(Instruments):
         :param decision: PUBLISHED, UNCHANGED, HELD or LOST_RACE.
         """
         self._decisions.labels(decision).inc()
+
+    def on_survey(self, load_balancers, outdated):
+        """Tell how many load balancers are outdated.
+
+        :param load_balancers: {NO, YES, MIXED or UNKNOWN: number}; empty
+                               while nobody knows.
+        :param outdated: {READY, PENDING, BLOCKED or EXCLUDED: number},
+                         likewise.
+        """
+        for gauge, numbers in ((self._load_balancers, load_balancers),
+                               (self._outdated, outdated)):
+            gauge.clear()
+            for key, number in numbers.items():
+                gauge.labels(key).set(number)
 
 
 class _ThreadCollector:

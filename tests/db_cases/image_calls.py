@@ -16,6 +16,7 @@ See ``tests.db_cases.calls``.
 """
 
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.db.repositories import image_figures as figures_repo
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
 from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_news as news_repo
@@ -185,6 +186,22 @@ class ImageCalls(base.DatabaseTestCase):
         return 'replacement4', 'not needed'
 
     # What is told of them
+
+    @_call(figures_repo.get_open)
+    def get_open_figures(self):
+        self._begin()
+        return ()
+
+    @_call(figures_repo.count)
+    def count_replacements(self):
+        self._begin()
+        return ()
+
+    @_call(figures_repo.get_last_failure_age)
+    def get_last_failure_age(self):
+        self._begin()
+        replace_repo.finish(self.engine, 'replacement1', 'one', 'FAILED')
+        return ()
 
     @_call(news_repo.get_rollouts)
     def get_rollouts_to_tell_of(self):

@@ -23,6 +23,7 @@ from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
+from tests.db_cases import image_figures
 from tests.db_cases import image_inventory
 from tests.db_cases import image_news
 from tests.db_cases import image_rollout
@@ -169,6 +170,10 @@ class TestImageRollout(mariadb.MariaDBMixin, image_rollout.RolloutCases):
 
 class TestImageReplacement(mariadb.MariaDBMixin,
                            image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageFigures(mariadb.MariaDBMixin, image_figures.FiguresCases):
     pass
 
 

@@ -20,6 +20,7 @@ from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
+from tests.db_cases import image_figures
 from tests.db_cases import image_inventory
 from tests.db_cases import image_news
 from tests.db_cases import image_rollout
@@ -155,6 +156,10 @@ class TestImageRollout(sqlite.SqliteMixin, image_rollout.RolloutCases):
 
 
 class TestImageReplacement(sqlite.SqliteMixin, image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageFigures(sqlite.SqliteMixin, image_figures.FiguresCases):
     pass
 
 

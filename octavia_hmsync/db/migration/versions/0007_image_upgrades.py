@@ -75,11 +75,13 @@ def upgrade():
                             name='uq_hmsync_image_replacement_active'))
     operations.create_indexes(
         'hmsync_image_replacement',
-        ix_hmsync_image_replacement_rollout=['rollout_id', 'started_at'],
+        ix_hmsync_image_replacement_rollout=['rollout_id', 'state'],
+        ix_hmsync_image_replacement_started=['started_at'],
         ix_hmsync_image_replacement_load_balancer=['load_balancer_id'],
         ix_hmsync_image_replacement_state=['state', 'claim_expires_at'],
         ix_hmsync_image_replacement_claim_owner=['claim_owner'],
-        ix_hmsync_image_replacement_finished=['finished_at'])
+        ix_hmsync_image_replacement_finished=['finished_at'],
+        ix_hmsync_image_replacement_attempts=['state', 'attempts'])
     operations.create_table(
         'hmsync_image_exclusion',
         sa.Column('id', sa.String(36), primary_key=True),

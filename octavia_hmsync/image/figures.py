@@ -1,0 +1,115 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Figures of image upgrades for Prometheus, from the database.
+
+Every housekeeper has the same ones. They are gauges, those of what has ended
+too: rows may be deleted, and a counter that falls would count all once more.
+"""
+
+from octavia_hmsync.db.repositories import image_figures as figures_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image import phases
+from octavia_hmsync.metrics import reading
+
+# Of one that nothing was done for yet.
+NONE = 'NONE'
+
+_STATES = (replace_repo.WAITING, replace_repo.RUNNING, replace_repo.DONE,
+           replace_repo.FAILED, replace_repo.SKIPPED, replace_repo.CANCELLED)
+_ROLLOUT_STATES = (rollout_repo.RUNNING, rollout_repo.PAUSED,
+                   rollout_repo.CANCELLED, rollout_repo.HALTED,
+                   rollout_repo.DONE)
+# A rollout has none that wait, nor that somebody cancelled.
+_STATES_OF_ROLLOUT = (replace_repo.RUNNING, replace_repo.DONE,
+                      replace_repo.FAILED, replace_repo.SKIPPED)
+
+
+class Figures:
+    """Reads the figures, in six statements at most.
+
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def read(self):
+        """Return the figures, a list of metrics."""
+        return [*self._all(), *self._open(), *self._rollout()]
+
+    def _all(self):
+        states, retaken = figures_repo.count(self._engine)
+        return [
+            reading.gauge_by(
+                'state', 'image_replacements', 'Replacements of the amphorae '
+                'of a load balancer.', {**dict.fromkeys(_STATES, 0),
+                                        **states}),
+            reading.gauge(
+                'image_retaken_replacements', 'Replacements that somebody '
+                'took up more than once: who had them before ended.',
+                retaken),
+            reading.gauge(
+                'image_last_failure_age_seconds', 'Seconds since a '
+                'replacement failed.',
+                figures_repo.get_last_failure_age(self._engine))]
+
+    def _open(self):
+        kinds = figures_repo.get_open(self._engine)
+        running = dict.fromkeys((NONE, *map(str, phases.Phase)), 0)
+        running.update((kind.phase or NONE, kind.number) for kind in kinds
+                       if kind.state == replace_repo.RUNNING)
+        return [
+            reading.gauge_by('phase', 'image_replacements_running',
+                             'Replacements that run, by how far they have '
+                             'come.', running),
+            reading.gauge_by(
+                'state', 'image_oldest_replacement_age_seconds', 'For how '
+                'long the replacement that has not ended for longest waits, '
+                'or runs; 0 for none.',
+                {state: max((kind.oldest for kind in kinds
+                             if kind.state == state), default=0)
+                 for state in replace_repo.OPEN_STATES}),
+            reading.gauge(
+                'image_abandoned_locks', 'Load balancers that are locked by '
+                'a replacement which nobody works on.',
+                sum(kind.unclaimed for kind in kinds
+                    if kind.state == replace_repo.RUNNING and
+                    _has_lock(kind.phase)))]
+
+    def _rollout(self):
+        rollout = rollout_repo.get_active(self._engine)
+        if rollout is None:
+            rollout = next(iter(rollout_repo.get_all(self._engine, 1)), None)
+        counts = {} if rollout is None else replace_repo.count_states(
+            self._engine, [rollout.id])[rollout.id]
+        return [
+            reading.gauge_by(
+                'state', 'image_rollout_state', 'State of the newest '
+                'rollout: 1 for the one that it is in.',
+                {state: int(rollout is not None and rollout.state == state)
+                 for state in _ROLLOUT_STATES}),
+            reading.gauge(
+                'image_rollout_state_age_seconds', 'Seconds since the newest '
+                'rollout came into its state.', rollout and
+                (rollout.now - rollout.updated_at).total_seconds()),
+            reading.gauge_by(
+                'state', 'image_rollout_replacements', 'Replacements of the '
+                'newest rollout.',
+                {state: counts.get(state, 0)
+                 for state in _STATES_OF_ROLLOUT})]
+
+
+def _has_lock(phase):
+    """As phases.has_lock(), for those of a newer release, too."""
+    return phase not in (None, phases.Phase.LOCK)

@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How many load balancers are outdated, for Prometheus.
+
+Which image is the newest only the image service knows. So this is no part of
+what is read from the database at each metrics_interval: it is asked much less
+often, once for each tag, and while it does not answer all else is served.
+"""
+
+import collections
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import exclusions
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image import target
+
+LOG = logging.getLogger(__name__)
+
+READY = 'READY'
+PENDING = 'PENDING'
+BLOCKED = 'BLOCKED'
+EXCLUDED = 'EXCLUDED'
+
+STATES = (READY, PENDING, BLOCKED, EXCLUDED)
+
+
+class Survey:
+    """Looks at all load balancers, in a constant number of statements.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param measure: an instruments.HouseKeepingInstruments.
+    """
+
+    def __init__(self, conf, engine, measure):
+        self._conf = conf
+        self._engine = engine
+        self._measure = measure
+        self._problem = None
+
+    def run_once(self):
+        """Look; what is not known is not told.
+
+        That the image service does not answer is one WARNING when it begins.
+        """
+        try:
+            counts = self._count()
+        except exceptions.CloudUnavailable as e:
+            self._measure.on_survey({}, {})
+            self._note(str(e))
+        except Exception:
+            self._measure.on_survey({}, {})
+            raise
+        else:
+            self._measure.on_survey(*counts)
+            self._note(None)
+
+    def _count(self):
+        targets = target.Targets(self._conf)
+        excluded = exclusions.Exclusions(
+            exclusion_repo.get_all(self._engine),
+            exclusion_repo.get_tagged(self._engine))
+        verdicts = collections.Counter(dict.fromkeys(outdated.Outdated, 0))
+        states = collections.Counter(dict.fromkeys(STATES, 0))
+        for load_balancer in inventory.Inventory(
+                self._conf, self._engine).get_page():
+            image_id = targets.get(load_balancer.tag).image_id
+            verdict = outdated.judge(load_balancer, image_id)
+            verdicts[verdict] += 1
+            if verdict in outdated.TO_REPLACE:
+                states[EXCLUDED if excluded.find(load_balancer)
+                       else _get_state(load_balancer, image_id)] += 1
+        return {str(verdict): number for verdict, number in
+                verdicts.items()}, dict(states)
+
+    def _note(self, problem):
+        if problem and not self._problem:
+            LOG.warning('How many load balancers are outdated is not known '
+                        'for the metrics: %s It is tried again every %d s.',
+                        problem, self._conf.hmsync_image.survey_interval)
+        elif self._problem and not problem:
+            LOG.info('How many load balancers are outdated is known again.')
+        self._problem = problem
+
+
+def _get_state(load_balancer, image_id):
+    blocks = outdated.get_blocks(load_balancer, image_id)
+    if outdated.Blocked.PENDING in blocks:
+        return PENDING
+    return BLOCKED if blocks else READY
