@@ -70,8 +70,7 @@ def build(work, load_balancer, role):
         # The flow's tasks ask four services.
         LOG.debug('The flow failed: %s', e)
         raise exceptions.BuildFailed(
-            f'The new amphora could not be built: {_describe(e)}. What stands '
-            f'before it in the log of this housekeeper says more.') from e
+            f'The new amphora could not be built: {_describe(e)}.') from e
     if watch.error is not None:
         raise watch.error
 
