@@ -20,11 +20,13 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_history as history_repo
 from octavia_hmsync.db.repositories import keys as keys_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.house_keeping import announcer
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
 from octavia_hmsync.membership import steadiness
@@ -40,6 +42,7 @@ LOG = logging.getLogger(__name__)
 # Generations to keep, for looking up what happened.
 _KEEP_GENERATIONS = 1000
 _PURGE_INTERVAL = 600
+_DAY = 86400
 
 
 class Planner:
@@ -172,3 +175,14 @@ class Planner:
         keeper_repo.delete_expired(self._engine, opts.offline_retention)
         uploader_repo.delete_expired(self._engine, opts.offline_retention)
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)
+        self._purge_history(self._conf[image_conf.GROUP].history_days)
+
+    def _purge_history(self, days):
+        if not days:
+            return
+        rollouts, replacements = history_repo.delete_ended(self._engine,
+                                                           days * _DAY)
+        if rollouts or replacements:
+            LOG.info('Deleted %d rollouts of images and %d replacements of '
+                     'amphorae: they ended more than %d days ago.', rollouts,
+                     replacements, days)

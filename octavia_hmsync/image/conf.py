@@ -88,7 +88,16 @@ _replace_opts = [
                     'as it was.'),
 ]
 
-OPTS = _service_opts + _replace_opts + _rollout_opts
+_history_opts = [
+    cfg.IntOpt('history_days', default=90, min=0,
+               help='Days after which rollouts and replacements that ended '
+                    'are deleted from the database; a rollout goes with all '
+                    'of its replacements. A larger value shows more of what '
+                    'happened, and takes a row for each replacement. 0 keeps '
+                    'them for ever.'),
+]
+
+OPTS = _service_opts + _replace_opts + _rollout_opts + _history_opts
 
 
 def register_opts(conf):

@@ -17,6 +17,7 @@ See ``tests.db_cases.calls``.
 
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_figures as figures_repo
+from octavia_hmsync.db.repositories import image_history as history_repo
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
 from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_news as news_repo
@@ -222,6 +223,21 @@ class ImageCalls(base.DatabaseTestCase):
     def set_replacement_announced(self):
         self._begin()
         return 'replacement3', None, 'DONE'
+
+    # What ended long ago
+
+    @_call(history_repo.delete_ended)
+    def delete_ended(self):
+        self._begin()
+        self._start('rollout', 'new')
+        for number in (1, 2):
+            replace_repo.finish(self.engine, f'replacement{number}', 'one',
+                                'DONE')
+        replace_repo.cancel(self.engine, 'replacement4', 'not needed')
+        for model in (base.models.ImageReplacement, base.models.ImageRollout):
+            self.make_older(model, 'finished_at', LONG)
+        replace_repo.add(self.engine, new(5))
+        return LONG / 2,
 
     # Exclusions
 

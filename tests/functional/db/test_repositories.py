@@ -24,6 +24,7 @@ from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import image_figures
+from tests.db_cases import image_history
 from tests.db_cases import image_inventory
 from tests.db_cases import image_news
 from tests.db_cases import image_rollout
@@ -178,6 +179,10 @@ class TestImageFigures(mariadb.MariaDBMixin, image_figures.FiguresCases):
 
 
 class TestImageNews(mariadb.MariaDBMixin, image_news.NewsCases):
+    pass
+
+
+class TestImageHistory(mariadb.MariaDBMixin, image_history.HistoryCases):
     pass
 
 

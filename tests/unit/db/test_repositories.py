@@ -21,6 +21,7 @@ from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
 from tests.db_cases import image_figures
+from tests.db_cases import image_history
 from tests.db_cases import image_inventory
 from tests.db_cases import image_news
 from tests.db_cases import image_rollout
@@ -164,6 +165,10 @@ class TestImageFigures(sqlite.SqliteMixin, image_figures.FiguresCases):
 
 
 class TestImageNews(sqlite.SqliteMixin, image_news.NewsCases):
+    pass
+
+
+class TestImageHistory(sqlite.SqliteMixin, image_history.HistoryCases):
     pass
 
 

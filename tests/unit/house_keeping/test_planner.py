@@ -18,12 +18,14 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.house_keeping import planner
 from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import payloads
 from tests.db_cases import base
+from tests.db_cases import image_calls
 from tests.unit.db import sqlite
 from tests.unit import fakes
 
@@ -42,8 +44,8 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         # Long enough to know who is dead.
         self.settle()
 
-    def make(self, host='controller1', measure=None):
-        conf = self.make_conf(DEFAULT={'host': host})
+    def make(self, host='controller1', measure=None, **image):
+        conf = self.make_conf(DEFAULT={'host': host}, hmsync_image=image)
         return planner.Planner(conf, self.engine, lambda: self.pinned,
                                clock=lambda: self.now,
                                notifier=self.notifier, measure=measure)
@@ -461,3 +463,24 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(['hm1'], [
             m.host for m in hm_repo.get_all(self.engine)])
         self.assertIn('hm2', self.log.output)
+
+    def test_history_of_images_is_purged(self):
+        for days in (0, 89, 91):
+            replace_repo.add(self.engine, image_calls.new(days))
+            replace_repo.cancel(self.engine, f'replacement{days}', 'because')
+            self.make_older(models.ImageReplacement, 'finished_at',
+                            days * 86400, id=f'replacement{days}')
+        self.now += 700
+        self.planner = self.make(history_days=0)
+        self.run_once()
+        self.assertEqual(3, len(self.rows(models.ImageReplacement)))
+        self.planner = self.make()
+        for _ in range(2):
+            self.now += 700
+            self.run_once()
+        self.assertEqual(
+            {'replacement0', 'replacement89'},
+            {row.id for row in self.rows(models.ImageReplacement)})
+        self.assertEqual(1, self.log.output.count(
+            'INFO Deleted 0 rollouts of images and 1 replacements of '
+            'amphorae: they ended more than 90 days ago.'))

@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rollouts and replacements that ended long ago: their rows go.
+
+A rollout goes with all of its replacements, and none of them before it: what
+is shown of it, and decided by it, counts them.
+"""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_ROLLOUT = models.ImageRollout.__table__
+_REPLACEMENT = models.ImageReplacement.__table__
+# Rows at once: a large transaction holds up a whole Galera cluster.
+_AT_ONCE = 500
+
+
+@api.retry
+def delete_ended(engine, retention):
+    """Delete some of what ended long ago; the next call goes on.
+
+    :param engine: an SQLAlchemy engine.
+    :param retention: seconds since its end.
+    :returns: how many rollouts, and how many replacements.
+    """
+    cutoff = types.utcnow_plus(-retention)
+    # One that outlasted its rollout keeps that, and its companions.
+    lasting = (
+        sa.select(_REPLACEMENT.c.rollout_id)
+        .where(_REPLACEMENT.c.rollout_id.is_not(None),
+               sa.or_(_REPLACEMENT.c.active_key.is_not(None),
+                      _REPLACEMENT.c.finished_at > cutoff)))
+    ended = (
+        sa.select(_ROLLOUT.c.id)
+        .where(_ROLLOUT.c.active_key.is_(None),
+               _ROLLOUT.c.finished_at <= cutoff,
+               _ROLLOUT.c.id.not_in(lasting)))
+    of_any = sa.select(_REPLACEMENT.c.rollout_id).where(
+        _REPLACEMENT.c.rollout_id.is_not(None))
+    with engine.begin() as connection:
+        replacements = _delete(
+            connection, _REPLACEMENT, _REPLACEMENT.c.active_key.is_(None),
+            _REPLACEMENT.c.finished_at <= cutoff,
+            sa.or_(_REPLACEMENT.c.rollout_id.is_(None),
+                   _REPLACEMENT.c.rollout_id.in_(ended)))
+        rollouts = _delete(connection, _ROLLOUT, _ROLLOUT.c.id.in_(ended),
+                           _ROLLOUT.c.id.not_in(of_any))
+    return rollouts, replacements
+
+
+def _delete(connection, table, *conditions):
+    # None of them begins again.
+    ids = connection.execute(sa.select(table.c.id).where(*conditions)
+                             .limit(_AT_ONCE)).scalars().all()
+    if not ids:
+        return 0
+    return connection.execute(
+        sa.delete(table).where(table.c.id.in_(ids))).rowcount
