@@ -36,6 +36,9 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
@@ -56,6 +59,8 @@ from tests.cloud import waiting
 from tests.db_cases import amphora
 from tests.db_cases import base
 from tests.db_cases import health_manager
+from tests.db_cases import image_calls
+from tests.db_cases import image_rollout
 from tests.db_cases import published
 
 OFFLINE_AFTER = 30
@@ -205,6 +210,139 @@ class TestAtOnce(GaleraTestCase):
         for number in range(ROUNDS):
             self.at_once(keeper_repo.touch, *[(f'hk{number}', ())] * 3)
         self.assertEqual(ROUNDS, len(self.rows(models.HouseKeeper)))
+
+
+class TestImagesAtOnce(GaleraTestCase):
+    """Of several housekeepers, and operators, that decide the same one does.
+
+    None of them is told of a conflict: it has lost, or comes after.
+    """
+
+    def start(self, engine, rollout_id):
+        return rollout_repo.add(engine, rollout_id, image_calls.SETTINGS)
+
+    def cancel(self, rollout_id):
+        rollout_repo.change_state(self.engine, rollout_id,
+                                  rollout_repo.ACTIVE_STATES, 'CANCELLED')
+
+    def begin(self, engine, rollout_id, version, *new, owner='one'):
+        begun = replace_repo.begin(engine, rollout_id, version, new, owner,
+                                   600)
+        return begun is not None and len(begun)
+
+    def new(self, name, load_balancer_id):
+        return replace_repo.New(name, load_balancer_id, 'replace', 'image')
+
+    def test_start(self):
+        for number in range(ROUNDS):
+            ids = [f'rollout{number}{name}' for name in 'abc']
+            started = self.at_once(self.start, *[(i,) for i in ids])
+            self.assertEqual([False, False, True], sorted(started))
+            self.cancel(ids[started.index(True)])
+
+    def test_begin(self):
+        """The same load balancers, and others, for the same version."""
+        self.start(self.engine, 'rollout')
+        for number in range(ROUNDS):
+            begun = self.at_once(self.begin, *[
+                ('rollout', number, self.new(f'{name}{number}', f'lb{number}'),
+                 self.new(f'{name}{number}x', f'lb{name}{number}'))
+                for name in 'abc'])
+            self.assertEqual([False, False, 2], sorted(begun))
+        self.assertEqual(2 * ROUNDS, len(replace_repo.get_open(self.engine)))
+
+    def test_begin_what_operators_ask_for(self):
+        """Each load balancer has one that is open, whoever was first."""
+        self.start(self.engine, 'rollout')
+
+        def run(engine, kind, number):
+            if kind == 'rollout':
+                return self.begin(engine, 'rollout', number,
+                                  self.new(f'r{number}', f'lb{number}'))
+            return replace_repo.add(engine, self.new(f'{kind}{number}',
+                                                     f'lb{number}'))
+
+        for number in range(ROUNDS):
+            begun = self.at_once(run, *[
+                (kind, number) for kind in ('rollout', 'a', 'b')])
+            # One that has nothing to begin has decided, too.
+            self.assertIsNot(False, begun[0])
+            self.assertEqual(1, sum(map(int, begun)), begun)
+        open_ = replace_repo.get_open(self.engine)
+        self.assertEqual(sorted({f'lb{n}' for n in range(ROUNDS)}),
+                         sorted(r.load_balancer_id for r in open_))
+
+    def test_begin_while_somebody_excludes_or_pauses(self):
+        """Whoever comes second knows of the first."""
+        self.start(self.engine, 'rollout')
+        for number in range(ROUNDS):
+            version = rollout_repo.get_active(self.engine).version
+
+            def run(engine, kind, number=number, version=version):
+                if kind == 'begin':
+                    return self.begin(engine, 'rollout', version, self.new(
+                        f'r{number}', f'lb{number}'))
+                if kind == 'exclude':
+                    return exclusion_repo.add(engine, f'id{number}', 'ZONE',
+                                              f'az{number}', 'because')
+                return rollout_repo.change_state(
+                    engine, 'rollout', ('RUNNING',), 'PAUSED')
+
+            begun, _, paused = self.at_once(run, *[
+                (kind,) for kind in ('begin', 'exclude', 'pause')])
+            self.assertTrue(paused)
+            found = rollout_repo.get_active(self.engine)
+            # Each has counted it up; what began was the first of them.
+            self.assertEqual(version + 2 + bool(begun), found.version)
+            rollout_repo.change_state(self.engine, 'rollout', ('PAUSED',),
+                                      'RUNNING')
+
+    def test_claim(self):
+        """No replacement has two owners, and none is left."""
+        for number in range(ROUNDS):
+            replace_repo.add(self.engine, self.new(f'r{number}',
+                                                   f'lb{number}'))
+
+        def claim(engine, name):
+            claimed, calls = [], 0
+            while calls < 200 and any(r.state == 'WAITING' for r in
+                                      replace_repo.get_open(engine)):
+                calls += 1
+                claimed += [r.id for r in replace_repo.claim(
+                    engine, f'{name}{calls}', 2, 600)]
+            return claimed
+
+        claimed = sum(self.at_once(claim, ('a',), ('b',), ('c',)), [])
+        self.assertEqual(sorted(f'r{n}' for n in range(ROUNDS)),
+                         sorted(claimed))
+
+    def test_claim_while_it_is_cancelled(self):
+        for number in range(ROUNDS):
+            replace_repo.add(self.engine, self.new(f'r{number}',
+                                                   f'lb{number}'))
+
+            def run(engine, kind, number=number):
+                if kind == 'cancel':
+                    return replace_repo.cancel(engine, f'r{number}', 'no')
+                return bool(replace_repo.claim(engine, f'{kind}{number}', 10,
+                                               600))
+
+            answers = self.at_once(run, ('a',), ('b',), ('cancel',))
+            self.assertEqual([False, False, True], sorted(answers))
+
+    def test_end_that_everybody_decides(self):
+        for number in range(ROUNDS):
+            self.start(self.engine, f'rollout{number}')
+            ended = self.at_once(rollout_repo.end, *[
+                (f'rollout{number}', 0, 'DONE', 'all done')] * 3)
+            self.assertEqual([False, False, True], sorted(ended))
+
+    def test_exclude(self):
+        for number in range(ROUNDS):
+            self.at_once(exclusion_repo.add, *[
+                (f'{name}{number}', 'ZONE', f'az{number}', name)
+                for name in 'abc'])
+        self.assertEqual(ROUNDS, len(exclusion_repo.get_all(self.engine)))
 
 
 class TestAmphoraeAtOnce(GaleraTestCase):
@@ -483,6 +621,19 @@ class TestSpreadHealthManager(_SpreadMixin,
 
 
 class TestSpreadGeneration(_SpreadMixin, published.GenerationCases):
+    pass
+
+
+class TestSpreadImageRollout(_SpreadMixin, image_rollout.RolloutCases):
+    pass
+
+
+class TestSpreadImageReplacement(_SpreadMixin,
+                                 image_rollout.ReplacementCases):
+    pass
+
+
+class TestSpreadImageExclusion(_SpreadMixin, image_rollout.ExclusionCases):
     pass
 
 
