@@ -45,9 +45,11 @@ AMPHORA = sa.table(
     sa.column('role', sa.String(36)), sa.column('status', sa.String(36)),
     sa.column('compute_id', sa.String(36)),
     sa.column('image_id', sa.String(36)),
+    sa.column('vrrp_ip', sa.String(64)),
     sa.column('vrrp_port_id', sa.String(36)),
     sa.column('created_at', sa.DateTime()),
-    sa.column('vrrp_interface', sa.String(16)))
+    sa.column('vrrp_interface', sa.String(16)),
+    sa.column('updated_at', sa.DateTime()))
 AMPHORA_HEALTH = sa.table(
     'amphora_health', sa.column('amphora_id', sa.String(36)),
     sa.column('last_update', sa.DateTime()), sa.column('busy', sa.Boolean()))
@@ -60,7 +62,10 @@ LOAD_BALANCER = sa.table(
     sa.column('provider', sa.String(64)),
     sa.column('flavor_id', sa.String(36)),
     sa.column('availability_zone', sa.String(255)),
-    sa.column('server_group_id', sa.String(36)))
+    sa.column('server_group_id', sa.String(36)),
+    sa.column('enabled', sa.Boolean()),
+    sa.column('created_at', sa.DateTime()),
+    sa.column('updated_at', sa.DateTime()))
 TABLES = (AMPHORA, AMPHORA_HEALTH, LOAD_BALANCER)
 
 # Those that only image upgrades read.
@@ -100,6 +105,7 @@ SNI = sa.table(
 POOL = sa.table(
     'pool', sa.column('id', sa.String(36)),
     sa.column('load_balancer_id', sa.String(36)),
+    sa.column('provisioning_status', sa.String(16)),
     sa.column('tls_certificate_id', sa.String(255)),
     sa.column('ca_tls_certificate_id', sa.String(255)),
     sa.column('crl_container_id', sa.String(255)))
@@ -107,12 +113,23 @@ MEMBER = sa.table(
     'member', sa.column('id', sa.String(36)),
     sa.column('pool_id', sa.String(36)),
     sa.column('subnet_id', sa.String(36)),
+    sa.column('provisioning_status', sa.String(16)),
     sa.column('operating_status', sa.String(16)))
 HEALTH_MONITOR = sa.table(
-    'health_monitor', sa.column('pool_id', sa.String(36)),
+    'health_monitor', sa.column('id', sa.String(36)),
+    sa.column('pool_id', sa.String(36)),
     sa.column('delay', sa.Integer()), sa.column('timeout', sa.Integer()),
     sa.column('fall_threshold', sa.Integer()),
-    sa.column('enabled', sa.Boolean()))
+    sa.column('enabled', sa.Boolean()),
+    sa.column('provisioning_status', sa.String(16)))
+L7POLICY = sa.table(
+    'l7policy', sa.column('id', sa.String(36)),
+    sa.column('listener_id', sa.String(36)),
+    sa.column('provisioning_status', sa.String(16)))
+L7RULE = sa.table(
+    'l7rule', sa.column('id', sa.String(36)),
+    sa.column('l7policy_id', sa.String(36)),
+    sa.column('provisioning_status', sa.String(16)))
 # Which listeners an amphora's heartbeats told of; of the driver stats_db.
 LISTENER_STATISTICS = sa.table(
     'listener_statistics', sa.column('listener_id', sa.String(36)),
@@ -122,7 +139,7 @@ TAG = sa.table(
     sa.column('tag', sa.String(255)))
 IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
                 VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER, TAG,
-                HEALTH_MONITOR, LISTENER_STATISTICS)
+                HEALTH_MONITOR, LISTENER_STATISTICS, L7POLICY, L7RULE)
 
 StatsDriverMixin = stats_base.StatsDriverMixin
 
@@ -158,6 +175,7 @@ AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
 AMPHORA_PROVIDERS = ('amphora', constants.OCTAVIA)
 ACTIVE = constants.ACTIVE
 ERROR = constants.ERROR
+PENDING_CREATE = constants.PENDING_CREATE
 PENDING_UPDATE = constants.PENDING_UPDATE
 PENDING_DELETE = constants.PENDING_DELETE
 DELETED = constants.DELETED

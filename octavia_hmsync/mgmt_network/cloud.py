@@ -16,6 +16,7 @@ What can go wrong there becomes one line for the operator, in one place.
 """
 
 import contextlib
+import dataclasses
 import re
 import warnings
 
@@ -32,6 +33,23 @@ from octavia_hmsync import compat
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import conf as network_conf
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """Who is asked.
+
+    :param name: for the operator.
+    :param endpoint: the option with its address.
+    :param section: that of octavia.conf with the credentials.
+    """
+
+    name: str
+    endpoint: str
+    section: str
+
+
+NEUTRON = Service('Neutron', '[neutron] endpoint_override', 'neutron')
 
 _QUOTA = re.compile(r'Quota exceeded for resources: \[?([^\]]*)\]?')
 _NO_ADDRESS = 'No more IP addresses available'
@@ -66,6 +84,20 @@ class _SessionLoader(ks_loading.session.Session):
         return _Session
 
 
+def make_session(conf, section, auth):
+    """Make a session for one service.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param section: with the options of the session.
+    :param auth: a keystoneauth1 plugin for authentication.
+    """
+    session = _SessionLoader().load_from_conf_options(conf, section,
+                                                      auth=auth)
+    # Without one, an API that hangs would hold whoever asks for good.
+    session.timeout = conf[network_conf.GROUP].api_timeout
+    return session
+
+
 def connect(conf):
     """Make a connection to Neutron, as Octavia makes its own.
 
@@ -78,10 +110,7 @@ def connect(conf):
     :raises CloudUnavailable: if the credentials cannot be used as they are.
     """
     with reported(conf, 'read the credentials'):
-        session = _SessionLoader().load_from_conf_options(
-            conf, 'neutron', auth=compat.load_neutron_auth())
-        # Without one, an API that hangs would hold whoever asks for good.
-        session.timeout = conf[network_conf.GROUP].api_timeout
+        session = make_session(conf, 'neutron', compat.load_neutron_auth())
         options = {'region_name': conf.neutron.region_name}
         if conf.neutron.valid_interfaces:
             options['interface'] = conf.neutron.valid_interfaces[0]
@@ -92,11 +121,12 @@ def connect(conf):
 
 
 @contextlib.contextmanager
-def reported(conf, action):
+def reported(conf, action, service=NEUTRON):
     """Put what goes wrong at Neutron or Keystone in one line.
 
     :param conf: the oslo.config object of the connection.
     :param action: what is done, a verb first: 'create the network net1'.
+    :param service: a Service, where it is another one.
     :raises CloudUnavailable: if there is no answer, or not a proper one.
     :raises CloudRefused: if the answer is no.
     """
@@ -107,33 +137,33 @@ def reported(conf, action):
             yield
             return
         except (*_ERRORS, *_NONSENSE) as e:
-            error = _translate(conf, action, e)
+            error = _translate(conf, action, e, service)
             # For --debug.
             error.__cause__ = e
     raise error
 
 
-def _translate(conf, action, error):
+def _translate(conf, action, error, service):
     """Return what to raise in place of an exception of a library."""
     status = getattr(error, 'status_code', None) or getattr(
         error, 'http_status', None)
     reason = _reason(error)
     if status == 401:
         return exceptions.CloudUnavailable(
-            f'Keystone does not accept {_user(conf)} (HTTP 401), so nobody '
-            f'could {action}: correct the credentials in [neutron] or '
-            f'[service_auth].')
+            f'Keystone does not accept {_user(conf, service)} (HTTP 401), so '
+            f'nobody could {action}: correct the credentials in '
+            f'{_sections(service)}.')
     if status == 403:
         return exceptions.CloudRefused(
-            f'Neutron does not let {_user(conf)} {action} ({reason}): give '
-            f'it a role that the policy of Neutron asks for, or have the '
-            f'policy changed.')
+            f'{service.name} does not let {_user(conf, service)} {action} '
+            f'({reason}): give it a role that the policy of {service.name} '
+            f'asks for, or have the policy changed.')
     quota = status == 409 and _QUOTA.search(reason)
     if quota:
         return exceptions.CloudRefused(
             f'Could not {action}: the quota of {_names(quota.group(1))} of '
-            f'the project of {_user(conf)} is reached. Raise it, or delete '
-            f'what nobody needs.')
+            f'the project of {_user(conf, service)} is reached. Raise it, or '
+            f'delete what nobody needs.')
     if status == 409 and _NO_ADDRESS in reason:
         return exceptions.CloudRefused(
             f'Could not {action}: no address of the subnet is free '
@@ -141,41 +171,41 @@ def _translate(conf, action, error):
             f'be made larger.')
     if status and 400 <= status < 500:
         return exceptions.CloudRefused(
-            f'Could not {action}: Neutron answers HTTP {status}, {reason}.')
+            f'Could not {action}: {service.name} answers HTTP {status}, '
+            f'{reason}.')
     if status:
         return exceptions.CloudUnavailable(
-            f'Could not {action}: Neutron or Keystone answers HTTP {status}, '
-            f'{reason}. See its log, and try again.')
+            f'Could not {action}: {service.name} or Keystone answers HTTP '
+            f'{status}, {reason}. See its log, and try again.')
     if isinstance(error, _UNREACHABLE):
         return exceptions.CloudUnavailable(
-            f'Could not {action}: {reason}. See whether Neutron and Keystone '
-            f'run, and [neutron] endpoint_override, [service_auth] auth_url '
+            f'Could not {action}: {reason}. See whether {service.name} and '
+            f'Keystone run, and {service.endpoint}, [service_auth] auth_url '
             f'and their cafile.')
     if isinstance(error, _NONSENSE) and not isinstance(error, _ERRORS):
         return exceptions.CloudUnavailable(
             f'Could not {action}: the answer cannot be read '
-            f'({type(error).__name__}: {reason}). See whether [neutron] '
-            f'endpoint_override is the address of Neutron.')
+            f'({type(error).__name__}: {reason}). See whether '
+            f'{service.endpoint} is the address of {service.name}.')
     if isinstance(error, ks_exc.MissingAuthPlugin):
         return exceptions.CloudUnavailable(
             f'Could not {action}: octavia.conf has no credentials. Set '
             f'auth_type, auth_url, username, password, project_name, '
-            f'user_domain_name and project_domain_name in [service_auth], or '
-            f'in [neutron] where Neutron has others.')
+            f'user_domain_name and project_domain_name in '
+            f'{_other_sections(service)}.')
     if isinstance(error, ks_exc.MissingRequiredOptions):
         names = ', '.join(opt.dest for opt in error.options)
         return exceptions.CloudUnavailable(
             f'Could not {action}: of the credentials in octavia.conf {names} '
-            f'is not set. Set it in [service_auth], or in [neutron] where '
-            f'Neutron has others.')
+            f'is not set. Set it in {_other_sections(service)}.')
     if isinstance(error, ks_exc.NoMatchingPlugin):
         return exceptions.CloudUnavailable(
             f'Could not {action}: auth_type = {error.name} in octavia.conf '
-            f'is none that keystoneauth knows. Correct it in [neutron] or '
-            f'[service_auth]; password is the usual one.')
+            f'is none that keystoneauth knows. Correct it in '
+            f'{_sections(service)}; password is the usual one.')
     return exceptions.CloudUnavailable(
         f'Could not {action} ({type(error).__name__}: {reason}). See '
-        f'[neutron] and [service_auth] in octavia.conf.')
+        f'[{service.name.lower()}] and [service_auth] in octavia.conf.')
 
 
 def _reason(error):
@@ -192,9 +222,22 @@ def _names(text):
     return ', '.join(re.findall(r'[\w-]+', text)) or text
 
 
-def _user(conf):
+def _sections(service):
+    """Name where its credentials are, the first ones that are read."""
+    return ('[service_auth]' if service.section == 'service_auth' else
+            f'[{service.section}] or [service_auth]')
+
+
+def _other_sections(service):
+    """Name where its credentials are to be."""
+    return ('[service_auth]' if service.section == 'service_auth' else
+            f'[service_auth], or in [{service.section}] where '
+            f'{service.name} has others')
+
+
+def _user(conf, service):
     """Name the user of the credentials."""
-    section = conf.neutron.auth_section or 'neutron'
+    section = conf[service.section].auth_section or service.section
     for option in ('username', 'user_id', 'application_credential_id'):
         try:
             if conf[section][option]:

@@ -105,12 +105,15 @@ class FaultCases(calls.Calls):
         self.statements = _Statements(self.engine)
         health = self.records.tables['amphora_health']
         self.tables = [*models.Base.metadata.sorted_tables, health]
+        # Octavia's own, of which no row is added or deleted.
+        self.kept_tables = [self.records.tables[name] for name in
+                            ('load_balancer', 'amphora', 'listener')]
 
     def _look(self):
         """All rows, by table and primary key."""
         rows = {}
         with self.safe_engine.connect() as connection:
-            for table in self.tables:
+            for table in (*self.tables, *self.kept_tables):
                 for row in connection.execute(sa.select(table)).mappings():
                     key = tuple(row[c.name] for c in table.primary_key)
                     rows[table.name, key] = dict(row)
@@ -124,6 +127,12 @@ class FaultCases(calls.Calls):
                           if name == table.name]
                 for row in values:
                     connection.execute(sa.insert(table).values(**row))
+            for table in self.kept_tables:
+                for (name, key), row in rows.items():
+                    if name == table.name:
+                        connection.execute(
+                            sa.update(table).where(table.c.id == key[0])
+                            .values(**row))
 
     def _changes(self, before):
         """The rows as they are now; of times, whether they are new."""
@@ -138,7 +147,8 @@ class FaultCases(calls.Calls):
     def _empty(self):
         self._restore({})
         with self.safe_engine.begin() as connection:
-            for name in ('amphora', 'vip', 'tags', 'load_balancer'):
+            for name in ('amphora', 'vip', 'tags', 'listener',
+                         'load_balancer'):
                 connection.execute(sa.delete(self.records.tables[name]))
 
     def check_each(self, check):

@@ -19,9 +19,11 @@ from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_figures as figures_repo
 from octavia_hmsync.db.repositories import image_history as history_repo
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.db.repositories import image_leak as leak_repo
 from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_news as news_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from tests.db_cases import base
 
@@ -297,3 +299,46 @@ class ImageCalls(base.DatabaseTestCase):
     def get_needs(self):
         lb = self.records.add_load_balancer()
         return lb, lb
+
+    # What failovers left
+
+    def _leave_in_error(self):
+        """Have a load balancer in ERROR whose amphora serves."""
+        lb = self.records.add_load_balancer()
+        self.records.change('load_balancer', lb, provisioning_status='ERROR')
+        listener = self.records.add_listener(lb)
+        self.records.change('listener', listener, provisioning_status='ERROR')
+        amphora, = self.add_amphorae(1, load_balancer_id=lb, status='ERROR')
+        self.records.set_health(amphora, busy=True)
+        return lb, amphora
+
+    @_call(restore_repo.get)
+    def get_what_failover_left(self):
+        return self._leave_in_error()[0],
+
+    @_call(restore_repo.restore)
+    def restore_load_balancer(self):
+        lb, amphora = self._leave_in_error()
+        snapshot = restore_repo.get(self.engine, lb)
+        return (snapshot, {amphora: 'ALLOCATED'}, (),
+                {each: 'ACTIVE' for each in snapshot.objects})
+
+    def _leak(self):
+        amphora, = self.add_amphorae(1, status='BOOTING')
+        self.records.set_health(amphora)
+        return leak_repo.get(self.engine).amphorae[amphora]
+
+    @_call(leak_repo.get)
+    def get_what_leaked(self):
+        self._leak()
+        return ()
+
+    @_call(leak_repo.begin_delete)
+    def begin_to_delete_an_amphora(self):
+        return self._leak(),
+
+    @_call(leak_repo.end_delete)
+    def end_deleting_an_amphora(self):
+        amphora = self._leak()
+        leak_repo.begin_delete(self.engine, amphora)
+        return amphora.id,

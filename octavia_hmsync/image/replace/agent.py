@@ -140,6 +140,19 @@ class Agent:
                 f'{self.lb_network_ip} names no interface for {address}. See '
                 f'who answers there') from None
 
+    def count_haproxies(self):
+        """Tell how many of its haproxy processes run, one a load balancer.
+
+        :raises AgentUnreachable, AgentRefused: if it does not say.
+        """
+        try:
+            return int(self._ask_json('details')['haproxy_count'])
+        except (KeyError, TypeError, ValueError):
+            raise exceptions.AgentRefused(
+                f'The agent of amphora {self.amphora_id} at '
+                f'{self.lb_network_ip} gives no details of itself. See who '
+                f'answers there') from None
+
     def holds(self, address):
         """Tell whether an address is on one of its interfaces.
 

@@ -26,7 +26,9 @@ from tests.db_cases import hold
 from tests.db_cases import image_figures
 from tests.db_cases import image_history
 from tests.db_cases import image_inventory
+from tests.db_cases import image_leak
 from tests.db_cases import image_news
+from tests.db_cases import image_restore
 from tests.db_cases import image_rollout
 from tests.db_cases import network
 from tests.db_cases import pause
@@ -191,4 +193,12 @@ class TestImageExclusion(mariadb.MariaDBMixin, image_rollout.ExclusionCases):
 
 
 class TestReplaced(mariadb.MariaDBMixin, replaced.ReplacedCases):
+    pass
+
+
+class TestImageRestore(mariadb.MariaDBMixin, image_restore.RestoreCases):
+    pass
+
+
+class TestImageLeaks(mariadb.MariaDBMixin, image_leak.LeakCases):
     pass

@@ -437,6 +437,7 @@ ARGUMENTS = {
     'image exclusion remove': ['tag', 'fragile'],
     'image replace': ['nobody'],
     'image replacement cancel': ['nobody'],
+    'image restore': ['nobody'],
     'network port delete': ['node1'],
     'sync run': ['--amphora', 'nobody'],
     'sync watch': ['--timeout', '0.1'],

@@ -23,7 +23,9 @@ from tests.db_cases import hold
 from tests.db_cases import image_figures
 from tests.db_cases import image_history
 from tests.db_cases import image_inventory
+from tests.db_cases import image_leak
 from tests.db_cases import image_news
+from tests.db_cases import image_restore
 from tests.db_cases import image_rollout
 from tests.db_cases import network
 from tests.db_cases import pause
@@ -177,4 +179,12 @@ class TestImageExclusion(sqlite.SqliteMixin, image_rollout.ExclusionCases):
 
 
 class TestReplaced(sqlite.SqliteMixin, replaced.ReplacedCases):
+    pass
+
+
+class TestImageRestore(sqlite.SqliteMixin, image_restore.RestoreCases):
+    pass
+
+
+class TestImageLeaks(sqlite.SqliteMixin, image_leak.LeakCases):
     pass

@@ -1,0 +1,47 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The compute service, as Octavia has it: a driver, or Nova."""
+
+from octavia.common import exceptions as octavia_except
+from octavia.common import keystone
+from stevedore import driver as stevedore_driver
+
+NOVA_DRIVER = 'compute_nova_driver'
+# By Octavia's own driver, where no random names are set.
+INSTANCE_PREFIX = 'amphora-'
+# Before the id of an amphora: ports of Octavia's, plugged into its instance.
+PORT_PREFIXES = ('octavia-lb-vrrp-', 'octavia-lb-member-')
+
+# What a driver raises where there is no such instance.
+NotFound = octavia_except.NotFound
+
+
+def load_driver(name):
+    """Load a compute driver.
+
+    :param name: an entry point of ``octavia.compute.drivers``.
+    :returns: an object with ``get_amphora(compute_id)``, which returns an
+              amphora, whose status is the instance's, and a fault, and
+              ``delete(compute_id)``.
+    """
+    return stevedore_driver.DriverManager(
+        namespace='octavia.compute.drivers', name=name,
+        invoke_on_load=True).driver
+
+
+def load_auth():
+    """Load the credentials that Octavia has for Nova.
+
+    :returns: a keystoneauth1 plugin for authentication.
+    """
+    return keystone.KeystoneSession().get_auth()

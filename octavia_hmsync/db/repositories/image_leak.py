@@ -1,0 +1,161 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Amphorae as those have to know them who look for what leaked.
+
+Whatever a row stands for is no leak; what has none, or a DELETED one, is.
+"""
+
+import dataclasses
+import datetime
+import functools
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_LB = compat.LOAD_BALANCER
+_AMPHORA = compat.AMPHORA
+_HEALTH = compat.AMPHORA_HEALTH
+_REPLACEMENT = models.ImageReplacement.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class Amphora:
+    """A row, also one that is DELETED.
+
+    :param load_balancer_id: None for one that has not got so far.
+    :param load_balancer_status: None where there is no such load balancer.
+    :param unchanged_for: seconds since the row was changed.
+    """
+
+    id: str
+    status: str | None
+    compute_id: str | None
+    vrrp_port_id: str | None
+    load_balancer_id: str | None
+    load_balancer_status: str | None
+    unchanged_for: float
+    updated_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What Octavia and we know at one moment.
+
+    :param amphorae: {id: Amphora}.
+    :param replaced: the amphorae that a replacement of ours which is open
+                     names.
+    :param now: by the database's clock, UTC.
+    """
+
+    amphorae: dict[str, Amphora]
+    replaced: frozenset[str]
+    now: datetime.datetime
+
+    @functools.cached_property
+    def compute_ids(self) -> frozenset[str | None]:
+        """The instances of amphorae that are not DELETED."""
+        return frozenset(each.compute_id for each in self.amphorae.values()
+                         if each.status != compat.DELETED)
+
+    @functools.cached_property
+    def port_ids(self) -> frozenset[str | None]:
+        """The VRRP ports of amphorae that are not DELETED."""
+        return frozenset(each.vrrp_port_id for each in self.amphorae.values()
+                         if each.status != compat.DELETED)
+
+
+def get(engine, amphora_id=None):
+    """Return Known.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: of this amphora alone.
+    """
+    with engine.connect() as connection:
+        return _read(connection, amphora_id)
+
+
+def _read(connection, amphora_id):
+    select = (sa.select(*_AMPHORA.c, _LB.c.provisioning_status)
+              .outerjoin(_LB, _LB.c.id == _AMPHORA.c.load_balancer_id))
+    if amphora_id is not None:
+        select = select.where(_AMPHORA.c.id == amphora_id)
+    # Those that began while it was read are named by none of the others.
+    now = connection.execute(sa.select(types.utcnow())).scalar()
+    rows = connection.execute(select).all()
+    replaced = connection.execute(
+        sa.select(_REPLACEMENT.c.old_amphora_id,
+                  _REPLACEMENT.c.new_amphora_id)
+        .where(_REPLACEMENT.c.active_key.is_not(None))).all()
+    return Known({row.id: _make(row, now) for row in rows},
+                 frozenset(each for row in replaced for each in row if each),
+                 now)
+
+
+def _make(row, now):
+    changed = row.updated_at or row.created_at
+    return Amphora(
+        row.id, row.status, row.compute_id, row.vrrp_port_id,
+        row.load_balancer_id, row.provisioning_status,
+        (now - changed).total_seconds() if changed else float('inf'),
+        row.updated_at)
+
+
+@api.retry
+def begin_delete(engine, amphora):
+    """Keep everybody from an amphora that is to be deleted.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora: as it was judged.
+    :returns: False if it, or its load balancer, has changed since, or a
+              replacement names it: nothing is done then.
+    """
+    with engine.connect() as connection, connection.begin() as transaction:
+        unchanged = (_AMPHORA.c.updated_at.is_(None)
+                     if amphora.updated_at is None else
+                     _AMPHORA.c.updated_at == amphora.updated_at)
+        if connection.execute(
+                sa.update(_AMPHORA)
+                .where(_AMPHORA.c.id == amphora.id, unchanged,
+                       _AMPHORA.c.status == amphora.status)
+                .values(status=compat.PENDING_DELETE,
+                        updated_at=types.utcnow())).rowcount:
+            known = _read(connection, amphora.id)
+            now = known.amphorae[amphora.id]
+            if (amphora.id not in known.replaced and
+                    now.load_balancer_id == amphora.load_balancer_id and
+                    now.load_balancer_status ==
+                    amphora.load_balancer_status):
+                return True
+        transaction.rollback()
+        return False
+
+
+@api.retry
+def end_delete(engine, amphora_id):
+    """Tell Octavia that an amphora is deleted.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: one of which begin_delete() has told.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_AMPHORA)
+            .where(_AMPHORA.c.id == amphora_id,
+                   _AMPHORA.c.status == compat.PENDING_DELETE)
+            .values(status=compat.DELETED, updated_at=types.utcnow()))
+        connection.execute(sa.delete(_HEALTH).where(
+            _HEALTH.c.amphora_id == amphora_id))

@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Ports of amphorae, asked of Neutron."""
+
+import dataclasses
+import datetime
+import re
+
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync.compat import compute as compat_compute
+from octavia_hmsync.mgmt_network import cloud
+
+_ID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+# That of a VIP has the id of the load balancer right behind "octavia-lb-".
+_NAME = re.compile(
+    f'(?:{"|".join(map(re.escape, compat_compute.PORT_PREFIXES))})({_ID})')
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """A port that is named as one of an amphora's.
+
+    :param amphora_id: of which its name speaks.
+    :param device_id: the instance that it is plugged into; None without one.
+    :param created_at: UTC; None where nobody tells.
+    """
+
+    id: str
+    name: str
+    amphora_id: str
+    device_id: str | None
+    created_at: datetime.datetime | None
+
+
+class Ports:
+    """Asks Neutron.
+
+    :param conf: the oslo.config object of the connection.
+    :param connection: see mgmt_network.cloud.connect().
+    """
+
+    def __init__(self, conf, connection):
+        self._conf = conf
+        self._connection = connection
+
+    def exists(self, port_id):
+        """Tell whether there is a port.
+
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'read the port {port_id}'):
+            try:
+                self._connection.network.get_port(port_id)
+            except sdk_exc.NotFoundException:
+                return False
+            return True
+
+    def list_ports(self):
+        """Return those that are named as ports of amphorae.
+
+        Of the project of the credentials, where that is known.
+
+        :returns: a list of Port.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, 'list the ports of amphorae'):
+            project_id = self._connection.current_project_id
+            filters = {'project_id': project_id} if project_id else {}
+            return [port for found in self._connection.network.ports(
+                fields=['id', 'name', 'device_id', 'created_at'], **filters)
+                if (port := _make(found))]
+
+    def get(self, port_id):
+        """Return a Port as it is now; None if it is gone, or is no such one.
+
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'read the port {port_id}'):
+            try:
+                return _make(self._connection.network.get_port(port_id))
+            except sdk_exc.NotFoundException:
+                return None
+
+    def delete(self, port_id):
+        """Delete a port; one that is gone is no error.
+
+        :raises CloudUnavailable, CloudRefused: if it may be there still.
+        """
+        with cloud.reported(self._conf, f'delete the port {port_id}'):
+            self._connection.network.delete_port(port_id,
+                                                 ignore_missing=True)
+
+
+def _make(found):
+    match = _NAME.fullmatch(found.name or '')
+    if match is None:
+        return None
+    created_at = found.created_at and datetime.datetime.strptime(
+        found.created_at, '%Y-%m-%dT%H:%M:%SZ')
+    return Port(found.id, found.name, match[1], found.device_id or None,
+                created_at or None)

@@ -1,0 +1,153 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Finds what is left of amphorae, and deletes it.
+
+What has leaked is read in this order: what there is, then what Octavia knows
+of it. The other way round, an amphora that is built meanwhile would be a leak.
+"""
+
+import time
+
+from octavia_hmsync.db.repositories import image_leak as leak_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import amphora_ports
+from octavia_hmsync.image import compute
+from octavia_hmsync.image import leaking
+from octavia_hmsync.mgmt_network import cloud
+
+# Seconds that an instance has to go, before its ports do.
+_GOING = 30
+_CHANGED = 'It has changed since it was listed'
+
+
+class Leaks:
+    """What has leaked in one cloud.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param engine: an SQLAlchemy engine.
+    :param older_than: seconds; nothing that is younger is a leak.
+    """
+
+    def __init__(self, conf, engine, older_than):
+        self._engine = engine
+        self._older_than = older_than
+        self._compute = compute.connect(conf)
+        self._ports = amphora_ports.Ports(conf, cloud.connect(conf))
+        self._deleted = set()
+
+    def find(self):
+        """Look for it; nothing is changed.
+
+        :returns: (a list of leaking.Leak, whether the compute service could
+                  be asked which instances there are).
+        :raises CloudUnavailable, CloudRefused: if somebody does not tell.
+        """
+        instances = self._compute.list_instances()
+        ports = self._ports.list_ports()
+        return leaking.find_all(leak_repo.get(self._engine), instances or (),
+                                ports, self._older_than), (
+                                    instances is not None)
+
+    def delete(self, leak):
+        """Delete what has leaked, if it still has.
+
+        :param leak: a leaking.Leak of find().
+        :returns: why it is kept; None if it is deleted.
+        :raises CloudUnavailable, CloudRefused: if it may be there still.
+        """
+        if leak.keep is not None:
+            return leak.keep
+        return {leaking.Kind.ROW: self._delete_row,
+                leaking.Kind.INSTANCE: self._delete_instance,
+                leaking.Kind.PORT: self._delete_port}[leak.kind](leak)
+
+    def _delete_row(self, leak):
+        known = leak_repo.get(self._engine, leak.id)
+        amphora = known.amphorae.get(leak.id)
+        now = amphora and leaking.judge_row(amphora, known, self._older_than)
+        if (now is None or now.keep is not None or
+                not leak_repo.begin_delete(self._engine, amphora)):
+            return _CHANGED
+        # One whose worker died between the two has an instance by name only.
+        compute_ids = {each.id for each in
+                       self._compute.list_instances(leak.id) or ()}
+        if amphora.compute_id:
+            compute_ids.add(amphora.compute_id)
+        for compute_id in sorted(compute_ids):
+            self._compute.delete(compute_id)
+            self._deleted.add(compute_id)
+        for compute_id in sorted(compute_ids):
+            self._is_gone(compute_id)
+        port_ids = {port.id for port in self._ports.list_ports()
+                    if port.amphora_id == leak.id}
+        for port_id in sorted(port_ids):
+            self._ports.delete(port_id)
+        leak_repo.end_delete(self._engine, leak.id)
+        return None
+
+    def _delete_instance(self, leak):
+        found = [each for each in
+                 self._compute.list_instances(leak.amphora_id) or ()
+                 if each.id == leak.id]
+        known = leak_repo.get(self._engine)
+        if not found:
+            return None
+        now = leaking.judge_instance(found[0], known, self._older_than)
+        if now is None or now.keep is not None:
+            return _CHANGED
+        self._compute.delete(leak.id)
+        self._deleted.add(leak.id)
+        return None
+
+    def _delete_port(self, leak):
+        found = self._ports.get(leak.id)
+        known = leak_repo.get(self._engine)
+        if found is None:
+            return None
+        now = leaking.judge_port(found, known, self._older_than)
+        if now is None or now.keep is not None:
+            return _CHANGED
+        if found.device_id and not self._is_gone(found.device_id):
+            return (f'It is plugged into the instance {found.device_id}, '
+                    f'which is there still')
+        self._ports.delete(leak.id)
+        return None
+
+    def _is_gone(self, compute_id):
+        """Tell whether there is no such instance; wait for one that goes."""
+        deadline = time.monotonic() + (
+            _GOING if compute_id in self._deleted else 0)
+        while True:
+            status = self._compute.get_status(compute_id)
+            if status is None or status == 'DELETED':
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.5)
+
+
+def delete_all(leaks, found):
+    """Delete what has leaked, one after the other.
+
+    What cannot be deleted keeps nobody from the others.
+
+    :param leaks: a Leaks.
+    :param found: what its find() returned.
+    :returns: an iterator of (leaking.Leak, why it is kept or None, the error
+              or None).
+    """
+    for leak in found:
+        try:
+            yield leak, leaks.delete(leak), None
+        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            yield leak, None, e
