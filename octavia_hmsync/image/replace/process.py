@@ -87,6 +87,8 @@ class Process:
         self._prover: typing.Any = None
         # Ids of amphorae that this one has built.
         self._made: set[str] = set()
+        # What is worth telling of those that are done.
+        self._notes: list[str | None] = []
 
     def run(self):
         """Do what is left to do.
@@ -102,6 +104,7 @@ class Process:
                 outcome = self._take_up(following)
                 if outcome.state != replace_repo.DONE:
                     return outcome
+                self._notes.append(outcome.reason)
             return self._replace_all()
         except _Gone:
             return skip('it was deleted', None)
@@ -132,6 +135,7 @@ class Process:
             outcome = self._replace()
             if outcome.state != replace_repo.DONE:
                 return outcome
+            self._notes.append(outcome.reason)
 
     def _choose_old(self, load_balancer):
         """Return the id of the next one to be replaced, or an Outcome."""
@@ -141,7 +145,8 @@ class Process:
         if replacement.forced:
             old = self._get_forced(load_balancer)
         if not old:
-            return Outcome(replace_repo.DONE)
+            return Outcome(replace_repo.DONE,
+                           ' '.join(filter(None, self._notes)) or None)
         blocks = self._get_blocks(load_balancer)
         if blocks:
             return skip(f'in the way: {", ".join(blocks)}')

@@ -1,0 +1,407 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Replacements in any world: whoever dies, and whatever fails, at any step."""
+
+import threading
+import types
+from unittest import mock
+
+import fixtures
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_evidence as evidence_repo
+from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import phases
+from octavia_hmsync.image.replace import process
+from octavia_hmsync.image.replace import work as work_
+from tests.cloud import records
+from tests.db_cases import base
+from tests.unit.db import sqlite
+
+OLD, NEW = 'image-old', 'image-new'
+TOPOLOGIES = ('SINGLE', 'ACTIVE_STANDBY')
+EXPIRY = 60
+
+
+class Death(BaseException):
+    """Whoever works on it is killed."""
+
+
+class World:
+    """The amphorae, and what happens at which step.
+
+    .events are by the number of the step: what is raised before it is done,
+    or after it.
+    """
+
+    def __init__(self, case, topology, events=()):
+        self.case = case
+        self.engine = case.engine
+        self.topology = topology
+        self.events = dict(events)
+        self.steps = []
+        self.load_balancer_id = case.records.add_load_balancer(topology)
+        self.instances = set()
+        self.prepared = set()
+        for role in records.ROLES[topology]:
+            self.add(OLD, role)
+        self.holder = self.ids()[-1]
+        self.prepared |= set(self.ids())
+
+    def add(self, image_id, role, amphora_id=None):
+        row = {**records.amphora_row(
+            amphora_id or records.new_id(), '192.0.2.1',
+            self.load_balancer_id, role), 'image_id': image_id}
+        self.case.records.insert_all({'amphora': [row]})
+        self.instances.add(row['id'])
+        return row['id']
+
+    def ids(self):
+        return sorted(evidence_repo.read(
+            self.engine, self.load_balancer_id).amphorae)
+
+    def step(self, name, function=lambda: None):
+        """Do something; or die, or fail, before or after it."""
+        when, what = self.events.get(len(self.steps), ('', None))
+        self.steps.append(name)
+        if name == 'remove' and not isinstance(what, Death):
+            # It tells what it could not delete, and raises nothing.
+            when = ''
+        if when == 'before':
+            raise what
+        function()
+        # Clients are served by somebody who knows how.
+        assert self.holder in self.instances & self.prepared, self.steps
+        if when == 'after':
+            raise what
+
+    # What stands for Octavia
+
+    def build(self, work, load_balancer, role):
+        amphora_id = records.new_id()
+
+        def record():
+            self.add(NEW, role, amphora_id)
+            work.new_id = amphora_id
+            work.enter(phases.Phase.BUILD, new_amphora_id=amphora_id)
+        self.step('create', record)
+        self.step('boot')
+
+    def remove(self, work, amphora):
+        def gone():
+            self.instances.discard(amphora.id)
+            lock_repo.set_gone(self.engine, amphora.id)
+        self.step('remove', gone)
+        return []
+
+    def get_load_balancer(self, load_balancer_id):
+        found = evidence_repo.read(self.engine, load_balancer_id).amphorae
+        return types.SimpleNamespace(
+            id=load_balancer_id, topology=self.topology,
+            vip=types.SimpleNamespace(ip_address='192.0.2.5'),
+            amphorae=[types.SimpleNamespace(
+                id=each.id, status=each.status, role='BACKUP',
+                lb_network_ip=each.lb_network_ip)
+                for each in found.values()])
+
+
+class Topology:
+    """What stands for single.Single and pair.Pair."""
+
+    def __init__(self, world, work):
+        self.world = world
+        self.work = work
+
+    def get_holders(self, old_id, new_id, is_switched):
+        return frozenset()
+
+    def configure(self, old, new):
+        self.world.step('configure', lambda: self.world.prepared.add(new.id))
+
+    def _give(self, amphora_id):
+        def give():
+            self.world.holder = amphora_id
+        return give
+
+    def switch(self, old, new):
+        if self.world.holder == old.id:
+            self.world.step('switch', self._give(new.id))
+
+    def back(self, old, new):
+        if new is not None and self.world.holder == new.id:
+            self.world.step('give back', self._give(old.id))
+
+    def settle(self, gone_id):
+        self.world.step('settle')
+
+
+class Prover:
+    """What stands for prover.Prover."""
+
+    def __init__(self, world, work):
+        self.world = world
+        self.work = work
+        self.listeners = {}
+
+    def remember(self):
+        self.world.step('remember')
+
+    def prove(self, is_switched):
+        def check():
+            if is_switched and self.world.holder == self.work.old_id:
+                raise exceptions.NotProven('It has the VIP.')
+            if self.work.new_id not in self.world.prepared:
+                raise exceptions.NotProven('It does not serve.')
+        self.world.step('prove', check)
+
+    def serves(self, amphora):
+        return amphora is not None and self.world.holder == amphora.id
+
+
+class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        image_conf.register_opts(self.conf)
+        for target, name, new in (
+                (work_.agent_client, 'RestAgentClient', mock.Mock()),
+                (work_.compat, 'load_amphora_driver', mock.Mock()),
+                (work_, 'compat_amphora', mock.Mock()),
+                (process.build, 'build', self._build),
+                (process.removal, 'remove', self._remove),
+                (process.single, 'Single', self._make_topology),
+                (process.pair, 'Pair', self._make_topology),
+                (process.prover, 'Prover', self._make_prover)):
+            self.useFixture(fixtures.MockPatchObject(target, name, new))
+        work_.compat_amphora.get_load_balancer = self._get_load_balancer
+        for name, new in (('find_holders', self._find_holders),
+                          ('pause', lambda *args: None)):
+            self.useFixture(fixtures.MockPatchObject(work_.Work, name, new))
+        self.world = None
+
+    def _build(self, *args):
+        return self.world.build(*args)
+
+    def _remove(self, *args):
+        return self.world.remove(*args)
+
+    def _make_topology(self, work):
+        return Topology(self.world, work)
+
+    def _make_prover(self, work, get_holders):
+        return Prover(self.world, work)
+
+    def _get_load_balancer(self, load_balancer_id):
+        return self.world.get_load_balancer(load_balancer_id)
+
+    def _find_holders(self, amphorae, vip):
+        return {each.id: each.id == self.world.holder for each in amphorae}
+
+    def replace(self, world, forced=False, target=NEW):
+        """Replace, with a successor for each who dies; returns the row."""
+        self.world = world
+        replacement_id = records.new_id()
+        replace_repo.add(self.engine, replace_repo.New(
+            replacement_id, world.load_balancer_id, 'replace', target,
+            forced=forced))
+        for number in range(9):
+            owner = f'owner{number}'
+            claimed = replace_repo.claim(self.engine, owner, 1, EXPIRY)
+            if not claimed:
+                break
+            self._work_on(claimed[0], owner)
+        return replace_repo.get(self.engine, replacement_id)
+
+    def _work_on(self, replacement, owner):
+        work = work_.Work(self.conf, self.engine, replacement, owner,
+                          threading.Event())
+        try:
+            outcome = process.Process(work, inventory.Inventory(
+                self.conf, self.engine)).run()
+        except Death:
+            table = models.ImageReplacement.__table__
+            with self.engine.begin() as connection:
+                connection.execute(sa.update(table).values(
+                    claim_expires_at=sa.func.datetime('now', '-1 hours')))
+            return
+        replace_repo.finish(self.engine, replacement.id, owner, outcome.state,
+                            outcome.reason, outcome.wait)
+
+    def images(self, world):
+        return sorted(each.image_id for each in evidence_repo.read(
+            self.engine, world.load_balancer_id).amphorae.values())
+
+    def status(self, world):
+        return self.records.query(
+            'SELECT provisioning_status FROM load_balancer WHERE id = :id',
+            id=world.load_balancer_id)[0]['provisioning_status']
+
+    def assertWhole(self, world, row):
+        """As many amphorae as before, and nothing else; given back."""
+        number = len(records.ROLES[world.topology])
+        found = evidence_repo.read(self.engine, world.load_balancer_id)
+        self.assertEqual(world.instances, set(found.amphorae), world.steps)
+        self.assertEqual(
+            ['ALLOCATED'] * number,
+            [each.status for each in found.amphorae.values()], world.steps)
+        self.assertIn(world.holder, found.amphorae)
+        self.assertEqual('ACTIVE', self.status(world), world.steps)
+        if row.state == 'DONE':
+            self.assertEqual([NEW] * number, self.images(world))
+
+
+class TestProcess(ProcessTestCase):
+
+    def test_single(self):
+        world = World(self, 'SINGLE')
+        row = self.replace(world)
+        self.assertEqual(('DONE', None), (row.state, row.reason))
+        self.assertWhole(world, row)
+        self.assertEqual(
+            ['remember', 'create', 'boot', 'configure', 'prove', 'switch',
+             'prove', 'remove', 'settle'], world.steps)
+
+    def test_pair(self):
+        """The one that has the VIP goes last."""
+        world = World(self, 'ACTIVE_STANDBY')
+        row = self.replace(world)
+        self.assertEqual('DONE', row.state)
+        self.assertWhole(world, row)
+        self.assertEqual(1, world.steps.count('switch'))
+        self.assertGreater(world.steps.index('switch'),
+                           world.steps.index('remove'))
+
+    def test_nothing_to_do(self):
+        world = World(self, 'SINGLE')
+        row = self.replace(world, target=OLD)
+        self.assertEqual(('DONE', []), (row.state, world.steps))
+
+    def test_forced(self):
+        """Each one that was there, and none that it has built."""
+        for topology in TOPOLOGIES:
+            world = World(self, topology)
+            before = set(world.ids())
+            for amphora_id in before:
+                self.records.change('amphora', amphora_id, image_id=NEW)
+            row = self.replace(world, forced=True)
+            self.assertWhole(world, row)
+            self.assertEqual(set(), before & set(world.ids()))
+            self.assertEqual(len(before), world.steps.count('create'))
+
+    def test_failed(self):
+        world = World(self, 'SINGLE', {4: ('before', exceptions.NotProven(
+            'No heartbeat.'))})
+        row = self.replace(world)
+        self.assertEqual(('FAILED', 'No heartbeat.'), (row.state, row.reason))
+        self.assertWhole(world, row)
+        self.assertEqual([OLD], self.images(world))
+
+    def test_unexpected(self):
+        """What nobody thought of leads back, too."""
+        world = World(self, 'SINGLE', {5: ('after', KeyError('mtu'))})
+        row = self.replace(world)
+        self.assertEqual('FAILED', row.state)
+        self.assertIn('KeyError, see the log of the housekeeper', row.reason)
+        self.assertWhole(world, row)
+        self.assertEqual([OLD], self.images(world))
+
+    def test_busy(self):
+        """What is locked by somebody else is tried again later."""
+        world = World(self, 'SINGLE')
+        self.records.change('load_balancer', world.load_balancer_id,
+                            provisioning_status='PENDING_UPDATE')
+        row = self.replace(world)
+        self.assertEqual('SKIPPED', row.state)
+        self.assertGreater(row.not_before, row.finished_at)
+        self.assertEqual('PENDING_UPDATE', self.status(world))
+        self.assertEqual([], world.steps)
+
+    def test_error_beside(self):
+        """Never beside an amphora in ERROR."""
+        world = World(self, 'ACTIVE_STANDBY')
+        self.records.set_status(world.ids()[0], 'ERROR')
+        row = self.replace(world)
+        self.assertEqual(('SKIPPED', 'in the way: AMPHORA_ERROR'),
+                         (row.state, row.reason))
+        self.assertEqual(('ACTIVE', []), (self.status(world), world.steps))
+
+    def test_deleted(self):
+        world = World(self, 'SINGLE')
+        self.records.change('load_balancer', world.load_balancer_id,
+                            provisioning_status='DELETED')
+        row = self.replace(world)
+        self.assertEqual(('SKIPPED', 'it was deleted', None),
+                         (row.state, row.reason, row.not_before))
+
+    def test_old_one_dies(self):
+        """What serves is not given up for what cannot any more."""
+        world = World(self, 'SINGLE', {
+            6: ('before', exceptions.NotProven('unknown')),
+            7: ('before', exceptions.AgentUnreachable('No answer.'))})
+        row = self.replace(world)
+        self.assertEqual('DONE', row.state)
+        self.assertIn('cannot have the VIP again: No answer.', row.reason)
+        self.assertWhole(world, row)
+
+    def test_lost(self):
+        """Whoever has lost it does nothing more."""
+        world = World(self, 'SINGLE')
+
+        def lose():
+            with self.engine.begin() as connection:
+                connection.execute(sa.update(
+                    models.ImageReplacement.__table__).values(
+                        claim_owner='another'))
+        world.step = mock.Mock(side_effect=lambda name, function=None: (
+            function() if function else None,
+            lose() if name == 'configure' else None))
+        self.assertRaises(lock_repo.Lost, self.replace, world)
+        self.assertEqual(['remember', 'create', 'boot', 'configure', 'prove'],
+                         [call.args[0] for call in world.step.mock_calls])
+
+    def test_stopped(self):
+        """One that ends leaves it where the next one can go on."""
+        world = World(self, 'SINGLE')
+        stopping = threading.Event()
+        world.step = mock.Mock(side_effect=lambda name, function=None: (
+            function() if function else None,
+            stopping.set() if name == 'boot' else None))
+        self.world = world
+        replace_repo.add(self.engine, replace_repo.New(
+            'one', world.load_balancer_id, 'replace', NEW))
+        claimed, = replace_repo.claim(self.engine, 'me', 1, EXPIRY)
+        work = work_.Work(self.conf, self.engine, claimed, 'me', stopping)
+        self.assertRaises(work_.Stopped, process.Process(
+            work, inventory.Inventory(self.conf, self.engine)).run)
+        self.assertEqual('BUILD', replace_repo.get(self.engine, 'one').phase)
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.sampled_from(TOPOLOGIES), st.dictionaries(
+        st.integers(0, 25), st.tuples(
+            st.sampled_from(('before', 'after')),
+            st.sampled_from((Death(), exceptions.AgentUnreachable('Gone.'),
+                             exceptions.BuildFailed('No host.'),
+                             RuntimeError('neutron')))), max_size=3))
+    def test_whatever_happens(self, topology, events):
+        world = World(self, topology, events)
+        row = self.replace(world)
+        self.assertIn(row.state, ('DONE', 'FAILED', 'SKIPPED'), world.steps)
+        self.assertWhole(world, row)
+
