@@ -38,6 +38,7 @@ from tests.cloud import openvswitch
 from tests.cloud import process
 from tests.cloud import rabbitmq
 from tests.cloud import relay
+from tests.cloud import steps
 from tests.cloud import waiting
 
 # Of hmsync_tests_compute, in tests/cloud/site.
@@ -71,19 +72,21 @@ class Octavia(fixtures.Fixture):
     and that networks are bridges, without port security.
 
     .connection is one of openstacksdk to all of it, .compute the
-    hypervisor.Hypervisor, .fabric the fabric.Fabric; .network and .subnet
-    are a tenant's.
+    hypervisor.Hypervisor, .fabric the fabric.Fabric, .steps the steps.Steps
+    of replacements; .network and .subnet are a tenant's.
 
     :param hmsync: whether the controllers run with the plugin.
     :param options: {group: {option: value}} for every controller.
     :param workers: how many.
     :param health_managers: how many.
+    :param house_keepers: how many; .housekeeping is the first of them.
     :param neutron_options: {group: {option: value}} for neutron.conf.
     """
 
     def __init__(self, hmsync=True, options=None, workers=2,
-                 health_managers=1, neutron_options=None):
+                 health_managers=1, neutron_options=None, house_keepers=1):
         super().__init__()
+        self._house_keeper_count = house_keepers
         self._neutron_options = neutron_options
         self.hmsync = hmsync
         self.options = options or {}
@@ -92,6 +95,7 @@ class Octavia(fixtures.Fixture):
         self.controllers = []
         self.workers = []
         self.health_managers = []
+        self.house_keepers = []
 
     def _setUp(self):
         # Sockets are below it, whose paths are short.
@@ -134,6 +138,7 @@ class Octavia(fixtures.Fixture):
         self.addCleanup(self.connection.close)
         self.compute = self.useFixture(hypervisor.Hypervisor(
             self.fabric, self.connection.network, self.directory))
+        self.steps = self.useFixture(steps.Steps(self.directory))
 
     def _make_networks(self):
         self.neutron.add_agent(hypervisor.HOST)
@@ -220,6 +225,7 @@ class Octavia(fixtures.Fixture):
         child = kind(host, octavia_conf.merge(self._options(), *layers),
                      self.directory, self.directory)
         child.env[COMPUTE_SOCKET] = self.compute.socket_path
+        child.env[steps.VARIABLE] = self.steps.socket_path
         if isinstance(child, controllers.InNamespace):
             child.enter(self.namespace)
         self.controllers.append(self.useFixture(child))
@@ -237,7 +243,10 @@ class Octavia(fixtures.Fixture):
             self.health_managers.append(self._add(
                 HealthManager, f'hm{number}',
                 {'health_manager': {'bind_ip': address}}))
-        self.housekeeping = self._add(Housekeeping, 'hk')
+        for number in range(self._house_keeper_count):
+            self.house_keepers.append(self._add(
+                Housekeeping, f'hk{number + 1}' if number else 'hk'))
+        self.housekeeping = self.house_keepers[0]
         self.connection.config.config[
             'load_balancer_endpoint_override'] = f'http://127.0.0.1:{port}'
 

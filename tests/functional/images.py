@@ -40,11 +40,13 @@ class ImageTestCase(base.BaseTestCase):
 
     options = None
     workers = 1
+    house_keepers = 1
 
     def setUp(self):
         super().setUp()
         self.cloud = self.useFixture(octavia.Octavia(
-            options=self.options, workers=self.workers))
+            options=self.options, workers=self.workers,
+            house_keepers=self.house_keepers))
         self.cloud.wait_until_ready()
         self.api = self.cloud.connection.load_balancer
         self.members = [

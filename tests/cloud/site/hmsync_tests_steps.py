@@ -1,0 +1,135 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Tells the tests of each step of a replacement, before and after it.
+
+Loaded by the processes of Octavia where SOCKET is in their environment; see
+tests/cloud/steps.py, which says what happens then.
+"""
+
+import functools
+import importlib
+import importlib.abc
+import json
+import os
+import socket
+import sys
+import threading
+
+SOCKET = 'OCTAVIA_HMSYNC_TESTS_STEPS'
+_THREAD = 'hmsync-replace-'
+_LOCK = 'octavia_hmsync.db.repositories.image_lock'
+
+
+def _named(name):
+    return lambda *args, **kwargs: name
+
+
+def _unreachable(text):
+    from octavia_hmsync import exceptions
+    return exceptions.AgentUnreachable(text)
+
+
+def _not_connected(text):
+    import requests
+    return requests.exceptions.ConnectionError(text)
+
+
+# By module: {function: (what tells of a call, what it raises if it is to)}.
+_STEPS = {
+    'octavia_hmsync.image.replace.work': {
+        'Work.enter': (lambda self, phase, **_: f'enter {phase}',
+                       RuntimeError)},
+    'octavia_hmsync.image.replace.agent': {
+        'Agent._ask': (lambda self, method, path, *_, **__:
+                       f'agent {self.amphora_id} {method} {path}',
+                       _unreachable)},
+    'octavia_hmsync.image.replace.build': {
+        '_Watch.on_success': (lambda self, state, details:
+                              f"built {details['task_name']}", RuntimeError)},
+    _LOCK: {
+        name: (_named(name), RuntimeError)
+        for name in ('lock', 'unlock', 'set_going', 'set_gone', 'set_right',
+                     'set_interface')},
+    # Neutron, Glance, and the agents by Octavia's driver.
+    'requests.sessions': {
+        'Session.request': (lambda self, method, url, *_, **__:
+                            f'{method} {url}', _not_connected)},
+}
+
+
+def _tell(when, what):
+    """Tell of a step, and wait for what is to happen.
+
+    :returns: the text of an error, or None.
+    """
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(os.environ[SOCKET])
+            with client.makefile('rw') as stream:
+                json.dump({'when': when, 'what': what, 'pid': os.getpid(),
+                           'replacement': threading.current_thread()
+                           .name.removeprefix(_THREAD)}, stream)
+                stream.write('\n')
+                stream.flush()
+                return json.loads(stream.readline() or 'null')
+        except OSError:
+            # The test has ended.
+            return None
+
+
+def _wrap(function, describe, make_error):
+    @functools.wraps(function)
+    def told(*args, **kwargs):
+        if not threading.current_thread().name.startswith(_THREAD):
+            return function(*args, **kwargs)
+        what = describe(*args, **kwargs)
+        error = _tell('before', what)
+        if error:
+            raise make_error(error)
+        result = function(*args, **kwargs)
+        error = _tell('after', what)
+        if error:
+            raise make_error(error)
+        return result
+    return told
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+
+    def find_spec(self, fullname, path, target=None):
+        if fullname not in _STEPS:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, 'find_spec'):
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    break
+        else:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            for name, (describe, make_error) in _STEPS[fullname].items():
+                *owners, last = name.split('.')
+                owner = functools.reduce(getattr, owners, module)
+                setattr(owner, last, _wrap(getattr(owner, last), describe,
+                                           make_error))
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def install():
+    """Have the steps told of, from now on."""
+    sys.meta_path.insert(0, _Finder())
