@@ -18,9 +18,9 @@ import uuid
 import sqlalchemy as sa
 
 TABLES = ('additional_vip', 'amphora', 'amphora_health', 'flavor',
-          'flavor_profile', 'listener', 'listener_statistics',
-          'load_balancer', 'member', 'pool', 'sni', 'tags', 'vip',
-          'vip_security_group', 'vrrp_group')
+          'flavor_profile', 'health_monitor', 'listener',
+          'listener_statistics', 'load_balancer', 'member', 'pool', 'sni',
+          'tags', 'vip', 'vip_security_group', 'vrrp_group')
 ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
 
 
@@ -119,6 +119,36 @@ class Records:
         self.insert_all({'listener': [
             listener_row(listener_id, load_balancer_id, protocol_port)]})
         return listener_id
+
+    def add_pool(self, load_balancer_id):
+        pool_id = new_id()
+        self.insert_all({'pool': [{
+            'id': pool_id, 'project_id': 'demo', 'name': 'pool',
+            'load_balancer_id': load_balancer_id, 'protocol': 'HTTP',
+            'lb_algorithm': 'ROUND_ROBIN', 'provisioning_status': 'ACTIVE',
+            'operating_status': 'ONLINE', 'enabled': True,
+            'tls_enabled': False}]})
+        return pool_id
+
+    def add_member(self, pool_id, operating_status='ONLINE',
+                   ip_address='192.0.2.9', protocol_port=80):
+        member_id = new_id()
+        self.insert_all({'member': [{
+            'id': member_id, 'project_id': 'demo', 'name': 'member',
+            'pool_id': pool_id, 'ip_address': ip_address,
+            'protocol_port': protocol_port, 'weight': 1, 'backup': False,
+            'provisioning_status': 'ACTIVE',
+            'operating_status': operating_status, 'enabled': True}]})
+        return member_id
+
+    def add_health_monitor(self, pool_id, delay, timeout, fall_threshold,
+                           enabled=True):
+        self.insert_all({'health_monitor': [{
+            'id': new_id(), 'project_id': 'demo', 'name': 'monitor',
+            'type': 'HTTP', 'pool_id': pool_id, 'delay': delay,
+            'timeout': timeout, 'fall_threshold': fall_threshold,
+            'rise_threshold': 3, 'enabled': enabled,
+            'provisioning_status': 'ACTIVE', 'operating_status': 'ONLINE'}]})
 
     def add_amphora(self, lb_network_ip, load_balancer_id=None,
                     role='STANDALONE', status='ALLOCATED', amphora_id=None):

@@ -27,7 +27,8 @@ from octavia_hmsync.db import types
 from tests.unit import base
 
 _OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip_security_group', 'vip',
-                   'additional_vip', 'vrrp_group', 'sni', 'listener',
+                   'additional_vip', 'vrrp_group', 'sni',
+                   'listener_statistics', 'listener', 'health_monitor',
                    'member', 'pool', 'tags', 'load_balancer')
 
 

@@ -27,6 +27,7 @@ from tests.db_cases import image_figures
 from tests.db_cases import image_history
 from tests.db_cases import image_inventory
 from tests.db_cases import image_leak
+from tests.db_cases import image_lock
 from tests.db_cases import image_news
 from tests.db_cases import image_restore
 from tests.db_cases import image_rollout
@@ -177,6 +178,15 @@ class TestImageReplacement(mariadb.MariaDBMixin,
 
 
 class TestImageFigures(mariadb.MariaDBMixin, image_figures.FiguresCases):
+    pass
+
+
+class TestImageLock(mariadb.MariaDBMixin, image_lock.ImageLockCases):
+    pass
+
+
+class TestImageEvidence(mariadb.MariaDBMixin,
+                        image_lock.ImageEvidenceCases):
     pass
 
 

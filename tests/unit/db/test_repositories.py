@@ -24,6 +24,7 @@ from tests.db_cases import image_figures
 from tests.db_cases import image_history
 from tests.db_cases import image_inventory
 from tests.db_cases import image_leak
+from tests.db_cases import image_lock
 from tests.db_cases import image_news
 from tests.db_cases import image_restore
 from tests.db_cases import image_rollout
@@ -163,6 +164,15 @@ class TestImageReplacement(sqlite.SqliteMixin, image_rollout.ReplacementCases):
 
 
 class TestImageFigures(sqlite.SqliteMixin, image_figures.FiguresCases):
+    pass
+
+
+class TestImageLock(sqlite.SqliteMixin, image_lock.ImageLockCases):
+    pass
+
+
+class TestImageEvidence(sqlite.SqliteMixin,
+                        image_lock.ImageEvidenceCases):
     pass
 
 

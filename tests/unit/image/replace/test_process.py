@@ -404,4 +404,3 @@ class TestProcess(ProcessTestCase):
         row = self.replace(world)
         self.assertIn(row.state, ('DONE', 'FAILED', 'SKIPPED'), world.steps)
         self.assertWhole(world, row)
-
