@@ -13,15 +13,19 @@
 """Notifications, as a consumer gets them from RabbitMQ."""
 
 import collections
+import datetime
 import json
 import threading
 
 import fixtures
 from oslo_config import cfg
 import oslo_messaging
+from oslo_utils import timeutils
 
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.membership import member as mem
 from tests.cloud import ailing
 from tests.cloud import database
@@ -124,6 +128,7 @@ class TestNotifications(NotificationsCase):
 
         self._fail_and_recover()
         self._drain(one, two)
+        self._upgrade_images()
         self._without_rabbitmq(one, two)
         self.assert_each_once()
         self.assertNotIn(self.cloud.heartbeat_key,
@@ -162,6 +167,30 @@ class TestNotifications(NotificationsCase):
                               mem.DRAINING)
         self.wait_for_event('health_manager.draining', host=two.host)
         self.wait_for_list(one)
+
+    def _upgrade_images(self):
+        """An operator's commands leave it to housekeeping to tell."""
+        later = (timeutils.utcnow() + datetime.timedelta(3)).strftime('%a')
+        rollout_repo.add(self.engine, 'rollout', rollout_repo.Settings(
+            'replace', 1, 1, 0, 0, 1, f'{later} 12:00-13:00'), 'CVE')
+        told = self.wait_for_event('image_rollout.started')
+        self.assertEqual(('rollout', 'CVE'),
+                         (told['rollout_id'], told['reason']))
+        for verb, event in (('pause', 'paused'), ('resume', 'resumed'),
+                            ('cancel', 'cancelled')):
+            done = self.cloud.command('octavia-hmsync', 'image', 'rollout',
+                                      verb, '--reason', verb)
+            self.assertEqual((0, ''), (done.returncode, done.stderr))
+            told = self.wait_for_event(f'image_rollout.{event}')
+            self.assertEqual((verb, 0), (told['reason'], told['done']))
+        # One whose load balancer is gone when its turn comes.
+        replace_repo.add(self.engine, replace_repo.New(
+            'replacement', 'gone', 'replace', 'image'))
+        self.wait_for_event('image_replacement.started',
+                            load_balancer_id='gone', rollout_id=None)
+        told = self.wait_for_event('image_replacement.skipped',
+                                   replacement_id='replacement')
+        self.assertEqual('it was deleted', told['reason'])
 
     def _without_rabbitmq(self, one, two):
         """All else goes on; what cannot be sent is told once, in the log."""
