@@ -18,17 +18,13 @@ only when nothing of that is in the way.
 
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
-from octavia_hmsync.image.preflight import modes
-from octavia_hmsync.image.preflight import reading
-from octavia_hmsync.image.preflight import run
+from octavia_hmsync.image.preflight import verdict
 
-_OF_MODE = 'Mode'
 _FIRST = (('Provider', database.check_provider),
           ('State', database.check_state),
           ('Topology', database.check_topology),
@@ -104,21 +100,10 @@ def check_preflight(conf, engine, load_balancer, targets, mode):
     :returns: warnings, a line each.
     :raises NotPossible: with a line for each finding that is in the way.
     """
-    needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
-    reasons = modes.why_failover(needs) if mode == rollout_repo.REPLACE else ()
-    if reasons:
-        raise exceptions.NotPossible(
-            f'Mode replace is not for load balancer {load_balancer.id}: '
-            f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
-            f'some seconds.')
-    rows = [row for row in run.run_all(conf, engine, [load_balancer], targets)
-            if row.check != _OF_MODE]
-    failures = [(row.check, row.found) for row in rows
-                if row.found.severity is finding.Severity.FAILURE]
-    if failures:
-        raise _refuse(load_balancer, failures)
-    return [f'{row.found.name}: {row.check}: {row.found.details}'
-            for row in rows if row.found.severity is finding.Severity.WARNING]
+    found = verdict.judge(conf, engine, load_balancer, targets, mode)
+    if found.failures:
+        raise exceptions.NotPossible('\n'.join(found.failures))
+    return list(found.warnings)
 
 
 def _refuse(load_balancer, failures):

@@ -34,10 +34,12 @@ class Finding:
 
     :param severity: a Severity; None if the check could not be made.
     :param details: what is wrong and what to do, or why it was not made.
+    :param is_passing: whether it may be well by itself in a while.
     """
 
     severity: Severity | None
     details: str | None = None
+    is_passing: bool = False
 
     @property
     def name(self) -> str:
@@ -55,9 +57,9 @@ def warning(details: str) -> Finding:
     return Finding(Severity.WARNING, details)
 
 
-def failure(details: str) -> Finding:
+def failure(details: str, is_passing: bool = False) -> Finding:
     """Return that a replacement would fail, or would be refused."""
-    return Finding(Severity.FAILURE, details)
+    return Finding(Severity.FAILURE, details, is_passing)
 
 
 def not_checked(details: str) -> Finding:

@@ -24,6 +24,7 @@ from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.mgmt_network import cloud
 
 PROVIDER = 'Provider'
+MODE = 'Mode'
 
 # The name of each, and its function of the Facts of one load balancer.
 CHECKS = (
@@ -32,7 +33,7 @@ CHECKS = (
     ('Amphorae', database.check_amphorae),
     ('Image', database.check_image),
     ('Image ids', database.check_image_ids),
-    ('Mode', modes.check_mode),
+    (MODE, modes.check_mode),
     ('Hosts', database.check_hosts),
     ('VIP port', network.check_vip),
     ('Subnets', network.check_subnets),
@@ -104,7 +105,7 @@ def _ask_for_images(load_balancers, targets):
             if load_balancer.tag not in known:
                 known[load_balancer.tag] = targets.get(load_balancer.tag)
     except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e)), known
+        return finding.failure(str(e), is_passing=True), known
     return finding.success(), known
 
 
@@ -112,5 +113,7 @@ def _ask_neutron(conf, all_needs):
     try:
         return finding.success(), reading.NetworkReader(
             conf, cloud.connect(conf)).read(all_needs)
-    except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+    except exceptions.CloudUnavailable as e:
+        return finding.failure(str(e), is_passing=True), None
+    except exceptions.CloudRefused as e:
         return finding.failure(str(e)), None

@@ -29,8 +29,11 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
+from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import process
 from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.image import target
 from tests.cloud import records
 from tests.db_cases import base
 from tests.unit.db import sqlite
@@ -180,21 +183,32 @@ class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         image_conf.register_opts(self.conf)
-        for target, name, new in (
+        for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
                 (work_.compat, 'load_amphora_driver', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),
+                (attempt.verdict, 'judge', self._judge),
+                (attempt.target, 'Targets', self._make_targets),
                 (process.build, 'build', self._build),
                 (process.removal, 'remove', self._remove),
                 (process.single, 'Single', self._make_topology),
                 (process.pair, 'Pair', self._make_topology),
                 (process.prover, 'Prover', self._make_prover)):
-            self.useFixture(fixtures.MockPatchObject(target, name, new))
+            self.useFixture(fixtures.MockPatchObject(patched, name, new))
         work_.compat_amphora.get_load_balancer = self._get_load_balancer
         for name, new in (('find_holders', self._find_holders),
                           ('pause', lambda *args: None)):
             self.useFixture(fixtures.MockPatchObject(work_.Work, name, new))
         self.world = None
+
+        self.target = NEW
+
+    def _judge(self, *args):
+        return verdict.Verdict()
+
+    def _make_targets(self, conf):
+        return types.SimpleNamespace(
+            get=lambda tag: target.Target(self.target))
 
     def _build(self, *args):
         return self.world.build(*args)
@@ -214,12 +228,13 @@ class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def _find_holders(self, amphorae, vip):
         return {each.id: each.id == self.world.holder for each in amphorae}
 
-    def replace(self, world, forced=False, target=NEW):
+    def replace(self, world, forced=False, image_id=NEW):
         """Replace, with a successor for each who dies; returns the row."""
         self.world = world
+        self.target = image_id
         replacement_id = records.new_id()
         replace_repo.add(self.engine, replace_repo.New(
-            replacement_id, world.load_balancer_id, 'replace', target,
+            replacement_id, world.load_balancer_id, 'replace', image_id,
             forced=forced))
         for number in range(9):
             owner = f'owner{number}'
@@ -290,7 +305,7 @@ class TestProcess(ProcessTestCase):
 
     def test_nothing_to_do(self):
         world = World(self, 'SINGLE')
-        row = self.replace(world, target=OLD)
+        row = self.replace(world, image_id=OLD)
         self.assertEqual(('DONE', []), (row.state, world.steps))
 
     def test_forced(self):
@@ -404,3 +419,65 @@ class TestProcess(ProcessTestCase):
         row = self.replace(world)
         self.assertIn(row.state, ('DONE', 'FAILED', 'SKIPPED'), world.steps)
         self.assertWhole(world, row)
+
+
+class TestPermission(ProcessTestCase):
+    """What is told before the lock; nothing was touched then."""
+
+    def refuse(self, *args, **kwargs):
+        world = World(self, 'SINGLE')
+        found = verdict.Verdict(*args, **kwargs)
+        self.useFixture(fixtures.MockPatchObject(
+            attempt.verdict, 'judge', lambda *args: found))
+        row = self.replace(world)
+        self.assertEqual([], world.steps)
+        self.assertIsNone(row.phase)
+        self.assertWhole(world, row)
+        return row
+
+    def test_failure(self):
+        row = self.refuse(('The VIP is gone.', 'The group is gone.'))
+        self.assertEqual(('FAILED', 'The VIP is gone. The group is gone.'),
+                         (row.state, row.reason))
+
+    def test_what_passes(self):
+        row = self.refuse(('Neutron is down.',), is_passing=True)
+        self.assertEqual(('SKIPPED', 'Neutron is down.'),
+                         (row.state, row.reason))
+        self.assertGreater(row.not_before, row.finished_at)
+
+    def test_warnings_are_no_matter(self):
+        row = self.refuse_nothing(verdict.Verdict(warnings=('Perhaps.',)))
+        self.assertEqual('DONE', row.state)
+
+    def refuse_nothing(self, found):
+        self.useFixture(fixtures.MockPatchObject(
+            attempt.verdict, 'judge', lambda *args: found))
+        world = World(self, 'SINGLE')
+        row = self.replace(world)
+        self.assertWhole(world, row)
+        return row
+
+    def test_asked_once_and_not_under_the_lock(self):
+        """Whoever takes up what is locked has to end it."""
+        asked = []
+        self.useFixture(fixtures.MockPatchObject(
+            attempt.verdict, 'judge', lambda *args: (
+                asked.append(1) or verdict.Verdict(
+                    () if len(asked) == 1 else ('Gone.',)))))
+        world = World(self, 'ACTIVE_STANDBY', {6: ('after', Death())})
+        row = self.replace(world)
+        self.assertEqual('remove', world.steps[6], world.steps)
+        self.assertEqual(('FAILED', 'Gone.'), (row.state, row.reason))
+        self.assertWhole(world, row)
+        self.assertEqual([NEW, OLD], self.images(world))
+
+    def test_newer_image(self):
+        world = World(self, 'SINGLE')
+        self.useFixture(fixtures.MockPatchObject(
+            attempt.target, 'Targets', lambda conf: types.SimpleNamespace(
+                get=lambda tag: target.Target('newest'))))
+        row = self.replace(world)
+        self.assertEqual('SKIPPED', row.state)
+        self.assertIn('of image newest', row.reason)
+        self.assertEqual([], world.steps)

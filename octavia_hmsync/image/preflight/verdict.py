@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Whether a replacement may begin, as "image check" finds."""
+
+import dataclasses
+
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.preflight import finding
+from octavia_hmsync.image.preflight import modes
+from octavia_hmsync.image.preflight import reading
+from octavia_hmsync.image.preflight import run
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What there is to say before one load balancer is replaced.
+
+    :param failures: what is in the way, in words; empty where nothing is.
+    :param warnings: what may be, likewise.
+    :param is_passing: whether all that is in the way passes by itself.
+    """
+
+    failures: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    is_passing: bool = False
+
+
+def judge(conf, engine, load_balancer, targets, mode):
+    """Make all checks of one load balancer.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer: LoadBalancer.
+    :param targets: target.Targets.
+    :param mode: REPLACE or FAILOVER of image_rollout.
+    :returns: a Verdict.
+    """
+    needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
+    reasons = modes.why_failover(needs) if mode == rollout_repo.REPLACE else ()
+    if reasons:
+        return Verdict((
+            f'Mode replace is not for load balancer {load_balancer.id}: '
+            f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
+            f'some seconds.',))
+    # What that finds of the mode was told just now, or was asked for.
+    rows = [row for row in run.run_all(conf, engine, [load_balancer], targets)
+            if row.check != run.MODE]
+    failures = [row for row in rows
+                if row.found.severity is finding.Severity.FAILURE]
+    return Verdict(
+        tuple(f'Load balancer {load_balancer.id} cannot be replaced: '
+              f'{row.check}: {row.found.details}' for row in failures),
+        tuple(f'{row.found.name}: {row.check}: {row.found.details}'
+              for row in rows
+              if row.found.severity is finding.Severity.WARNING),
+        all(row.found.is_passing for row in failures))
