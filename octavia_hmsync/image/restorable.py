@@ -171,9 +171,12 @@ def _is_detached(one: serving.Evidence, kept: list[str]) -> bool:
 
 
 def _get_amphora_status(one: serving.Evidence, kept: list[str]) -> str:
+    status: str = compat.ERROR
     if one.amphora.id in kept:
-        return compat.AMPHORA_ALLOCATED
-    return compat.DELETED if _never_was(one) else compat.ERROR
+        status = compat.AMPHORA_ALLOCATED
+    elif _never_was(one):
+        status = compat.DELETED
+    return status
 
 
 def _get_status(found: restore_repo.Object) -> str:
@@ -184,11 +187,12 @@ def _get_status(found: restore_repo.Object) -> str:
     renders what is PENDING_UPDATE as it was before; one that was to be made
     or deleted can be deleted, as after a failure of Octavia's own.
     """
-    if found.kind == 'listener' and found.status != compat.PENDING_DELETE:
-        return compat.ACTIVE
-    if found.status == compat.PENDING_UPDATE:
-        return compat.ACTIVE
-    return compat.ERROR
+    status: str = compat.ERROR
+    if (found.status == compat.PENDING_UPDATE or
+            found.kind == 'listener' and
+            found.status != compat.PENDING_DELETE):
+        status = compat.ACTIVE
+    return status
 
 
 def _tell_objects(statuses: dict[restore_repo.Object, str]

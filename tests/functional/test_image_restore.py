@@ -123,6 +123,12 @@ class TestSingle(RestoreTestCase):
         report = probe.stop()
         self.assertEqual(0, report.failed, report)
 
+        # Nothing that serves is a leak, nor is what was taken from it.
+        self.assertEqual(['NOT_CHECKED'], [
+            row['outcome'] for row in json.loads(self.cloud.command(
+                'octavia-hmsync', 'image', 'leaks', '--older-than', '0.01',
+                '-f', 'json'))])
+
         # Octavia takes it for what it was: it can be changed, and failed
         # over. What is dead is not restored.
         worker.start()
