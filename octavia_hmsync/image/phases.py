@@ -61,7 +61,9 @@ class Next(enum.StrEnum):
     """Go to BACK."""
 
     PROOF = 'PROOF'
-    """Prove as in PROVE_SWITCHED: see after_proof()."""
+    """Do the switch again, if it was not done, and prove as in
+    PROVE_SWITCHED: see after_proof().
+    """
 
     FORWARD = 'FORWARD'
     """Do the phase again, and go on."""

@@ -83,9 +83,13 @@ class Process(attempt.Attempt):
                                  self._get(work.new_id))
         self._prover.prove(is_switched=False)
         work.enter(phases.Phase.SWITCH)
-        self._topology.switch(self._get(work.old_id), self._get(work.new_id))
+        self._switch()
         work.enter(phases.Phase.PROVE_SWITCHED)
         self._prover.prove(is_switched=True)
+
+    def _switch(self):
+        self._topology.switch(self._get(self._work.old_id),
+                              self._get(self._work.new_id))
 
     def _get(self, amphora_id):
         """Return an Amphora of the evidence.
@@ -99,8 +103,13 @@ class Process(attempt.Attempt):
 
     def _go_on_with_proof(self):
         """Go on where somebody died between the switch and the deletion."""
+        error = None
+        if self._work.phase == phases.Phase.SWITCH:
+            # The new amphora was shown to serve; half a switch may have left
+            # two with the VIP, or one that would take it from any other.
+            error = self._survive(self._switch)
         self._work.enter(phases.Phase.PROVE_SWITCHED)
-        error = self._survive(self._prover.prove, True)
+        error = error or self._survive(self._prover.prove, True)
         if error:
             return self._go_back(f'{attempt.DIED} {error}',
                                  attempt.skip)
