@@ -17,6 +17,7 @@ import uuid
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from tests.cloud import fake_nova
+from tests.cloud import http_proxy
 from tests.cloud import octavia_conf
 from tests.cloud import records
 from tests.db_cases import image_calls
@@ -168,6 +169,23 @@ class TestImageLeaks(mgmt_network.NetworkTestCase):
         self.nova.errors['GET', '/v2.1/servers/detail'] = 503
         self.assertFails('Nova or Keystone answers HTTP 503', 'image',
                          'leaks')
+
+    def test_neutron_is_down_at_each_request(self):
+        """Nothing is deleted before all is known."""
+        server_id = self.nova.add(f'amphora-{uuid.uuid4()}')
+        proxy = self.useFixture(http_proxy.FaultyProxy(self.neutron.port))
+        self.set_options(proxy.url)
+        number = 0
+        while server_id in self.nova.servers:
+            number += 1
+            proxy.fail_at(number)
+            code, out, err = self.run_command('image', 'leaks', '--delete')
+            proxy.heal()
+            if server_id in self.nova.servers:
+                self.assertEqual((1, '', 1), (code, out, err.count('\n')),
+                                 err)
+                self.assertIn('Neutron', err)
+        self.assertGreater(number, 1)
 
     def test_instances_that_nobody_lists(self):
         self.groups['controller_worker']['compute_driver'] = (
