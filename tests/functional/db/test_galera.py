@@ -624,16 +624,8 @@ class TestSpreadGeneration(_SpreadMixin, published.GenerationCases):
     pass
 
 
-class TestSpreadImageRollout(_SpreadMixin, image_rollout.RolloutCases):
-    pass
-
-
 class TestSpreadImageReplacement(_SpreadMixin,
                                  image_rollout.ReplacementCases):
-    pass
-
-
-class TestSpreadImageExclusion(_SpreadMixin, image_rollout.ExclusionCases):
     pass
 
 
