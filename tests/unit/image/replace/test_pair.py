@@ -1,0 +1,168 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Who of a pair is told what, and in which order."""
+
+import types
+from unittest import mock
+
+import fixtures
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import pair
+from octavia_hmsync.image.replace import work as work_
+from tests.unit import base
+
+VIP = '192.0.2.5'
+
+
+def amphora(name):
+    return types.SimpleNamespace(id=name, lb_network_ip=name, vrrp_ip=name)
+
+
+class World:
+    """Three amphorae; .holder has the VIP, .calls is what was asked of whom.
+
+    .deaf do not take the VIP although they are preferred.
+    """
+
+    def __init__(self, holder, persistence=None):
+        self.holder = holder
+        self.calls = []
+        self.deaf = False
+        self.config = {}
+        self.ids = ['old', 'other', 'new']
+        self.persistence = persistence
+
+    def load_balancer(self, without=()):
+        persistence = self.persistence and types.SimpleNamespace(
+            type=self.persistence)
+        return types.SimpleNamespace(
+            vip=types.SimpleNamespace(ip_address=VIP),
+            pools=[types.SimpleNamespace(session_persistence=persistence)],
+            amphorae=[amphora(name) for name in self.ids
+                      if name not in without])
+
+    def agent(self, each):
+        name = each.id
+
+        def note(what):
+            self.calls.append(f'{what} {name}')
+
+        def upload(text):
+            self.config[name] = text
+            note(text.split()[0])
+
+        def reload():
+            note('reload')
+            if self.config[name].startswith('preferred') and not self.deaf:
+                self.holder = name
+        return types.SimpleNamespace(
+            holds=lambda vip: name == self.holder,
+            get_interface=lambda address: 'eth1',
+            upload_keepalived=upload, reload_keepalived=reload,
+            start_keepalived=lambda: note('start'))
+
+
+class TestPair(base.TestCase):
+
+    def make(self, holder, persistence=None):
+        self.world = world = World(holder, persistence)
+        work = mock.Mock(spec=work_.Work, engine=None, network=None)
+        work.agent_of.side_effect = world.agent
+        work.insist.side_effect = lambda function, *args: function(*args)
+        work.get_load_balancer.side_effect = world.load_balancer
+        work.find_holders.side_effect = lambda amphorae, vip: {
+            each.id: each.id == world.holder for each in amphorae}
+        work.update_listeners.side_effect = (
+            lambda load_balancer, each: world.calls.append(
+                f'listeners {each.id} '
+                f'{"+".join(a.id for a in load_balancer.amphorae)}'))
+        for target, name, new in (
+                (pair.lock_repo, 'set_interface', lambda *args: None),
+                (pair.compat_amphora, 'render_keepalived',
+                 lambda load_balancer, each, network: 'usual'),
+                (pair.keepalived, 'prefer', lambda text: 'preferred')):
+            self.useFixture(fixtures.MockPatchObject(target, name, new))
+        return pair.Pair(work)
+
+    def listeners(self):
+        return [call for call in self.world.calls
+                if call.startswith('listeners')]
+
+    def test_standby(self):
+        """The one with the VIP keeps the connections that it has."""
+        topology = self.make('other')
+        topology.configure(amphora('old'), amphora('new'))
+        self.assertEqual(['listeners new old+other+new'], self.listeners())
+        self.assertEqual(
+            ['usual old', 'usual other', 'usual new', 'reload old',
+             'reload other', 'start new'], self.world.calls[1:])
+        del self.world.calls[:]
+        topology.switch(amphora('old'), amphora('new'))
+        self.assertEqual([], self.world.calls)
+        topology.settle('old')
+        self.assertEqual(['listeners new other+new'], self.listeners())
+
+    def test_holder(self):
+        """The other one is told before it has the VIP, and not after."""
+        topology = self.make('old')
+        topology.configure(amphora('old'), amphora('new'))
+        self.assertEqual(['listeners new old+other+new',
+                          'listeners other other+new'], self.listeners())
+        del self.world.calls[:]
+        topology.switch(amphora('old'), amphora('new'))
+        self.assertEqual(['preferred other', 'reload other', 'usual other',
+                          'reload other'], self.world.calls)
+        self.assertEqual('other', self.world.holder)
+        del self.world.calls[:]
+        topology.settle('old')
+        self.assertEqual(['listeners new other+new'], self.listeners())
+
+    def test_tables(self):
+        """What haproxy has in memory goes along; all have to know all."""
+        for persistence in ('SOURCE_IP', 'APP_COOKIE'):
+            topology = self.make('old', persistence)
+            topology.configure(amphora('old'), amphora('new'))
+            self.assertEqual(
+                [f'listeners {name} old+other+new'
+                 for name in ('new', 'old', 'other')], self.listeners())
+            del self.world.calls[:]
+            topology.settle('old')
+            self.assertEqual(['listeners other other+new',
+                              'listeners new other+new'], self.listeners())
+
+    def test_cookies(self):
+        """Those of HTTP_COOKIE are in the client's memory."""
+        topology = self.make('other', 'HTTP_COOKIE')
+        topology.configure(amphora('old'), amphora('new'))
+        self.assertEqual(1, len(self.listeners()))
+
+    def test_nobody_takes_it(self):
+        """Whoever was preferred is one as the others then."""
+        topology = self.make('old')
+        self.world.deaf = True
+        e = self.assertRaises(exceptions.NotProven, topology.switch,
+                              amphora('old'), amphora('new'))
+        self.assertIn(f'does not take the VIP {VIP} within', str(e))
+        self.assertEqual('usual', self.world.config['other'])
+        self.assertEqual('reload other', self.world.calls[-1])
+
+    def test_back(self):
+        """The new one gives the VIP back, and nobody else does."""
+        for holder, expected in (('new', 'old'), ('other', 'other'),
+                                 ('old', 'old')):
+            topology = self.make(holder)
+            topology.back(amphora('old'), amphora('new'))
+            self.assertEqual(expected, self.world.holder)
+        topology = self.make('other')
+        topology.back(amphora('old'), None)
+        self.assertEqual([], self.world.calls)

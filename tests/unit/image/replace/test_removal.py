@@ -1,0 +1,107 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What is deleted of an amphora, and what is said of what is left."""
+
+import types
+from unittest import mock
+
+import fixtures
+
+from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync.image.replace import removal
+from octavia_hmsync.image.replace import work as work_
+from tests.unit import base
+
+AMPHORA = types.SimpleNamespace(id='amphora', compute_id='instance',
+                                vrrp_port_id='vrrp')
+NOTHING = types.SimpleNamespace(id='amphora', compute_id=None,
+                                vrrp_port_id=None)
+
+
+class TestRemoval(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.work = mock.Mock(spec=work_.Work, engine=mock.sentinel.engine,
+                              compute=mock.Mock(), network=mock.Mock())
+        # By name; those that no row tells of.
+        self.named = {}
+        self.work.network.get_port_by_name.side_effect = self._find
+        self.work.network.delete_port.side_effect = self._delete
+        self.member_ports = ['member1', 'member2']
+        self.refused = set()
+        self.steps = []
+        for target, name, new in (
+                (removal.compat_amphora, 'get_member_ports',
+                 lambda amphora_id: list(self.member_ports)),
+                (removal.compat_amphora, 'forget_member_port',
+                 lambda port_id: self.member_ports.remove(port_id)),
+                (lock_repo, 'set_going', lambda engine, amphora_id:
+                 self.steps.append('going')),
+                (lock_repo, 'set_gone', lambda engine, amphora_id:
+                 self.steps.append('gone'))):
+            self.useFixture(fixtures.MockPatchObject(target, name, new))
+        self.work.compute.delete.side_effect = self._delete
+
+    def _find(self, name):
+        ports = self.named.get(name.removesuffix('amphora'))
+        if not ports:
+            raise LookupError(name)
+        return types.SimpleNamespace(id=ports[0])
+
+    def _delete(self, resource):
+        if resource in self.refused:
+            raise RuntimeError('down')
+        self.steps.append(resource)
+        for ports in self.named.values():
+            if resource in ports:
+                ports.remove(resource)
+
+    def test_all(self):
+        """The instance first: it may still answer somebody."""
+        self.assertEqual([], removal.remove(self.work, AMPHORA))
+        self.assertEqual(['going', 'instance', 'member1', 'member2', 'vrrp',
+                          'gone'], self.steps)
+        self.assertEqual([], self.member_ports)
+
+    def test_nothing_recorded(self):
+        """Ports are found by name, all of them."""
+        self.member_ports.clear()
+        self.named = {'octavia-lb-vrrp-': ['a'],
+                      'octavia-lb-member-': ['b', 'c']}
+        self.assertEqual([], removal.remove(self.work, NOTHING))
+        self.assertEqual(['going', 'a', 'b', 'c', 'gone'], self.steps)
+
+    def test_refused(self):
+        """The rest goes all the same; what is left is told, and once."""
+        self.refused = {'instance', 'member1', 'b'}
+        self.named = {'octavia-lb-member-': ['b']}
+        self.assertEqual(
+            ['instance instance', 'port member1', 'port b'],
+            removal.remove(self.work, AMPHORA))
+        self.assertEqual(['going', 'member2', 'vrrp', 'gone'], self.steps)
+        # Whoever looks for it again finds its row.
+        self.assertEqual(['member1'], self.member_ports)
+
+    def test_tried_again(self):
+        self.work.compute.delete.side_effect = [RuntimeError, None]
+        self.assertEqual([], removal.remove(self.work, AMPHORA))
+        self.work.pause.assert_called_once()
+
+    def test_lost(self):
+        """Nothing more is deleted by one who has lost it."""
+        for error in (lock_repo.Lost, work_.Stopped):
+            self.steps.clear()
+            self.refused = {'instance'}
+            self.work.pause.side_effect = error
+            self.assertRaises(error, removal.remove, self.work, AMPHORA)
+            self.assertEqual(['going'], self.steps)
