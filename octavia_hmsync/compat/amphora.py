@@ -11,15 +11,13 @@
 #    under the License.
 """What builds, configures and deletes amphorae.
 
-Only where it is done: the import takes seconds.
+Only where it is done: the import takes seconds. What is likely to change is
+imported where it is used, so that the rest works without: see
+octavia_hmsync.compat.changes, which has each call of it.
 """
 
-from octavia.amphorae.drivers.keepalived.jinja import jinja_cfg
-from octavia.api.drivers import utils as provider_utils
 from octavia.common import constants
 from octavia.common import rpc
-from octavia.controller.worker.v2.flows import amphora_flows
-from octavia.controller.worker.v2.tasks import network_tasks
 from octavia.db import api as db_api
 from octavia.db import repositories
 from oslo_config import cfg
@@ -38,6 +36,13 @@ MEMBER_PORT_PREFIX = 'octavia-lb-member-'
 # Tenants who wait for a new load balancer come first.
 PRIORITY = constants.LB_CREATE_NORMAL_PRIORITY
 
+# What the store of the flow has that builds an amphora.
+_STORED = {
+    constants.ADDITIONAL_VIPS, constants.AVAILABILITY_ZONE,
+    constants.BUILD_TYPE_PRIORITY, constants.FLAVOR, constants.LOADBALANCER,
+    constants.LOADBALANCER_ID, constants.SERVER_GROUP_ID, constants.VIP}
+
+SINGLE_ROLE = constants.ROLE_STANDALONE
 SINGLE = constants.TOPOLOGY_SINGLE
 ACTIVE_STANDBY = constants.TOPOLOGY_ACTIVE_STANDBY
 
@@ -96,6 +101,45 @@ def _get_metadata(load_balancer, topology):
     return {**flavor, constants.LOADBALANCER_TOPOLOGY: topology}, zone
 
 
+def _make_flow(role):
+    from octavia.controller.worker.v2.flows import amphora_flows
+    from octavia.controller.worker.v2.tasks import network_tasks
+
+    flow = linear_flow.Flow('octavia-hmsync-build-amphora-flow')
+    flow.add(
+        network_tasks.GetVIPSecurityGroupID(
+            requires=constants.LOADBALANCER_ID, provides=constants.VIP_SG_ID),
+        amphora_flows.AmphoraFlows().get_amphora_for_lb_failover_subflow(
+            prefix='octavia-hmsync', role=role))
+    return flow
+
+
+def _get_names(flow):
+    """Yield the names of all tasks of a flow."""
+    for node, _ in flow.iter_nodes():
+        if hasattr(node, 'iter_nodes'):
+            yield from _get_names(node)
+        else:
+            yield node.name
+
+
+def find_problems_of_build_flow():
+    """Tell whether the flow that builds an amphora is one that is known.
+
+    The drivers of octavia.conf are loaded for it, and asked for nothing.
+
+    :returns: in words; empty where it is.
+    """
+    flow = _make_flow(SINGLE_ROLE)
+    missing = flow.requires - _STORED
+    found = [f'the flow that builds an amphora needs {name}, too'
+             for name in sorted(missing)]
+    if sum(name.endswith(CREATE_TASK) for name in _get_names(flow)) != 1:
+        found.append(f'the flow that builds an amphora has no task '
+                     f'{CREATE_TASK}')
+    return found
+
+
 def make_build_flow(load_balancer, role):
     """Make the flow that builds one more amphora of a load balancer.
 
@@ -106,14 +150,10 @@ def make_build_flow(load_balancer, role):
     :param role: that of the amphora whose place it is to take.
     :returns: a flow, and what belongs into its store.
     """
+    from octavia.api.drivers import utils as provider_utils
+
     flavor, zone = _get_metadata(load_balancer, ACTIVE_STANDBY)
-    flow = linear_flow.Flow('octavia-hmsync-build-amphora-flow')
-    flow.add(
-        network_tasks.GetVIPSecurityGroupID(
-            requires=constants.LOADBALANCER_ID, provides=constants.VIP_SG_ID),
-        amphora_flows.AmphoraFlows().get_amphora_for_lb_failover_subflow(
-            prefix='octavia-hmsync', role=role))
-    return flow, {
+    return _make_flow(role), {
         constants.AVAILABILITY_ZONE: zone,
         constants.BUILD_TYPE_PRIORITY: PRIORITY,
         constants.FLAVOR: flavor,
@@ -136,6 +176,8 @@ def render_keepalived(load_balancer, amphora, network_driver):
     :param network_driver: of load_network_driver().
     :returns: text.
     """
+    from octavia.amphorae.drivers.keepalived.jinja import jinja_cfg
+
     configs = network_driver.get_network_configs(load_balancer, amphora)
     return jinja_cfg.KeepalivedJinjaTemplater().build_keepalived_config(
         load_balancer, amphora, configs[amphora.id].to_dict(recurse=True))

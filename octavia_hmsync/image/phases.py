@@ -50,6 +50,15 @@ class Phase(enum.StrEnum):
     balancer is given back. No phase follows.
     """
 
+    ASK = 'ASK'
+    """Of mode failover: it is locked, and no octavia-worker was asked yet."""
+
+    FAILOVER = 'FAILOVER'
+    """Of mode failover: an octavia-worker was asked, or is about to be, to
+    fail the old amphora over. The lock is that worker's, who gives the load
+    balancer back; LOCK follows then.
+    """
+
 
 class Next(enum.StrEnum):
     """What whoever takes a replacement up has to do."""
@@ -68,6 +77,11 @@ class Next(enum.StrEnum):
     FORWARD = 'FORWARD'
     """Do the phase again, and go on."""
 
+    WAIT = 'WAIT'
+    """Wait until the worker is done: it is not asked a second time, and what
+    it may work on is not unlocked.
+    """
+
 
 _WAY = (Phase.LOCK, Phase.BUILD, Phase.PROVE, Phase.SWITCH,
         Phase.PROVE_SWITCHED, Phase.DELETE_OLD, Phase.UNLOCK)
@@ -75,13 +89,18 @@ _AFTER_DEATH = {
     Phase.LOCK: Next.AGAIN, Phase.BUILD: Next.BACK, Phase.PROVE: Next.BACK,
     Phase.SWITCH: Next.PROOF, Phase.PROVE_SWITCHED: Next.PROOF,
     Phase.DELETE_OLD: Next.FORWARD, Phase.UNLOCK: Next.FORWARD,
-    Phase.BACK: Next.BACK}
+    Phase.BACK: Next.BACK, Phase.ASK: Next.BACK, Phase.FAILOVER: Next.WAIT}
 
 
 def get_next(phase: Phase) -> Phase | None:
     """Return the phase after one that was done, None after the last one."""
     if phase in (Phase.UNLOCK, Phase.BACK):
         return None
+    if phase is Phase.ASK:
+        return Phase.FAILOVER
+    if phase is Phase.FAILOVER:
+        # There may be another one to be failed over.
+        return Phase.LOCK
     return _WAY[_WAY.index(phase) + 1]
 
 
@@ -115,6 +134,8 @@ def after_failure(phase: Phase) -> Next:
         return Next.AGAIN
     if phase in (Phase.DELETE_OLD, Phase.UNLOCK):
         return Next.FORWARD
+    if phase is Phase.FAILOVER:
+        return Next.WAIT
     return Next.BACK
 
 

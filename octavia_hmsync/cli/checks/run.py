@@ -15,6 +15,7 @@
 from octavia_hmsync.cli.checks import config
 from octavia_hmsync.cli.checks import controllers
 from octavia_hmsync.cli.checks import database
+from octavia_hmsync.cli.checks import images
 from octavia_hmsync.cli.checks import result
 from octavia_hmsync.db import api
 
@@ -42,6 +43,7 @@ CHECKS = (
     ('Clocks', controllers.check_clocks, _ROWS),
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
     ('Amphora images', controllers.check_images, _ROWS),
+    ('Replacements', images.check_replacements, ()),
 )
 
 

@@ -62,4 +62,4 @@ def judge(conf, engine, load_balancer, targets, mode):
         tuple(f'{row.found.name}: {row.check}: {row.found.details}'
               for row in rows
               if row.found.severity is finding.Severity.WARNING),
-        all(row.found.is_passing for row in failures))
+        bool(failures) and all(row.found.is_passing for row in failures))

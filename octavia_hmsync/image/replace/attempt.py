@@ -25,6 +25,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image.replace import known_octavia
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 
@@ -181,6 +182,9 @@ class Attempt:
         if self._is_permitted:
             return None
         replacement = self._work.replacement
+        problem = known_octavia.why_not(replacement.mode)
+        if problem:
+            return fail(problem)
         targets = target.Targets(self._work.conf)
         found = verdict.judge(self._work.conf, self._work.engine,
                               load_balancer, targets, replacement.mode)

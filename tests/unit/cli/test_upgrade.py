@@ -94,7 +94,7 @@ class TestCheck(base.CommandTestCase):
         self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(12, text.count('Result: Success'))
+        self.assertEqual(13, text.count('Result: Success'))
         code, results = self.results()
         self.assertEqual((0, {('Success', None)}),
                          (code, set(results.values())))

@@ -1,0 +1,31 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Checks of what image upgrades need."""
+
+from octavia_hmsync.cli.checks import result
+from octavia_hmsync.image.replace import known_octavia
+
+
+def check_replacements(_conf, _engine):
+    """Whether this Octavia is one whose amphorae can be replaced."""
+    problem = known_octavia.why_not_failover()
+    if problem:
+        return result.failure(problem)
+    try:
+        problem = known_octavia.why_not_replace()
+    except Exception as e:
+        # Drivers of three services are loaded, which may be anybody's.
+        return result.not_checked(
+            f'The drivers of Octavia, which replacements of amphorae use, '
+            f'cannot be made here ({type(e).__name__}): see whether '
+            f'octavia-worker starts on this host.')
+    return result.warning(problem) if problem else result.success()

@@ -1,0 +1,175 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Whether what replaces amphorae is in Octavia what it was.
+
+Each call that octavia_hmsync.compat.amphora makes of what is no interface of
+Octavia's is here with what it passes. That a name is there says little: with
+another parameter it would fail when a load balancer is locked.
+"""
+
+import dataclasses
+import importlib
+import inspect
+
+from octavia.common import constants
+from oslo_config import cfg
+from stevedore import driver as stevedore_driver
+
+CONF = cfg.CONF
+
+_WORKER = 'octavia.controller.worker.v2'
+_REPOSITORIES = 'octavia.db.repositories'
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of something in Octavia.
+
+    :param module: where it is.
+    :param name: what it is called there, with dots below a class.
+    :param positional: how many arguments it gets by their place, the object
+                       of a method among them.
+    :param keywords: the names of the others.
+    """
+
+    module: str
+    name: str
+    positional: int = 0
+    keywords: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f'{self.module}.{self.name}'
+
+
+# Of mode replace.
+_REPLACE = (
+    Call(f'{_WORKER}.flows.amphora_flows', 'AmphoraFlows'),
+    Call(f'{_WORKER}.flows.amphora_flows',
+         'AmphoraFlows.get_amphora_for_lb_failover_subflow', 1,
+         ('prefix', 'role')),
+    Call(f'{_WORKER}.tasks.network_tasks', 'GetVIPSecurityGroupID', 0,
+         ('requires', 'provides')),
+    Call('octavia.api.drivers.utils',
+         'db_loadbalancer_to_provider_loadbalancer', 1),
+    Call('octavia.amphorae.drivers.keepalived.jinja.jinja_cfg',
+         'KeepalivedJinjaTemplater'),
+    Call('octavia.amphorae.drivers.keepalived.jinja.jinja_cfg',
+         'KeepalivedJinjaTemplater.build_keepalived_config', 4),
+    Call('octavia.network.data_models', 'AmphoraNetworkConfig.to_dict', 1,
+         ('recurse',)),
+    Call(_REPOSITORIES, 'FlavorRepository.get_flavor_metadata_dict', 3),
+    Call(_REPOSITORIES,
+         'AvailabilityZoneRepository.get_availability_zone_metadata_dict', 3),
+    Call(_REPOSITORIES, 'AmphoraMemberPortRepository.get_port_ids', 3),
+    Call(_REPOSITORIES, 'AmphoraMemberPortRepository.delete', 2,
+         ('port_id',)),
+)
+# Of both modes.
+_BOTH = (
+    Call('octavia.db.api', 'get_session'),
+    Call(_REPOSITORIES, 'LoadBalancerRepository.get', 2, ('id',)),
+)
+# Of mode failover.
+_FAILOVER = (
+    Call('octavia.common.rpc', 'get_transport_url'),
+    Call('octavia.common.rpc', 'create_transport', 1),
+    Call('octavia.controller.queue.v2.endpoints',
+         'Endpoints.failover_amphora', 2, ('amphora_id',)),
+)
+
+_CONSTANTS_OF_REPLACE = (
+    'AMP_BASE_PORT_PREFIX', 'CONN_MAX_RETRIES', 'CONN_RETRY_INTERVAL',
+    'CREATE_AMPHORA_INDB', 'LB_CREATE_NORMAL_PRIORITY')
+_CONSTANTS_OF_FAILOVER = ('RPC_NAMESPACE_CONTROLLER_AGENT',
+                          'TOPIC_AMPHORA_V2')
+
+# Methods of drivers, by the namespace and the option that has the name.
+_DRIVERS = (
+    ('octavia.amphora.drivers', 'amphora_driver', (
+        ('update_amphora_listeners', 4),)),
+    ('octavia.network.drivers', 'network_driver', (
+        ('delete_port', 2), ('get_network', 2), ('get_network_configs', 3),
+        ('get_port', 2), ('get_port_by_name', 2), ('get_subnet', 2))),
+    ('octavia.compute.drivers', 'compute_driver', (('delete', 2),)),
+)
+
+
+def find_of_replace():
+    """Look for what mode replace calls.
+
+    :returns: what is not as it was, in words; empty where all is.
+    """
+    return [*_find_constants(_CONSTANTS_OF_REPLACE),
+            *_find(_REPLACE + _BOTH), *_find_in_drivers()]
+
+
+def find_of_failover():
+    """Look for what mode failover calls.
+
+    :returns: what is not as it was, in words; empty where all is.
+    """
+    return [*_find_constants(_CONSTANTS_OF_FAILOVER),
+            *_find(_FAILOVER + _BOTH)]
+
+
+def _find_constants(names):
+    return [f'octavia.common.constants.{name} is gone' for name in names
+            if not hasattr(constants, name)]
+
+
+def _find(calls):
+    found = []
+    for call in calls:
+        try:
+            target = importlib.import_module(call.module)
+            for name in call.name.split('.'):
+                target = getattr(target, name)
+        except (ImportError, AttributeError):
+            found.append(f'{call} is gone')
+            continue
+        found += _compare(call, target)
+    return found
+
+
+def _compare(call, target):
+    """Return what is wrong with a call, nothing or one."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):
+        return [f'{call} is something else']
+    try:
+        signature.bind(*[None] * call.positional,
+                       **dict.fromkeys(call.keywords))
+    except TypeError as e:
+        # As in: missing a required argument: 'flavor'.
+        return [f'{call} takes other arguments ({e})']
+    return []
+
+
+def _find_in_drivers():
+    found = []
+    for namespace, option, methods in _DRIVERS:
+        name = CONF.controller_worker[option]
+        try:
+            driver = stevedore_driver.DriverManager(
+                namespace=namespace, name=name, invoke_on_load=False).driver
+        except Exception as e:
+            # Somebody's own driver may raise anything when it is imported.
+            found.append(f'{option} {name} cannot be loaded '
+                         f'({type(e).__name__})')
+            continue
+        for method, positional in methods:
+            call = Call(f'{option} {name}', method, positional)
+            target = getattr(driver, method, None)
+            found += ([f'{call} is gone'] if target is None
+                      else _compare(call, target))
+    return found

@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from keystoneauth1 import loading
+import requests
+
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image.preflight import verdict
+from octavia_hmsync.image import target
+from tests.cloud import records
+from tests.unit.cli import test_image
+
+
+class TestVerdict(test_image.ImageTestCase):
+
+    def judge(self, lb_id, mode='replace'):
+        conf = self.make_conf(controller_worker={'amp_image_tag': 'amphora'})
+        loading.register_auth_conf_options(conf, 'neutron')
+        return verdict.judge(
+            conf, self.engine, inventory.Inventory(conf, self.engine).get(
+                lb_id), target.Targets(conf), mode)
+
+    def test_nothing_in_the_way(self):
+        self.assertEqual(verdict.Verdict(),
+                         self.judge(self.add('old')))
+
+    def test_in_the_way(self):
+        lb_id = self.add('old')
+        self.neutron.things['ports'].clear()
+        found = self.judge(lb_id)
+        self.assertFalse(found.is_passing)
+        self.assertIn(f'{lb_id} cannot be replaced: VIP port: ',
+                      found.failures[0])
+
+    def test_passing(self):
+        """By itself, in a while; not together with what does not."""
+        lb_id = self.add('old', provisioning_status='PENDING_UPDATE')
+        self.assertTrue(self.judge(lb_id).is_passing)
+        self.records.change('load_balancer', lb_id,
+                            provisioning_status='ACTIVE')
+        for error, is_passing in ((requests.ConnectionError(), True),
+                                  (500, True), (403, False)):
+            self.neutron.errors['/ports'] = error
+            found = self.judge(lb_id)
+            self.assertIn('Neutron: ', found.failures[0])
+            self.assertEqual(is_passing, found.is_passing, error)
+        self.neutron.errors.clear()
+        self.images.images['amphora'] = OSError('no answer')
+        found = self.judge(lb_id)
+        self.assertIn('Image service: ', found.failures[0])
+        self.assertTrue(found.is_passing)
+        self.neutron.things['ports'].clear()
+        self.assertFalse(self.judge(lb_id).is_passing)
+
+    def test_mode(self):
+        lb_id = self.add('old')
+        self.records.insert_all({'listener': [{
+            **records.listener_row('listener', lb_id), 'protocol': 'UDP'}]})
+        failure, = self.judge(lb_id).failures
+        self.assertIn('Use --mode failover', failure)
+        self.assertNotIn('\n', failure)
+        self.assertEqual((), self.judge(lb_id, 'failover').failures)
