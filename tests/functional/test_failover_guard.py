@@ -51,19 +51,14 @@ class TestFailoverGuard(GuardTestCase):
     def test_held_until_they_are_heard(self):
         new = self.replace_health_manager(hold_max=300)
         # It begins failovers one heartbeat_timeout after its start.
-        self.watch(2.5 * HEARTBEAT_TIMEOUT)
+        self.watch(1.5 * HEARTBEAT_TIMEOUT)
         self.assertIn('Holding back the failover of', new.log())
         self.housekeeping.start()
         self.wait_until_synced([new.address])
-        self.watch(2 * HEARTBEAT_TIMEOUT)
         self.wait_for(lambda: not [
             row for row in self.results().values() if row.held_since],
             'end of the holds')
-
-        # Its list was live all along: it is dead, and not held.
-        dead = sorted(self.cloud.amphora_ids)[0]
-        self.cloud.amphorae[dead].kill_tree()
-        self.wait_until_failed_over({dead})
+        self.assert_nothing_failed_over()
 
     def test_held_for_no_longer_than_stated(self):
         hold_max = 20
@@ -88,32 +83,3 @@ class TestWithoutPlugin(GuardTestCase):
         cloud.add_health_manager(cloud.address(2))
         cloud.wait_until_ready(base.START_TIMEOUT)
         self.wait_until_failed_over(cloud.amphora_ids)
-
-
-class TestControlPlaneOff(GuardTestCase):
-
-    def test_off_for_an_hour(self):
-        """Nobody listened for an hour; then others do, at new addresses.
-
-        One amphora died meanwhile. It alone is failed over, once two uploads
-        to it have failed.
-        """
-        cloud = self.make_cloud(amphorae=4, boot_numbers=(1, 2), options={
-            'hmsync': {'retry_interval': 2, 'retry_interval_max': 4}})
-        managers = self.start(1, 2)
-        self.wait_until_synced([m.address for m in managers])
-        for controller in [*managers, self.housekeeping]:
-            controller.stop()
-        dead, *others = sorted(cloud.amphora_ids)
-        cloud.amphorae[dead].kill_tree()
-        cloud.records.set_health(*cloud.amphora_ids, age=3600)
-
-        new = [cloud.add_health_manager(cloud.address(n)) for n in (3, 4)]
-        self.housekeeping.start()
-        cloud.wait_until_ready(base.START_TIMEOUT)
-        self.wait_until_published([m.address for m in new])
-        self.wait_until_applied(others)
-        self.wait_until_failed_over(
-            {dead}, HEARTBEAT_TIMEOUT * 3 + base.SYNC_TIMEOUT)
-        # Past the time for which those that acknowledged are held.
-        self.watch(1.5 * HEARTBEAT_TIMEOUT, expected={dead})

@@ -13,7 +13,31 @@
 """What the failover guard holds, in stories that take longer."""
 
 from tests.cloud import ailing
+from tests.functional import base
 from tests.functional import test_failover_guard
+
+HEARTBEAT_TIMEOUT = test_failover_guard.HEARTBEAT_TIMEOUT
+
+
+class TestFailoverGuard(test_failover_guard.GuardTestCase):
+
+    def test_held_until_they_are_heard(self):
+        """And not for longer: one that dies then is failed over."""
+        new = self.replace_health_manager(hold_max=300)
+        # It begins failovers one heartbeat_timeout after its start.
+        self.watch(2.5 * HEARTBEAT_TIMEOUT)
+        self.assertIn('Holding back the failover of', new.log())
+        self.housekeeping.start()
+        self.wait_until_synced([new.address])
+        self.watch(2 * HEARTBEAT_TIMEOUT)
+        self.wait_for(lambda: not [
+            row for row in self.results().values() if row.held_since],
+            'end of the holds')
+
+        # Its list was live all along: it is dead, and not held.
+        dead = sorted(self.cloud.amphora_ids)[0]
+        self.cloud.amphorae[dead].kill_tree()
+        self.wait_until_failed_over({dead})
 
 
 class TestRestartDuringSync(test_failover_guard.GuardTestCase):
@@ -34,7 +58,7 @@ class TestRestartDuringSync(test_failover_guard.GuardTestCase):
         one.start()
         self.wait_until_synced([two.address, one.address])
         self.wait_until_applied({amphora.amphora_id for amphora in slow})
-        self.watch(test_failover_guard.HEARTBEAT_TIMEOUT)
+        self.watch(HEARTBEAT_TIMEOUT)
         self.assert_nothing_failed_over()
 
 
@@ -61,7 +85,7 @@ class TestFailoverThreshold(test_failover_guard.GuardTestCase):
         new = self.start(2, housekeeping=False)[0]
         self.wait_until_synced([new.address])
         # The time within which Octavia would have looked.
-        self.watch(1.5 * test_failover_guard.HEARTBEAT_TIMEOUT)
+        self.watch(1.5 * HEARTBEAT_TIMEOUT)
 
         dead = sorted(cloud.amphora_ids)[:3]
         for amphora_id in dead:
@@ -78,3 +102,32 @@ class TestFailoverThreshold(test_failover_guard.GuardTestCase):
             'FAILOVER_STOPPED of those that died')
         # And nothing was built in their place.
         self.assertEqual(4, len(cloud.records.rows('amphora')))
+
+
+class TestControlPlaneOff(test_failover_guard.GuardTestCase):
+
+    def test_off_for_an_hour(self):
+        """Nobody listened for an hour; then others do, at new addresses.
+
+        One amphora died meanwhile. It alone is failed over, once two uploads
+        to it have failed.
+        """
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1, 2), options={
+            'hmsync': {'retry_interval': 2, 'retry_interval_max': 4}})
+        managers = self.start(1, 2)
+        self.wait_until_synced([m.address for m in managers])
+        for controller in [*managers, self.housekeeping]:
+            controller.stop()
+        dead, *others = sorted(cloud.amphora_ids)
+        cloud.amphorae[dead].kill_tree()
+        cloud.records.set_health(*cloud.amphora_ids, age=3600)
+
+        new = [cloud.add_health_manager(cloud.address(n)) for n in (3, 4)]
+        self.housekeeping.start()
+        cloud.wait_until_ready(base.START_TIMEOUT)
+        self.wait_until_published([m.address for m in new])
+        self.wait_until_applied(others)
+        self.wait_until_failed_over(
+            {dead}, HEARTBEAT_TIMEOUT * 3 + base.SYNC_TIMEOUT)
+        # Past the time for which those that acknowledged are held.
+        self.watch(1.5 * HEARTBEAT_TIMEOUT, expected={dead})

@@ -13,8 +13,30 @@
 """Lists that are no good, seen from those that get them first."""
 
 from octavia_hmsync.db.repositories import doubt as doubt_repo
+from octavia_hmsync.membership import trial
 from tests.functional import base
 from tests.functional import test_rollout
+
+
+class TestTriedAgain(test_rollout.RolloutTestCase):
+
+    def test_out_of_reach_again(self):
+        cloud = self.make_cloud(amphorae=4, boot_numbers=(1,), options={
+            'hmsync': {'canary_size': 1, 'canary_wait': 1}})
+        good = self.start(1)[0]
+        self.wait_until_synced([good.address])
+        bad = self.add_out_of_reach(2)
+        bad_address = f'{cloud.address(50)}:{bad.bind_port}'
+        number = self.wait_until_rolled_back(bad_address)
+        self.assert_rolled_back(number, good, bad_address)
+
+        # When the operator says so, it is tried.
+        self.command('sync', 'retry')
+        self.wait_until_status(number + 2, trial.ROLLED_BACK)
+        # And it never keeps out another one.
+        third = cloud.add_health_manager(cloud.address(3))
+        self.wait_until_synced([good.address, third.address])
+        self.assert_nothing_failed_over()
 
 
 class TestSilence(test_rollout.RolloutTestCase):

@@ -1,0 +1,41 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A controller that cannot reach amphorae, for longer."""
+
+from tests.functional import test_blind_controller
+from tests.functional import test_failover_guard
+
+HEARTBEAT_TIMEOUT = test_failover_guard.HEARTBEAT_TIMEOUT
+
+
+class TestBlindController(test_blind_controller.BlindControllerTestCase):
+
+    def test_all_health_managers_replaced(self):
+        """The blind one is first, and later leaves them to the other."""
+        blind, new = self.replace_all()
+        # Past the time after which they would be failed over.
+        self.watch(1.5 * HEARTBEAT_TIMEOUT)
+
+        self.housekeeping.start()
+        self.wait_until_synced([m.address for m in new])
+        self.watch(HEARTBEAT_TIMEOUT)
+        self.assert_nothing_failed_over()
+        self.wait_until_known()
+        # It leaves the next list to the other one.
+        log = blind.log()
+        third = self.cloud.add_health_manager(self.cloud.address(4))
+        self.wait_until_synced([m.address for m in (*new, third)])
+        self.assertEqual(1, blind.log().count(
+            'cannot reach the agents of amphorae that others reach'))
+        self.assertNotIn('is UNREACHABLE', blind.log()[len(log):])
+        self.assert_nothing_failed_over()
