@@ -90,6 +90,32 @@ def connect(conf):
     return Driver(name)
 
 
+def connect_to_nova(conf):
+    """Make a connection to Nova, as Octavia makes its own.
+
+    Nobody is asked before the first request; each waits for
+    ``[hmsync_network] api_timeout`` seconds and is made once.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :returns: an openstack.connection.Connection that nothing else uses.
+    :raises CloudUnavailable: if the credentials cannot be used as they are.
+    """
+    options = {}
+    nova = conf.nova
+    for option, value in (
+            ('region_name', nova.region_name),
+            ('compute_service_name', nova.service_name),
+            ('compute_endpoint_override', nova.endpoint),
+            ('interface', nova.endpoint_type.removesuffix('URL'))):
+        if value:
+            options[option] = value
+    with cloud.reported(conf, 'read the credentials', NOVA):
+        return openstack.connection.Connection(
+            session=cloud.make_session(conf, 'service_auth',
+                                       compat_compute.load_auth()),
+            **options)
+
+
 class Nova:
     """Nova, with the credentials of ``[service_auth]``.
 
@@ -98,20 +124,7 @@ class Nova:
 
     def __init__(self, conf):
         self._conf = conf
-        options = {}
-        nova = conf.nova
-        for option, value in (
-                ('region_name', nova.region_name),
-                ('compute_service_name', nova.service_name),
-                ('compute_endpoint_override', nova.endpoint),
-                ('interface', nova.endpoint_type.removesuffix('URL'))):
-            if value:
-                options[option] = value
-        with self._reported('read the credentials'):
-            self._connection = openstack.connection.Connection(
-                session=cloud.make_session(conf, 'service_auth',
-                                           compat_compute.load_auth()),
-                **options)
+        self._connection = connect_to_nova(conf)
 
     def _reported(self, action):
         return cloud.reported(self._conf, action, NOVA)

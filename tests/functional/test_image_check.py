@@ -47,7 +47,8 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
     def set_options(self, url=None, **options):
         super().set_options(url, **options)
         self.groups['controller_worker'] = {
-            'image_driver': 'image_noop_driver', 'amp_image_tag': 'amphora'}
+            'image_driver': 'image_noop_driver', 'amp_image_tag': 'amphora',
+            'compute_driver': 'compute_noop_driver'}
         if hasattr(self, 'directory'):
             self.conf_path = self.write_conf()
 

@@ -104,16 +104,6 @@ def check_image_ids(facts):
         f'whether they are outdated.')
 
 
-def check_hosts(facts):
-    """Whether there may be an instance more than a pair has."""
-    if facts.settings.is_apart and facts.load_balancer.server_group_id:
-        return finding.warning(
-            'Its instances have to be on different hosts ([nova] '
-            'anti_affinity_policy), and one more is built before an old one '
-            'is deleted: that takes a third host with room for it.')
-    return finding.success()
-
-
 def check_secrets(facts):
     """Whether its certificates can still be had."""
     if not facts.needs.secrets:

@@ -63,6 +63,35 @@ class Network:
 
 
 @dataclasses.dataclass(frozen=True)
+class Compute:
+    """What of all that there is in Nova.
+
+    :param policies: the policies of server groups, by id.
+    :param hosts: how many hosts are up and enabled, by zone; None where
+                  nobody may tell.
+    :param left: how many instances, cores and MB of RAM the project of
+                 Octavia may still have; None for any number.
+    :param flavor: cores and MB of RAM of an instance; None where nobody can
+                   tell, or it is not there.
+    """
+
+    policies: dict[str, str] = dataclasses.field(default_factory=dict)
+    hosts: dict[str, int] | None = None
+    left: dict[str, int | None] = dataclasses.field(default_factory=dict)
+    flavor: dict[str, int] | None = None
+
+    def count_hosts(self, zone: str | None) -> int | None:
+        """Return how many hosts there are, None where nobody may tell.
+
+        :param zone: in this zone; None in all of them.
+        """
+        if self.hosts is None:
+            return None
+        return (sum(self.hosts.values()) if zone is None
+                else self.hosts.get(zone, 0))
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings:
     """What octavia.conf has that matters here.
 
@@ -70,11 +99,19 @@ class Settings:
     :param is_apart: whether the instances of a pair must be on different
                      hosts, whatever comes.
     :param boot_networks: on how many networks an amphora boots.
+    :param has_nova: whether the instances are Nova's.
+    :param zone: the zone of Nova for load balancers without one.
+    :param compute_flavor: the id of the flavor of instances, or None.
+    :param parallel: how many load balancers may have a replacement at once.
     """
 
     boots_from_volume: bool = False
     is_apart: bool = False
     boot_networks: int = 1
+    has_nova: bool = True
+    zone: str | None = None
+    compute_flavor: str | None = None
+    parallel: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,6 +123,7 @@ class Facts:
     :param target: Target; None where the image service gave no answer.
     :param network: Network; None where Neutron gave no answer.
     :param settings: Settings.
+    :param compute: Compute; None where Nova gave no answer, or is not asked.
     """
 
     load_balancer: lb.LoadBalancer
@@ -93,3 +131,4 @@ class Facts:
     target: image_target.Target | None = None
     network: Network | None = None
     settings: Settings = Settings()
+    compute: Compute | None = None

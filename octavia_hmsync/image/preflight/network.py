@@ -76,19 +76,27 @@ def count_ports(facts):
 
 
 def check_port_quota(all_facts):
-    """Whether Octavia's project may have the ports of one amphora more.
+    """Whether Octavia's project may have the ports of amphorae more.
 
     :param all_facts: a list of Facts, with one network for all.
     """
     if not all_facts or all_facts[0].network is None:
         return finding.not_checked(_NOBODY_KNOWS)
     left = all_facts[0].network.ports_left
-    needed = max(map(count_ports, all_facts))
-    if left is not None and left < needed:
+    needed = sorted(map(count_ports, all_facts), reverse=True)
+    if left is not None and left < needed[0]:
         return finding.failure(
-            f'A replacement takes up to {needed} ports more while it goes '
+            f'A replacement takes up to {needed[0]} ports more while it goes '
             f'on, and the project of Octavia may have {left} more: raise its '
             f'quota of ports in Neutron.')
+    # The worst that may come together.
+    at_once = needed[:all_facts[0].settings.parallel]
+    if left is not None and left < sum(at_once):
+        return finding.warning(
+            f'{len(at_once)} replacements at once take up to {sum(at_once)} '
+            f'ports more, and the project of Octavia may have {left} more: '
+            f'raise its quota of ports in Neutron, or have a smaller '
+            f'rollout_parallel.')
     return finding.success()
 
 

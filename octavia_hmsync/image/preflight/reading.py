@@ -15,8 +15,10 @@
 from openstack import exceptions as sdk_exc
 
 from octavia_hmsync import compat
+from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.mgmt_network import cloud
 
@@ -62,7 +64,10 @@ def read_settings(conf):
         worker.volume_driver != compat.NO_VOLUMES,
         conf.nova.enable_anti_affinity and
         conf.nova.anti_affinity_policy == compat.HARD_ANTI_AFFINITY,
-        max(1, len(worker.amp_boot_network_list)))
+        max(1, len(worker.amp_boot_network_list)),
+        worker.compute_driver == compat_compute.NOVA_DRIVER,
+        conf.nova.availability_zone or None, worker.amp_flavor_id or None,
+        conf[image_conf.GROUP].rollout_parallel)
 
 
 class NetworkReader:

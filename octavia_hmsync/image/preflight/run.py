@@ -15,6 +15,9 @@
 import dataclasses
 
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import compute as image_compute
+from octavia_hmsync.image.preflight import compute
+from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
@@ -34,7 +37,7 @@ CHECKS = (
     ('Image', database.check_image),
     ('Image ids', database.check_image_ids),
     (MODE, modes.check_mode),
-    ('Hosts', database.check_hosts),
+    ('Hosts', compute.check_hosts),
     ('VIP port', network.check_vip),
     ('Subnets', network.check_subnets),
     ('Security groups', network.check_security_groups),
@@ -60,8 +63,8 @@ class Row:
 def run_all(conf, engine, load_balancers, targets):
     """Make all checks of some load balancers.
 
-    Neutron and the image service are asked once for all of them; that one of
-    them gives no answer is a result, too.
+    Neutron, Nova and the image service are asked once for all of them; that
+    one of them gives no answer is a result, too.
 
     :param conf: the oslo.config object that Octavia reads, parsed.
     :param engine: an SQLAlchemy engine.
@@ -76,13 +79,19 @@ def run_all(conf, engine, load_balancers, targets):
     image_found, known = _ask_for_images(load_balancers, targets)
     network_found, found = _ask_neutron(conf, needs.values())
     settings = reading.read_settings(conf)
+    compute_found, computes = _ask_nova(conf, settings, load_balancers)
     all_facts = [
         facts.Facts(load_balancer, needs[load_balancer.id],
-                    known.get(load_balancer.tag), found, settings)
+                    known.get(load_balancer.tag), found, settings, computes)
         for load_balancer in load_balancers]
     rows += [Row(None, 'Image service', image_found),
              Row(None, 'Neutron', network_found),
              Row(None, 'Port quota', network.check_port_quota(all_facts))]
+    if settings.has_nova:
+        rows += [
+            Row(None, 'Compute service', compute_found),
+            Row(None, 'Compute flavor', compute.check_flavor(all_facts)),
+            Row(None, 'Compute quota', compute.check_quota(all_facts))]
     for one in all_facts:
         rows += _check(one)
     return rows
@@ -113,6 +122,20 @@ def _ask_neutron(conf, all_needs):
     try:
         return finding.success(), reading.NetworkReader(
             conf, cloud.connect(conf)).read(all_needs)
+    except exceptions.CloudUnavailable as e:
+        return finding.failure(str(e), is_passing=True), None
+    except exceptions.CloudRefused as e:
+        return finding.failure(str(e)), None
+
+
+def _ask_nova(conf, settings, load_balancers):
+    if not settings.has_nova:
+        return finding.success(), None
+    group_ids = {each.server_group_id for each in load_balancers} - {None}
+    try:
+        return finding.success(), compute_reading.ComputeReader(
+            conf, image_compute.connect_to_nova(conf),
+            settings.compute_flavor).read(group_ids)
     except exceptions.CloudUnavailable as e:
         return finding.failure(str(e), is_passing=True), None
     except exceptions.CloudRefused as e:

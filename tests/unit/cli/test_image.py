@@ -16,6 +16,7 @@ from unittest import mock
 from octavia_hmsync.amphora import agent_info
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import compute
 from octavia_hmsync.mgmt_network import cloud
 from tests.cloud import octavia_conf
 from tests.cloud import records
@@ -40,6 +41,11 @@ class ImageTestCase(base.CommandTestCase):
                                       return_value=value)
             setattr(self, name, patch.start())
             self.addCleanup(patch.stop)
+        self.nova = fakes.Nova()
+        patch = mock.patch.object(compute, 'connect_to_nova', autospec=True,
+                                  return_value=self.nova)
+        self.connect_nova = patch.start()
+        self.addCleanup(patch.stop)
         octavia_conf.write(
             os.path.join(self.directory, 'octavia.conf'), {
                 'database': {'connection': self.database.connection},
@@ -174,9 +180,9 @@ class TestCheck(ImageTestCase):
         lb_id = self.add('old')
         found = self.check(0, lb_id)
         self.assertEqual({'Success'}, {row[2] for row in found})
-        self.assertEqual(16, len(found))
+        self.assertEqual(19, len(found))
         self.assertEqual({None, lb_id}, {row[0] for row in found})
-        self.assertEqual(3, len(self.check(0)))
+        self.assertEqual(6, len(self.check(0)))
 
     def test_nobody(self):
         self.assertEqual([], self.check(0))
@@ -185,7 +191,7 @@ class TestCheck(ImageTestCase):
 
     def test_one_by_its_name(self):
         self.add('new', name='web')
-        self.assertEqual(16, len(self.check(0, 'web')))
+        self.assertEqual(19, len(self.check(0, 'web')))
         self.add('new', name='web')
         for name, words in (('web', 'There are 2 load balancers web'),
                             ('nobody', 'There is no load balancer nobody')):
@@ -239,6 +245,36 @@ class TestCheck(ImageTestCase):
                       {row[:3] for row in found})
         # Once in each run, whatever the number of load balancers.
         self.assertEqual(2, len(self.images.asked))
+
+    def test_hosts(self):
+        lb_id = self.add('old', 'old', server_group_id='hard')
+        self.nova.groups['hard'] = 'anti-affinity'
+        row, = (row for row in self.check(2) if row[2] == 'Failure')
+        self.assertEqual((lb_id, 'Hosts'), row[:2])
+        self.assertIn('takes 3 hosts, and Nova has 2', row[3])
+        self.nova.services.append(('compute3', 'nova', 'up', 'enabled'))
+        self.check(0)
+
+    def test_nova_is_down(self):
+        lb_id = self.add('old', 'old', server_group_id='hard')
+        self.connect_nova.side_effect = exceptions.CloudUnavailable('Down.')
+        found = {row[1]: row[2:] for row in self.check(2, lb_id)}
+        self.assertEqual(['Failure', 'Down.'],
+                         list(found['Compute service']))
+        for check in ('Compute flavor', 'Compute quota', 'Hosts'):
+            self.assertEqual('Not checked', found[check][0])
+
+    def test_other_compute_drivers(self):
+        """Nobody asks Nova, and nothing is said of it."""
+        self.add('old')
+        octavia_conf.write(
+            os.path.join(self.directory, 'octavia.conf'), {
+                'database': {'connection': self.database.connection},
+                'controller_worker': {'amp_image_tag': 'amphora',
+                                      'compute_driver': 'another'}})
+        self.assertNotIn('Compute service', {
+            row[1] for row in self.check(0)})
+        self.connect_nova.assert_not_called()
 
     def test_quota(self):
         self.add('old')

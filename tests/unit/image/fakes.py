@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""An image service, and a Neutron, as far as they are asked."""
+"""An image service, a Neutron and a Nova, as far as they are asked."""
 
 import json
 import logging
@@ -78,6 +78,61 @@ class Neutron:
         found = [{'id': thing_id, **known[thing_id]}
                  for thing_id in params['id'] if thing_id in known]
         return _respond(200, {name: found[:self.limit]})
+
+
+class Nova:
+    """A connection to a Nova.
+
+    .groups is {id: policy} of server groups, .services a list of (host, zone,
+    state, status), .limits {name: value}, .flavors {id: (vcpus, ram)}, .page
+    how many groups an answer has at most, .errors {path: a status or what is
+    raised}.
+    """
+
+    def __init__(self):
+        self.compute = self
+        self.groups = {}
+        self.services = [('compute1', 'nova', 'up', 'enabled'),
+                         ('compute2', 'nova', 'up', 'enabled')]
+        self.limits = {
+            'maxTotalInstances': 10, 'totalInstancesUsed': 3,
+            'maxTotalCores': -1, 'totalCoresUsed': 7,
+            'maxTotalRAMSize': 4096, 'totalRAMUsed': 0}
+        self.flavors = {}
+        self.page = 1000
+        self.asked = []
+        self.errors = {}
+
+    def get(self, path, params):
+        self.asked.append(path)
+        error = self.errors.get(path)
+        if isinstance(error, Exception):
+            raise error
+        if error:
+            return _respond(error, {})
+        answer = self._answer(path, params)
+        return _respond(200, answer) if answer else _respond(404, {})
+
+    def _answer(self, path, params):
+        kind, _, thing = path.lstrip('/').partition('/')
+        if kind == 'limits':
+            return {'limits': {'absolute': self.limits}}
+        if kind == 'os-services':
+            return {'services': [
+                {'host': host, 'zone': zone, 'state': state,
+                 'status': status}
+                for host, zone, state, status in self.services]}
+        if kind == 'flavors':
+            return thing in self.flavors and {'flavor': dict(
+                zip(('vcpus', 'ram'), self.flavors[thing]))}
+        if thing:
+            return thing in self.groups and {
+                'server_group': {'id': thing,
+                                 'policies': [self.groups[thing]]}}
+        first = params['offset']
+        return {'server_groups': [
+            {'id': i, 'policies': [self.groups[i]]} for i in sorted(
+                self.groups)[first:first + min(self.page, params['limit'])]]}
 
 
 def _respond(status, body):

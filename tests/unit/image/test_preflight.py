@@ -65,7 +65,8 @@ class CheckTestCase(base.TestCase):
 class TestDatabaseChecks(CheckTestCase):
 
     def test_nothing_is_wrong(self):
-        known = make(needs=dataclasses.replace(NEEDS, secrets=frozenset()))
+        known = make(needs=dataclasses.replace(NEEDS, secrets=frozenset()),
+                     compute=facts.Compute())
         for name, check in run.CHECKS:
             self.assertFound(finding.Severity.SUCCESS, check, known)
 
@@ -109,15 +110,6 @@ class TestDatabaseChecks(CheckTestCase):
         self.assertWarning(database.check_image_ids, make(
             unknown, settings=facts.Settings(boots_from_volume=True)),
             'Cinder', 'amphora0')
-
-    def test_hosts(self):
-        apart = facts.Settings(is_apart=True)
-        grouped = test_outdated.make('old', server_group_id='group')
-        self.assertWarning(database.check_hosts,
-                           make(grouped, settings=apart), 'third host')
-        for known in (make(grouped), make(settings=apart)):
-            self.assertFound(finding.Severity.SUCCESS, database.check_hosts,
-                             known)
 
     def test_mode(self):
         for values, words in (
@@ -169,6 +161,15 @@ class TestNetworkChecks(CheckTestCase):
                 NETWORK, ports_left=left)) for one in known]
             self.assertFound(severity, network.check_port_quota, known)
         self.assertNotChecked(network.check_port_quota, [make(network=None)])
+
+    def test_quota_of_several_at_once(self):
+        """The largest needs may come together."""
+        for left, parallel, number, severity in (
+                (6, 2, 3, 0), (5, 2, 3, 1), (5, 2, 1, 0), (2, 2, 3, 2),
+                (8, 3, 9, 1), (None, 50, 99, 0)):
+            self.assertFound(severity, network.check_port_quota, [
+                make(network=dataclasses.replace(NETWORK, ports_left=left),
+                     settings=facts.Settings(parallel=parallel))] * number)
 
 
 class TestReading(base.TestCase):
@@ -245,7 +246,12 @@ class TestReading(base.TestCase):
         self.conf.set_override('amp_boot_network_list', ['net1', 'net2'],
                                group='controller_worker')
         self.conf.set_override('enable_anti_affinity', True, group='nova')
-        self.assertEqual(facts.Settings(True, True, 2),
+        self.conf.set_override('rollout_parallel', 4, group='hmsync_image')
+        self.conf.set_override('availability_zone', 'az1', group='nova')
+        for option in ('compute_driver', 'amp_flavor_id'):
+            self.conf.set_override(option, option, group='controller_worker')
+        self.assertEqual(facts.Settings(True, True, 2, False, 'az1',
+                                        'amp_flavor_id', 4),
                          reading.read_settings(self.conf))
         self.conf.set_override('anti_affinity_policy', 'soft-anti-affinity',
                                group='nova')
