@@ -1,0 +1,259 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Who takes up which replacement, and what becomes of it."""
+
+import threading
+from unittest import mock
+
+import fixtures
+from oslo_db import exception as db_exc
+
+from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.house_keeping import replacer
+from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.replace import attempt
+from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.image.rollout import rules
+from tests.cloud import waiting
+from tests.db_cases import base
+from tests.db_cases import image_calls
+from tests.unit.db import sqlite
+
+DONE = attempt.Outcome('DONE')
+WORK = work_.Work
+TIMEOUT = 30
+
+
+class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        image_conf.register_opts(self.conf)
+        self.conf.set_override('replacements_at_once', 2,
+                               group=image_conf.GROUP)
+        # What each attempt comes to, by load balancer; held while .gate is
+        # shut.
+        self.outcomes = {}
+        self.gate = threading.Event()
+        self.gate.set()
+        self.begun = []
+        self.decision = rules.Decision(rollout_repo.RUNNING)
+        for target, name, new in (
+                (replacer, 'inventory', mock.Mock()),
+                (replacer.target, 'Targets', mock.Mock()),
+                (replacer.work_, 'Work', self._make_work),
+                (replacer.process, 'Process', self._make_attempt),
+                (replacer.reading, 'read_situation', mock.Mock()),
+                (replacer.rules, 'decide', lambda situation: self.decision)):
+            self.useFixture(fixtures.MockPatchObject(target, name, new))
+        self.wake = mock.Mock()
+        self.replacer = self.make()
+
+    def make(self):
+        made = replacer.Replacer(self.conf, self.engine, self.wake)
+        self.addCleanup(made.stop, TIMEOUT)
+        self.addCleanup(self.gate.set)
+        return made
+
+    def _make_work(self, conf, engine, replacement, owner, stopping):
+        work = mock.Mock(spec=WORK, replacement=replacement,
+                         phase=replacement.phase, stopping=stopping)
+        work.renew.side_effect = lambda: self.begun.append('renewed')
+        return work
+
+    def _make_attempt(self, work, inventory):
+        def run():
+            name = work.replacement.load_balancer_id
+            self.begun.append(name)
+            if not self.gate.wait(TIMEOUT):
+                raise RuntimeError('The gate stayed shut.')
+            outcome = self.outcomes.get(name, DONE)
+            if callable(outcome):
+                outcome = outcome(work)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+        return mock.Mock(run=run)
+
+    def ask_for(self, *names):
+        for name in names:
+            replace_repo.add(self.engine, replace_repo.New(
+                f'of {name}', name, 'replace', 'image'))
+
+    def get(self, name):
+        return replace_repo.get(self.engine, f'of {name}')
+
+    def wait_until(self, condition):
+        waiting.wait_for(condition, 'what a thread does', TIMEOUT, 0.01)
+
+    def run_until(self, condition):
+        def done():
+            self.replacer.run_once()
+            return condition()
+        self.wait_until(done)
+
+    def idle(self):
+        return not self.replacer._count()
+
+    def test_carried_out(self):
+        """As many at once as may, and all in the end, the oldest first."""
+        self.gate.clear()
+        self.ask_for('a', 'b', 'c')
+        self.replacer.run_once()
+        self.replacer.run_once()
+        self.wait_until(lambda: len(self.begun) == 2)
+        self.assertEqual(['RUNNING', 'RUNNING', 'WAITING'],
+                         [self.get(name).state for name in 'abc'])
+        self.gate.set()
+        self.run_until(lambda: self.get('c').state == 'DONE')
+        self.assertEqual({'a', 'b', 'c'}, set(self.begun))
+        self.assertTrue(self.wake.called)
+
+    def test_outcomes(self):
+        self.outcomes = {'a': attempt.fail('No heartbeat.'),
+                         'b': attempt.skip('locked', 60)}
+        self.ask_for('a', 'b')
+        self.run_until(lambda: 'RUNNING' not in {
+            self.get(name).state for name in 'ab'})
+        self.assertEqual(('FAILED', 'No heartbeat.'),
+                         (self.get('a').state, self.get('a').reason))
+        self.assertEqual('SKIPPED', self.get('b').state)
+        self.assertIsNotNone(self.get('b').not_before)
+
+    def test_renewed(self):
+        self.gate.clear()
+        self.ask_for('a')
+        self.replacer.run_once()
+        self.wait_until(lambda: self.begun)
+        self.replacer.renew()
+        self.assertEqual(['a', 'renewed'], self.begun)
+
+    def test_lost(self):
+        """It is somebody else's to say how it ended."""
+        self.outcomes = {'a': lock_repo.Lost()}
+        self.ask_for('a')
+        self.replacer.run_once()
+        self.wait_until(self.idle)
+        self.assertEqual('RUNNING', self.get('a').state)
+        self.assertIsNotNone(self.get('a').claim_owner)
+
+    def test_database_down(self):
+        """Whoever takes it up when the claim lapses goes on."""
+        self.outcomes = {'a': db_exc.DBConnectionError()}
+        self.ask_for('a')
+        self.replacer.run_once()
+        self.wait_until(self.idle)
+        self.assertEqual('RUNNING', self.get('a').state)
+
+    def test_stopped(self):
+        """Another one may go on at once."""
+        self.gate.clear()
+        self.outcomes = {'a': lambda work: (
+            work_.Stopped() if work.stopping.is_set() else DONE)}
+        self.ask_for('a')
+        self.replacer.run_once()
+        threading.Timer(0.2, self.gate.set).start()
+        self.replacer.stop(TIMEOUT)
+        self.assertEqual(('RUNNING', None),
+                         (self.get('a').state, self.get('a').claim_owner))
+        self.ask_for('b')
+        self.replacer.run_once()
+        self.assertEqual('WAITING', self.get('b').state)
+        self.replacer = self.make()
+        self.run_until(lambda: self.get('b').state == 'DONE')
+        self.assertEqual('DONE', self.get('a').state)
+
+    def test_cannot_be_worked_on(self):
+        """With nothing touched it has failed; else it is left to others."""
+        error = exceptions.InvalidConfiguration('No server_ca.')
+        self.outcomes = {'a': error, 'b': KeyError('mtu')}
+        self.ask_for('a', 'b')
+        self.run_until(lambda: self.get('b').state == 'FAILED')
+        self.assertEqual(('FAILED', 'No server_ca.'),
+                         (self.get('a').state, self.get('a').reason))
+        self.assertEqual('KeyError, see the log of the housekeeper '
+                         'controller1.', self.get('b').reason)
+
+        def in_the_middle(work):
+            work.phase = 'PROVE'
+            return error
+        self.outcomes = {'c': in_the_middle}
+        self.ask_for('c')
+        self.replacer.run_once()
+        self.wait_until(self.idle)
+        self.assertEqual('RUNNING', self.get('c').state)
+
+    # Rollouts
+
+    def start(self, *names, is_canary=False):
+        rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
+        self.decision = rules.Decision(rollout_repo.RUNNING, '', tuple(
+            (rules.Candidate(name, target_image_id='image'), is_canary)
+            for name in names))
+
+    def of_rollout(self):
+        return {r.load_balancer_id: r for r in replace_repo.get_of_rollout(
+            self.engine, 'rollout')}
+
+    def test_rollout(self):
+        """What is chosen begins, as far as there is room here."""
+        self.gate.clear()
+        self.start('a', 'b', 'c', is_canary=True)
+        self.replacer.run_once()
+        found = self.of_rollout()
+        self.assertEqual({'a', 'b'}, set(found))
+        self.assertEqual({('RUNNING', True, 1)}, {
+            (r.state, r.canary, r.attempts) for r in found.values()})
+
+    def test_asked_for_come_first(self):
+        self.gate.clear()
+        self.start('a', 'b')
+        self.ask_for('x')
+        self.replacer.run_once()
+        self.assertEqual({'a'}, set(self.of_rollout()))
+        self.assertEqual('RUNNING', self.get('x').state)
+
+    def test_paused(self):
+        self.start('a')
+        rollout_repo.change_state(self.engine, 'rollout', ('RUNNING',),
+                                  'PAUSED')
+        self.replacer.run_once()
+        self.assertEqual({}, self.of_rollout())
+
+    def test_changed_meanwhile(self):
+        """Nothing begins by a decision that is no longer right."""
+        self.start('a')
+
+        def read(*args):
+            with self.engine.begin() as connection:
+                rollout_repo.touch(connection)
+        replacer.reading.read_situation.side_effect = read
+        self.replacer.run_once()
+        self.assertEqual({}, self.of_rollout())
+        self.assertEqual([], self.begun)
+
+    def test_end(self):
+        for state in ('DONE', 'HALTED'):
+            self.start()
+            self.decision = rules.Decision(state, 'because')
+            self.replacer.run_once()
+            ended = rollout_repo.get(self.engine, 'rollout')
+            self.assertEqual((state, 'because'), (ended.state, ended.reason))
+            self.assertIsNone(rollout_repo.get_active(self.engine))
+            self.execute("DELETE FROM hmsync_image_rollout")
+
+    def execute(self, statement):
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql(statement)
