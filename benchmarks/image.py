@@ -23,7 +23,6 @@ just made, with a member for each of two machines:
 ``failover``           Octavia's failover of a load balancer
 ``amphora-failover``   Octavia's failover of each of its amphorae, in turn
 ``replace``            ``octavia-hmsync image replace``: make before break
-``replace-failover``   the same with ``--mode failover``
 
 One client asks by a new connection each time, and over one that it keeps.
 Dark is the time from the begin of the first of failed requests in a row to
@@ -122,21 +121,14 @@ class Upgrade:
             self._cloud.wait_until_active(load_balancer.id)
 
     def replace(self, load_balancer):
-        self._run(load_balancer)
-
-    def replace_by_failover(self, load_balancer):
-        self._run(load_balancer, '--mode', 'failover')
-
-    def _run(self, load_balancer, *options):
         self._cloud.command('octavia-hmsync', 'image', 'replace',
-                            load_balancer.id, *options, '--wait')
+                            load_balancer.id, '--wait')
         self._cloud.wait_until_active(load_balancer.id)
 
 
 METHODS = {'failover': Upgrade.failover,
            'amphora-failover': Upgrade.failover_amphorae,
-           'replace': Upgrade.replace,
-           'replace-failover': Upgrade.replace_by_failover}
+           'replace': Upgrade.replace}
 
 
 def run(methods=tuple(METHODS), topologies=TOPOLOGIES, rounds=1, rate=50):

@@ -74,6 +74,8 @@ NOT_WALKED = {
 }
 NOT_RUN = {
     'tools/demo.sh': 'test_demo does',
+    'tools/demo.sh --image-upgrade': 'soak.test_demo_image does',
+    'tools/demo.sh --image-upgrade --without-hmsync': 'as the other one',
     'tools/demo.sh --without-hmsync': 'as tools/demo.sh',
     'tools/test.sh': 'it is what runs this',
     'tox -e docs': 'test_docs does',
