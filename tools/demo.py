@@ -328,19 +328,28 @@ class Demo:
         return '\n'.join(lines)
 
 
-def parse_arguments():
+def parse_arguments(argv=None):
     parser = argparse.ArgumentParser(
-        prog='demo.sh', description='Run real octavia-health-manager, '
-        'octavia-housekeeping and amphora-agent processes on loopback '
-        'addresses; kill, add and replace health managers; show what the '
-        'amphorae do.')
-    parser.add_argument('--amphorae', type=int, default=6, metavar='N',
+        # demo.sh looks for one of them.
+        prog='demo.sh', allow_abbrev=False,
+        description='Run real octavia-health-manager, octavia-housekeeping '
+        'and amphora-agent processes on loopback addresses; kill, add and '
+        'replace health managers; show what the amphorae do.')
+    parser.add_argument('--amphorae', type=int, metavar='N',
                         help='number of amphora agents (default: 6)')
+    parser.add_argument('--image-upgrade', action='store_true',
+                        help='instead, run a whole Octavia, and bring two '
+                             'load balancers to a newer image while a client '
+                             'uses them')
     parser.add_argument('--without-hmsync', action='store_true',
                         help='the same on Octavia alone')
     parser.add_argument('--keep-logs', metavar='DIR',
                         help='put the logs of all processes there')
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
+    if arguments.amphorae is None:
+        arguments.amphorae = 6
+    elif arguments.image_upgrade:
+        parser.error('--amphorae is not for --image-upgrade, which has three')
     if not 1 <= arguments.amphorae <= 150:
         parser.error('--amphorae takes a number from 1 to 150')
     return arguments
@@ -377,11 +386,14 @@ def run(arguments, terminal, interruption):
     # Late, so that what interrupts this long import is well handled.
     sys.path.insert(0, os.path.dirname(os.path.dirname(
         os.path.abspath(__file__))))
+    if arguments.keep_logs:
+        os.makedirs(arguments.keep_logs, exist_ok=True)
+    if arguments.image_upgrade:
+        import demo_image
+        return demo_image.run(arguments, terminal, interruption)
     from tests.cloud import cloud as cloud_fixture
 
     hmsync = not arguments.without_hmsync
-    if arguments.keep_logs:
-        os.makedirs(arguments.keep_logs, exist_ok=True)
     terminal.say('making a cloud of {} amphorae, {} octavia-hmsync'.format(
         arguments.amphorae, 'with' if hmsync else 'without'))
     options = {'health_manager': {'heartbeat_timeout': HEARTBEAT_TIMEOUT}}

@@ -14,12 +14,15 @@
 # Runs demo.py in an environment of its own, which it makes at its first run
 # (below ${XDG_CACHE_HOME:-~/.cache}) and uses again afterwards. Needs root and
 # Python 3.11 or later; on Debian and Ubuntu it installs the venv module and
-# haproxy where they are missing. Takes the options of demo.py; see --help.
+# haproxy where they are missing, and for --image-upgrade MariaDB, RabbitMQ,
+# keepalived, curl and iproute2, too; Neutron and Glance get an environment
+# each beside its own. Takes the options of demo.py; see --help.
 
 set -euo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-venv=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/octavia-hmsync/demo
+cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/octavia-hmsync
+venv=$cache/demo
 
 # shellcheck source=tools/common.sh
 . "$top/tools/common.sh"
@@ -41,7 +44,22 @@ make_environment() {
 [ "$(id -u)" -eq 0 ] || die "needs root, to read packets on the loopback \
 interface and because amphora agents write below /var/log"
 prepare_python
-PATH=$PATH:/usr/sbin command -v haproxy >/dev/null || apt_install haproxy
+needs() { PATH=$PATH:/usr/sbin command -v "$1" >/dev/null || missing+=("$2"); }
+missing=()
+needs haproxy haproxy
+if [[ " $* " == *" --image-upgrade "* ]]; then
+    needs mariadbd mariadb-server
+    needs rabbitmq-server rabbitmq-server
+    needs keepalived keepalived
+    needs curl curl
+    needs ip iproute2
+    export OCTAVIA_HMSYNC_VIRTUALENVS=$cache
+    for each in neutron glance; do
+        [ -e "$cache/$each/made-for" ] || say "an environment for $each is \
+made in $cache, too"
+    done
+fi
+[ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"
 
 wanted=$({ "$python" -VV; cat "$top/requirements.txt" \
     "${BASH_SOURCE[0]}"; } | sha256sum)

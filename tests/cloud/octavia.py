@@ -250,18 +250,25 @@ class Octavia(fixtures.Fixture):
         self.connection.config.config[
             'load_balancer_endpoint_override'] = f'http://127.0.0.1:{port}'
 
+    def make_command(self, name, *arguments, options=None):
+        """Return what runs a command with an octavia.conf of this cloud.
+
+        :returns: its arguments, and others of subprocess.Popen.
+        """
+        path = os.path.join(self.directory, f'{name}.conf')
+        octavia_conf.write(path, octavia_conf.merge(self._options(), options))
+        return self.namespace.wrap([
+            process.program(name), '--config-file', path, *arguments]), {
+            'cwd': self.directory, 'env': process.environment(
+                self.directory, **{COMPUTE_SOCKET: self.compute.socket_path})}
+
     def command(self, name, *arguments, options=None):
         """Run a command with an octavia.conf of this cloud.
 
         :returns: what it printed.
         """
-        path = os.path.join(self.directory, f'{name}.conf')
-        octavia_conf.write(path, octavia_conf.merge(self._options(), options))
-        return process.run(
-            *self.namespace.wrap([process.program(name), '--config-file',
-                                  path, *arguments]), cwd=self.directory,
-            env=process.environment(self.directory, **{
-                COMPUTE_SOCKET: self.compute.socket_path}))
+        command, how = self.make_command(name, *arguments, options=options)
+        return process.run(*command, **how)
 
     @property
     def processes(self):

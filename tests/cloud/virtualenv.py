@@ -14,6 +14,7 @@
 
 import fcntl
 from importlib import metadata
+import os
 import pathlib
 import shutil
 import sys
@@ -23,16 +24,19 @@ from packaging import requirements
 
 from tests.cloud import process
 
-_TOX = pathlib.Path(__file__).resolve().parents[2] / '.tox'
+# tools/demo.sh has all of its own elsewhere.
+_HERE = pathlib.Path(
+    os.environ.get('OCTAVIA_HMSYNC_VIRTUALENVS') or
+    pathlib.Path(__file__).resolve().parents[2] / '.tox')
 
 
 def path(name):
     """Return where a virtual environment is, or will be."""
-    return _TOX / name
+    return _HERE / name
 
 
 def make(name, *requirements, setup=None):
-    """Return a virtual environment below .tox; make it where it lacks.
+    """Return a virtual environment; make it where it lacks.
 
     Several processes may ask at once: one makes it, the others wait.
 
@@ -42,7 +46,7 @@ def make(name, *requirements, setup=None):
     :returns: its path
     """
     venv = path(name)
-    _TOX.mkdir(exist_ok=True)
+    _HERE.mkdir(exist_ok=True)
     with open(f'{venv}.lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         made_for = venv / 'made-for'

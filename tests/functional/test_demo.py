@@ -25,7 +25,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 
 
-class TestDemo(testtools.TestCase):
+class DemoTestCase(testtools.TestCase):
 
     def start(self, *arguments):
         demo = subprocess.Popen(
@@ -39,6 +39,9 @@ class TestDemo(testtools.TestCase):
 
     def descendants(self, demo):
         return psutil.Process(demo.pid).children(recursive=True)
+
+
+class TestDemo(DemoTestCase):
 
     def test_main_job(self):
         demo = self.start('--amphorae', '2')

@@ -1,0 +1,90 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The options of tools/demo.sh, and what it says of an image upgrade."""
+
+import importlib.util
+import io
+import pathlib
+from unittest import mock
+
+from tests.unit import base
+
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / 'tools'
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f'{name}.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestArguments(base.TestCase):
+
+    def parse(self, *argv):
+        return load('demo').parse_arguments(argv)
+
+    def refuse(self, *argv):
+        with mock.patch('sys.stderr', io.StringIO()) as stderr:
+            self.assertRaises(SystemExit, self.parse, *argv)
+        return stderr.getvalue()
+
+    def test_none(self):
+        arguments = self.parse()
+        self.assertEqual((6, False, False, None), (
+            arguments.amphorae, arguments.image_upgrade,
+            arguments.without_hmsync, arguments.keep_logs))
+
+    def test_image_upgrade(self):
+        arguments = self.parse('--image-upgrade', '--without-hmsync')
+        self.assertTrue(arguments.image_upgrade)
+        self.assertTrue(arguments.without_hmsync)
+
+    def test_abbreviation(self):
+        """What demo.sh would not see is none of ours."""
+        self.assertIn('--image', self.refuse('--image'))
+
+    def test_amphorae(self):
+        self.assertEqual(150, self.parse('--amphorae', '150').amphorae)
+        for number in ('0', '151'):
+            self.assertIn('from 1 to 150', self.refuse('--amphorae', number))
+        self.assertIn('--image-upgrade', self.refuse(
+            '--image-upgrade', '--amphorae', '6'))
+
+
+class TestImageUpgrade(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.demo = load('demo_image')
+
+    def row(self, topology='SINGLE', failed=0, is_upgraded=True):
+        return self.demo.Row('web', topology, 500, failed, failed / 50,
+                             is_upgraded)
+
+    def test_table(self):
+        self.assertEqual(
+            'load balancer  topology        requests  failed  dark time\n'
+            '----------------------------------------------------------\n'
+            'web            SINGLE               500       0     0.00 s\n'
+            'web            ACTIVE_STANDBY       500      31     0.62 s',
+            self.demo.make_table([self.row(),
+                                  self.row('ACTIVE_STANDBY', 31)]))
+
+    def test_promise(self):
+        find = self.demo.find_broken_promise
+        # Who keeps a connection to a pair sees it move.
+        self.assertIsNone(find([self.row(), self.row('ACTIVE_STANDBY', 3)]))
+        self.assertIn('1 requests to web', find([self.row(failed=1)]))
+        self.assertIn('newer image', find([
+            self.row(), self.row('ACTIVE_STANDBY', is_upgraded=False)]))
