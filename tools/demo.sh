@@ -56,7 +56,7 @@ if [[ " $* " == *" --image-upgrade "* ]]; then
     export OCTAVIA_HMSYNC_VIRTUALENVS=$cache
     for each in neutron glance; do
         [ -e "$cache/$each/made-for" ] || say "an environment for $each is \
-made in $cache, too"
+made in $cache when it is started; this takes a minute"
     done
 fi
 [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}"

@@ -21,6 +21,7 @@ import pathlib
 import shutil
 import subprocess
 import time
+import warnings
 
 RATE = 50
 # Before and after, seconds in which the client asks.
@@ -185,6 +186,8 @@ def _keep_logs(directory, kept):
 
 def run(arguments, terminal, interruption):
     """Run it; returns the exit status."""
+    # Of libraries, about each other.
+    warnings.simplefilter('ignore')
     from tests.cloud import octavia
 
     hmsync = not arguments.without_hmsync
