@@ -125,6 +125,11 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         return LONG,
 
+    @_call(replace_repo.get_durations)
+    def get_durations(self):
+        self._begin()
+        return 10,
+
     @_call(replace_repo.count_states)
     def count_states(self):
         self._begin()
@@ -294,6 +299,11 @@ class ImageCalls(base.DatabaseTestCase):
     @_call(inventory_repo.exists)
     def load_balancer_exists(self):
         return self.records.add_load_balancer(),
+
+    @_call(needs_repo.get_uncommon)
+    def get_uncommon_needs(self):
+        self.records.add_load_balancer()
+        return ()
 
     @_call(needs_repo.get_all)
     def get_needs(self):

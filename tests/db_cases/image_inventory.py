@@ -205,6 +205,19 @@ class NeedsCases(base.DatabaseTestCase):
             'secret': {'ca1', 'tls1', 'ca2', 'crl1', 'sni1'}},
             needs_repo.get_all(self.engine, lb_id, lb_id)[lb_id])
 
+    def test_uncommon(self):
+        """Nothing of those that have nothing of that."""
+        for _ in range(3):
+            self.records.add_listener(self.records.add_load_balancer())
+        self.assertEqual({}, needs_repo.get_uncommon(self.engine))
+        lb_id = self.add_rich()
+        self.insert('listener', **{
+            **records.listener_row(records.new_id(), lb_id),
+            'protocol': 'UDP'})
+        self.assertEqual({lb_id: {
+            'address': {'2001:db8::1'}, 'vnic_type': {'direct'},
+            'protocol': {'UDP'}}}, needs_repo.get_uncommon(self.engine))
+
     def test_statements(self):
         """As many for a hundred load balancers as for one."""
         ids = [self.records.add_load_balancer()]

@@ -284,6 +284,20 @@ class ReplacementCases(_Cases):
         self.assertTrue(replace_repo.add(self.engine, replace_repo.New(
             'own', 'lb1', 'replace', 'image')))
 
+    def test_durations(self):
+        self.start()
+        self.assertEqual([], replace_repo.get_durations(self.engine, 2))
+        self.begin(1, 2, 3, 4)
+        for number, state in ((1, 'DONE'), (2, 'DONE'), (3, 'FAILED')):
+            self.finish(number, state)
+        self.make_older(models.ImageReplacement, 'started_at', 90,
+                        id='replacement1')
+        found = sorted(replace_repo.get_durations(self.engine, 9))
+        self.assertEqual(2, len(found))
+        self.assertLess(found[0], 60)
+        self.assertLess(85, found[1])
+        self.assertEqual(1, len(replace_repo.get_durations(self.engine, 1)))
+
     def test_ends_when_the_rollout_has_ended(self):
         self.start()
         self.begin(1)

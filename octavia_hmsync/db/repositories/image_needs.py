@@ -65,14 +65,24 @@ _SOURCES = (
      _LISTENER.join(_SNI, _SNI.c.listener_id == _LISTENER.c.id)),
 )
 
+# Likewise; what is uncommon.
+_UNCOMMON = (
+    (_VIP.c.load_balancer_id, ADDRESS, _VIP.c.ip_address,
+     _VIP.c.ip_address.contains(':')),
+    (_MORE_VIP.c.load_balancer_id, ADDRESS, _MORE_VIP.c.ip_address,
+     _MORE_VIP.c.ip_address.contains(':')),
+    (_VIP.c.load_balancer_id, VNIC_TYPE, _VIP.c.vnic_type,
+     _VIP.c.vnic_type == compat.DIRECT),
+    (_LISTENER.c.load_balancer_id, PROTOCOL, _LISTENER.c.protocol,
+     _LISTENER.c.protocol.in_(compat.LVS_PROTOCOLS)))
 
-def get_all(engine, first, last, wanted=None):
+
+def get_all(engine, first, last):
     """Return what the next amphorae of some load balancers need.
 
     :param engine: an SQLAlchemy engine.
     :param first: the first id of them.
     :param last: the last one; all between them are read.
-    :param wanted: the kinds that are wanted; None for all.
     :returns: a dict by load balancer id of dicts by kind, PORT, SUBNET,
               SECURITY_GROUP, QOS_POLICY, SECRET, ADDRESS, VNIC_TYPE or
               PROTOCOL, of sets of values.
@@ -80,11 +90,7 @@ def get_all(engine, first, last, wanted=None):
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))
     with engine.connect() as connection:
-        for owner, all_kinds, table in _SOURCES:
-            kinds = [(kind, column) for kind, column in all_kinds
-                     if wanted is None or kind in wanted]
-            if not kinds:
-                continue
+        for owner, kinds, table in _SOURCES:
             columns = [column for _kind, column in kinds]
             rows = connection.execute(
                 sa.select(owner, *columns).select_from(table).distinct()
@@ -96,4 +102,23 @@ def get_all(engine, first, last, wanted=None):
                                                   strict=True):
                     if value:
                         found[load_balancer_id][kind].add(value)
+    return found
+
+
+def get_uncommon(engine):
+    """Return what few load balancers have, and keeps some modes from them.
+
+    Of thousands of load balancers no more is read than that.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: as get_all(), with ADDRESS of IPv6, with VNIC_TYPE where it is
+              on a network card, and PROTOCOL where it is LVS that serves.
+    """
+    found: dict = collections.defaultdict(
+        lambda: collections.defaultdict(set))
+    with engine.connect() as connection:
+        for owner, kind, column, condition in _UNCOMMON:
+            for load_balancer_id, value in connection.execute(
+                    sa.select(owner, column).where(condition).distinct()):
+                found[load_balancer_id][kind].add(value)
     return found

@@ -26,18 +26,27 @@ from octavia_hmsync.mgmt_network import cloud
 _AT_ONCE = 100
 
 
-def read_needs(engine, load_balancers, kinds=None):
+def read_needs(engine, load_balancers):
     """Read what load balancers need from the database.
 
     :param engine: an SQLAlchemy engine.
     :param load_balancers: a list of LoadBalancer, by id, not empty.
-    :param kinds: which of image_needs are read; None for all.
     :returns: a dict, Needs by id of each.
     """
     found = needs_repo.get_all(engine, load_balancers[0].id,
-                               load_balancers[-1].id, kinds)
+                               load_balancers[-1].id)
     return {load_balancer.id: _make_needs(found.get(load_balancer.id, {}))
             for load_balancer in load_balancers}
+
+
+def read_uncommon(engine):
+    """Read which load balancers need what modes.why_failover() is about.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: a dict, Needs with no more than that, by id of the few that do.
+    """
+    return {lb_id: _make_needs(found) for lb_id, found in
+            needs_repo.get_uncommon(engine).items()}
 
 
 def _make_needs(found):

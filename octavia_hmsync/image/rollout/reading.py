@@ -18,7 +18,6 @@ The number of statements is the same for one load balancer and for all.
 import dataclasses
 
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
-from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.image import exclusions
@@ -31,9 +30,6 @@ from octavia_hmsync.image.rollout import rules
 # What keeps a load balancer from a rollout beside outdated.Blocked.
 ONLY_FAILOVER = 'ONLY_FAILOVER'
 NO_IMAGE_ID = 'NO_IMAGE_ID'
-
-# What tells whether make before break is for a load balancer.
-_KINDS = (needs_repo.ADDRESS, needs_repo.VNIC_TYPE, needs_repo.PROTOCOL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +60,7 @@ def read_fleet(conf, engine, targets, mode):
     excluded = exclusions.Exclusions(exclusion_repo.get_all(engine),
                                      exclusion_repo.get_tagged(engine))
     fleet = Fleet([], [], [])
-    found = []
+    only_failover = _find_only_failover(engine, mode)
     for load_balancer in inventory.Inventory(conf, engine).get_page():
         image_id = targets.get(load_balancer.tag).image_id
         judgement = outdated.judge(load_balancer, image_id)
@@ -78,22 +74,18 @@ def read_fleet(conf, engine, targets, mode):
             fleet.unknown.append((load_balancer, ', '.join(
                 map(str, blocks)) or NO_IMAGE_ID))
         else:
-            found.append((load_balancer, image_id))
-    only_failover = _find_only_failover(
-        engine, [load_balancer for load_balancer, _ in found], mode)
-    fleet.candidates.extend(
-        _make_candidate(load_balancer, image_id,
-                        load_balancer.id in only_failover)
-        for load_balancer, image_id in found)
+            fleet.candidates.append(_make_candidate(
+                load_balancer, image_id, load_balancer.id in only_failover))
     return fleet
 
 
-def _find_only_failover(engine, load_balancers, mode):
+def _find_only_failover(engine, mode):
     """Return the ids of those for which make before break is not."""
-    if mode != rollout_repo.REPLACE or not load_balancers:
+    if mode != rollout_repo.REPLACE:
         return set()
-    needs = preflight.read_needs(engine, load_balancers, _KINDS)
-    return {lb_id for lb_id, one in needs.items() if modes.why_failover(one)}
+    return {lb_id for lb_id, needs in
+            preflight.read_uncommon(engine).items()
+            if modes.why_failover(needs)}
 
 
 def _make_candidate(load_balancer, image_id, is_only_failover):
