@@ -19,6 +19,7 @@ another parameter it would fail when a load balancer is locked.
 import dataclasses
 import importlib
 import inspect
+import typing
 
 from octavia.common import constants
 from oslo_config import cfg
@@ -160,7 +161,7 @@ def _find_in_drivers():
     for namespace, option, methods in _DRIVERS:
         name = CONF.controller_worker[option]
         try:
-            driver = stevedore_driver.DriverManager(
+            driver: typing.Any = stevedore_driver.DriverManager(
                 namespace=namespace, name=name, invoke_on_load=False).driver
         except Exception as e:
             # Somebody's own driver may raise anything when it is imported.

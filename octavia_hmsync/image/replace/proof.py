@@ -130,7 +130,8 @@ def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """
     return sorted(
         member_id for member_id, status in now.items()
-        if _BADNESS.get(status, 0) > _BADNESS.get(before.get(member_id), 0))
+        if _BADNESS.get(status, 0) > _BADNESS.get(
+            before.get(member_id, ''), 0))
 
 
 def merge_worst(before: Mapping[str, str],

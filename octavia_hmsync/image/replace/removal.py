@@ -67,7 +67,7 @@ def _remove_unrecorded_ports(work, amphora):
     for name in (f'{compat_amphora.VRRP_PORT_PREFIX}{amphora.id}',
                  f'{compat_amphora.MEMBER_PORT_PREFIX}{amphora.id}'):
         # There may be one in each network, and the driver tells of the first.
-        problem = []
+        problem: list[str] = []
         while not problem and (port_id := _find_port(work, name)):
             problem = _try(work, f'port {port_id}', work.network.delete_port,
                            port_id)

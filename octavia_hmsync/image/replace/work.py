@@ -14,6 +14,7 @@
 import dataclasses
 import threading
 
+from oslo_config import cfg
 from oslo_log import log as logging
 import sqlalchemy as sa
 import tenacity
@@ -54,7 +55,7 @@ class Work:
     :param stopping: a threading.Event, when this process ends.
     """
 
-    conf: object
+    conf: cfg.ConfigOpts
     engine: sa.Engine
     replacement: replace_repo.Replacement
     owner: str
