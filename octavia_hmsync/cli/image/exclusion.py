@@ -38,6 +38,7 @@ class _ExclusionCommand(base.DatabaseMixin, command.Command):
             help='name or id of the load balancer; id of the project or of '
                  'the flavor; a tag of load balancers; the name of an '
                  'availability zone of Octavia')
+        base.add_dry_run(parser, 'whether it could be done')
         return parser
 
     def say(self, text):
@@ -71,6 +72,10 @@ class AddExclusion(_ExclusionCommand):
                 f'An exclusion has a value of 1 to {_LONGEST} characters, '
                 f'and {len(value)} were given: see "octavia-hmsync image '
                 f'list --long".')
+        if parsed_args.dry_run:
+            self.say(f'Rollouts would leave {parsed_args.kind} {value} '
+                     f'alone.')
+            return
         exclusion_repo.add(engine, str(uuid.uuid4()), kind, value,
                            parsed_args.reason, parsed_args.seconds)
         self.say(f'Rollouts leave {parsed_args.kind} {value} alone from now '
@@ -83,16 +88,20 @@ class RemoveExclusion(_ExclusionCommand):
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         kind, value = _KINDS[parsed_args.kind], parsed_args.value
-        removed = exclusion_repo.remove(engine, kind, value)
-        if not removed and kind == exclusion_repo.LOAD_BALANCER:
+        there = {e.value for e in exclusion_repo.get_all(engine)
+                 if e.kind == kind}
+        if value not in there and kind == exclusion_repo.LOAD_BALANCER:
             # By its name. One that is deleted has an id only.
             value = load_balancers.find(engine, value)
-            removed = exclusion_repo.remove(engine, kind, value)
-        if not removed:
+        if value not in there or not (
+                parsed_args.dry_run or
+                exclusion_repo.remove(engine, kind, value)):
             raise exceptions.NotPossible(
                 f'There is no exclusion of {parsed_args.kind} {value}: see '
                 f'"octavia-hmsync image exclusion list".')
-        self.say(f'Rollouts leave {parsed_args.kind} {value} alone no more.')
+        would = 'would leave' if parsed_args.dry_run else 'leave'
+        self.say(f'Rollouts {would} {parsed_args.kind} {value} alone no '
+                 f'more.')
 
 
 class ListExclusions(base.DatabaseMixin, base.Lister):

@@ -63,6 +63,16 @@ class TestExclusions(test_image.ImageTestCase):
         self.make_older(models.ImageExclusion, 'expires_at', 1)
         self.assertEqual([], self.list())
 
+    def test_dry_run(self):
+        argv = ('tag', 'fragile')
+        self.assertIn('would leave tag fragile alone.', self.add(
+            *argv, '--reason', 'because', '--dry-run'))
+        self.assertEqual([], self.list())
+        self.add(*argv, '--reason', 'because')
+        self.assertIn('would leave tag fragile alone no more',
+                      self.remove(*argv, '--dry-run'))
+        self.assertEqual(1, len(self.list()))
+
     def test_remove(self):
         lb_id = self.add_load_balancer()
         for value in ('web', lb_id):
@@ -70,6 +80,9 @@ class TestExclusions(test_image.ImageTestCase):
             self.assertIn('alone no more', self.remove('load-balancer',
                                                        value))
             self.assertEqual([], self.list())
+            self.assertFails('There is no exclusion of load-balancer',
+                             'image', 'exclusion', 'remove',
+                             'load-balancer', value)
         # One that is deleted has no name any more.
         self.add('load-balancer', lb_id, '--reason', 'because')
         self.records.change('load_balancer', lb_id,
@@ -78,6 +91,11 @@ class TestExclusions(test_image.ImageTestCase):
 
     def test_refused(self):
         for words, argv in (
+                ('There is no exclusion of tag fragile:',
+                 ('remove', 'tag', 'fragile', '--dry-run')),
+                ('There is no load balancer none:',
+                 ('add', 'load-balancer', 'none', '--reason', 'because',
+                  '--dry-run')),
                 ('There is no load balancer none:',
                  ('add', 'load-balancer', 'none', '--reason', 'because')),
                 ('There is no load balancer none:',
