@@ -29,6 +29,9 @@ CONF = cfg.CONF
 
 # The task after which an amphora has a row; nothing was built before.
 CREATE_TASK = constants.CREATE_AMPHORA_INDB
+# Names of those that only wait end so.
+WAITING_TASKS = (constants.COMPUTE_WAIT,
+                 constants.AMP_COMPUTE_CONNECTIVITY_WAIT)
 
 VRRP_PORT_PREFIX = constants.AMP_BASE_PORT_PREFIX
 MEMBER_PORT_PREFIX = 'octavia-lb-member-'

@@ -12,6 +12,7 @@
 """Replaces amphorae: what was asked for, and what rollouts begin."""
 
 import threading
+import time
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -87,13 +88,18 @@ class Replacer:
     def stop(self, timeout):
         """Have what runs stop where somebody else can go on.
 
-        :param timeout: seconds to wait for that.
+        :param timeout: seconds to wait for that. What waits for an instance
+                        then is left to others at once, what asks a service
+                        that does not answer when its claim lapses.
         """
         self._stopping.set()
+        deadline = time.monotonic() + timeout
         with self._lock:
-            threads = [thread for thread, _works in self._running.values()]
-        for thread in threads:
-            thread.join(timeout)
+            running = list(self._running.items())
+        for owner, (thread, works) in running:
+            thread.join(max(0, deadline - time.monotonic()))
+            if thread.is_alive() and works and works[0].is_idle:
+                self._release(works[0].replacement, owner)
 
     def _count(self):
         with self._lock:

@@ -33,8 +33,14 @@ class _Watch:
         self._engine = engine
         self.error = None
 
+    def on_running(self, _state, details):
+        """Look at each task that begins."""
+        self._work.is_idle = details.get('task_name', '').endswith(
+            compat_amphora.WAITING_TASKS)
+
     def on_success(self, _state, details):
         """Look at each task that has ended, before the next one begins."""
+        self._work.is_idle = False
         try:
             if details.get('task_name', '').endswith(
                     compat_amphora.CREATE_TASK):
@@ -63,6 +69,7 @@ def build(work, load_balancer, role):
     flow, store = compat_amphora.make_build_flow(load_balancer, role)
     engine = engines.load(flow, store=store)
     watch = _Watch(work, engine)
+    engine.atom_notifier.register(states.RUNNING, watch.on_running)
     engine.atom_notifier.register(states.SUCCESS, watch.on_success)
     try:
         engine.run()
@@ -71,6 +78,8 @@ def build(work, load_balancer, role):
         LOG.debug('The flow failed: %s', e)
         raise exceptions.BuildFailed(
             f'The new amphora could not be built: {_describe(e)}.') from e
+    finally:
+        work.is_idle = False
     if watch.error is not None:
         raise watch.error
 

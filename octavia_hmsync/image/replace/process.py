@@ -30,6 +30,10 @@ from octavia_hmsync.image.replace import prover
 from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import single
 
+# What serves is at stake.
+_BACK_TRIES = 3
+_BACK_PAUSE = 2
+
 # In these the old amphora may have left the VIP.
 _SWITCHED = (phases.Phase.SWITCH, phases.Phase.PROVE_SWITCHED,
              phases.Phase.BACK)
@@ -127,7 +131,7 @@ class Process(attempt.Attempt):
         old = evidence.amphorae.get(self._work.old_id)
         new = evidence.amphorae.get(self._work.new_id)
         if old is not None and was_switched:
-            error = self._survive(self._topology.back, old, new)
+            error = self._give_back(old, new)
             if error and self._prover.serves(new):
                 return self._finish(f'{reason} The old amphora cannot have '
                                     f'the VIP again: {error}')
@@ -140,6 +144,19 @@ class Process(attempt.Attempt):
         lock_repo.set_listeners_right(self._work.engine,
                                       self._prover.listeners)
         return self._unlock((make_outcome or attempt.fail)(reason))
+
+    def _give_back(self, old, new):
+        """Have the old amphora take the VIP; tell why it does not.
+
+        Neutron, and an agent, may not answer for a moment.
+        """
+        for number in range(_BACK_TRIES):
+            if number:
+                self._work.pause(_BACK_PAUSE)
+            error = self._survive(self._topology.back, old, new)
+            if not error:
+                break
+        return error
 
     def _get_new_ids(self):
         return sorted({self._work.new_id, *lock_repo.get_unfinished(

@@ -58,11 +58,15 @@ class Seen:
     :param listeners: {id: status} as the new amphora's agent has them.
     :param holding: {amphora id: whether it has the VIP}, None for one that
                     does not say.
+    :param replaced: {amphora id: {id: status}}, the listeners of those that
+                     were replaced before, and have the VIP now.
     """
 
     evidence: evidence_repo.Evidence
     listeners: Mapping[str, str]
     holding: Mapping[str, bool | None]
+    replaced: Mapping[str, Mapping[str, str]] = dataclasses.field(
+        default_factory=dict)
 
 
 def find_problems(expected: Expectation, seen: Seen) -> list[str]:
@@ -106,6 +110,11 @@ def _find_listener_problems(expected, seen, new):
                 listener_id not in new.listeners):
             yield (f'the heartbeats of amphora {new.id} do not tell of '
                    f'listener {listener_id}')
+        for amphora_id, statuses in sorted(seen.replaced.items()):
+            status = statuses.get(listener_id)
+            if status != compat.ACTIVE:
+                yield (f'the agent of amphora {amphora_id} has listener '
+                       f'{listener_id} as {status or "none of its own"}')
 
 
 def _find_holder_problems(expected, seen):

@@ -122,15 +122,29 @@ class Prover:
     def _find_problems(self, expected):
         evidence = self._work.read()
         new = evidence.amphorae.get(self._work.new_id)
+        holding = self._work.find_holders(evidence.amphorae.values(),
+                                          self._vip)
         listeners = {}
         try:
             if new is not None:
                 listeners = self._work.agent_of(new).get_listeners()
+            replaced = self._get_replaced(evidence, holding)
         except work_.AGENT_ERRORS as e:
             return [str(e).rstrip('.')]
         return proof.find_problems(expected, proof.Seen(
-            evidence, listeners, self._work.find_holders(
-                evidence.amphorae.values(), self._vip)))
+            evidence, listeners, holding, replaced))
+
+    def _get_replaced(self, evidence, holding):
+        """Return the listeners of those of a pair that were replaced before.
+
+        Only now, with the VIP, may it turn out that their image is bad.
+        """
+        target = self._work.replacement.target_image_id
+        return {
+            amphora_id: self._work.agent_of(amphora).get_listeners()
+            for amphora_id, amphora in evidence.amphorae.items()
+            if holding.get(amphora_id) and target == amphora.image_id and
+            amphora_id not in (self._work.old_id, self._work.new_id)}
 
     def serves(self, amphora):
         """Tell whether an amphora has its listeners and the VIP, by itself.

@@ -20,6 +20,8 @@ import tenacity
 
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import compute
 from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
@@ -39,9 +41,10 @@ def remove(work, amphora):
     """
     lock_repo.set_going(work.engine, amphora.id)
     left = []
-    if amphora.compute_id:
-        left += _try(work, f'instance {amphora.compute_id}',
-                     work.compute.delete, amphora.compute_id)
+    for compute_id in [amphora.compute_id] if amphora.compute_id else (
+            _find_instances(work, amphora.id)):
+        left += _try(work, f'instance {compute_id}', work.compute.delete,
+                     compute_id)
     for port_id in compat_amphora.get_member_ports(amphora.id):
         problem = _try(work, f'port {port_id}', work.network.delete_port,
                        port_id)
@@ -59,6 +62,20 @@ def remove(work, amphora):
                     'deleted: see "octavia-hmsync image leaks".',
                     what.capitalize(), amphora.id)
     return left
+
+
+def _find_instances(work, amphora_id):
+    """Return instances whose ids whoever built them did not record.
+
+    By the amphora's name; where nobody knows names, none is found.
+    """
+    try:
+        return [each.id for each in compute.connect(work.conf).list_instances(
+            amphora_id) or ()]
+    except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+        LOG.warning('Whether amphora %s, which is replaced, has an instance '
+                    'is not known: %s', amphora_id, e)
+        return []
 
 
 def _remove_unrecorded_ports(work, amphora):

@@ -72,6 +72,9 @@ class Single:
         :param new: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if the old one does not.
         """
+        if new is not None and not (new.lb_network_ip and new.vrrp_port_id):
+            # It never came to where it could have had it.
+            new = None
         self._move(self._work.get_load_balancer(), new, old,
                    is_giver_needed=False)
 

@@ -33,8 +33,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two looks at something that takes its time.
 INTERVAL = 0.2
-# An agent that was configured anew restarts.
-_TRIES = 8
+# An agent that was configured anew restarts; one that hangs lets each request
+# take its time. Seconds.
+_PATIENCE = 6
 _PAUSE = 0.7
 
 AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
@@ -66,6 +67,8 @@ class Work:
         self.old_id = self.replacement.old_amphora_id
         self.new_id = self.replacement.new_amphora_id
         self.lost = threading.Event()
+        # Whether nothing is changed now, and nothing interrupts that.
+        self.is_idle = False
         self._client = agent_client.RestAgentClient(self.conf)
         self.network = compat_amphora.load_network_driver()
         self.compute = compat_amphora.load_compute_driver()
@@ -158,7 +161,7 @@ class Work:
         """
         for attempt in tenacity.Retrying(
                 retry=tenacity.retry_if_exception_type(AGENT_ERRORS),
-                stop=tenacity.stop_after_attempt(_TRIES),
+                stop=tenacity.stop_after_delay(_PATIENCE),
                 sleep=self.pause, wait=tenacity.wait_fixed(_PAUSE),
                 reraise=True):
             with attempt:

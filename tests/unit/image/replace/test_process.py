@@ -369,11 +369,21 @@ class TestProcess(ProcessTestCase):
         """What serves is not given up for what cannot any more."""
         world = World(self, 'SINGLE', {
             6: ('before', exceptions.NotProven('unknown')),
-            7: ('before', exceptions.AgentUnreachable('No answer.'))})
+            **{step: ('before', exceptions.AgentUnreachable('No answer.'))
+               for step in (7, 8, 9)}})
         row = self.replace(world)
         self.assertEqual('DONE', row.state)
         self.assertIn('cannot have the VIP again: No answer.', row.reason)
         self.assertWhole(world, row)
+
+    def test_back_at_last(self):
+        """One that does not answer for a moment gets the VIP back."""
+        world = World(self, 'SINGLE', {
+            6: ('before', exceptions.NotProven('unknown')),
+            7: ('before', exceptions.AgentUnreachable('No answer.'))})
+        row = self.replace(world)
+        self.assertEqual(('FAILED', 'unknown'), (row.state, row.reason))
+        self.assertEqual([OLD], self.images(world))
 
     def test_lost(self):
         """Whoever has lost it does nothing more."""

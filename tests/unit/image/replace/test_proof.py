@@ -54,6 +54,14 @@ class TestFindProblems(base.TestCase):
     def test_shown(self):
         self.assertEqual([], proof.find_problems(EXPECTED, SEEN))
 
+    def test_one_replaced_before(self):
+        """It may be one that is well until it has the VIP."""
+        self.assertProblem(
+            'the agent of amphora other has listener web as ERROR',
+            dataclasses.replace(SEEN, replaced={'other': {'web': 'ERROR'}}))
+        self.assertEqual([], proof.find_problems(EXPECTED, dataclasses.replace(
+            SEEN, replaced={'other': {'web': 'ACTIVE'}})))
+
     def test_gone(self):
         self.assertProblem('amphora new is gone',
                            self.with_evidence(amphorae={'old': OLD}))

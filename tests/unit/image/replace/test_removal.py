@@ -17,6 +17,8 @@ from unittest import mock
 import fixtures
 
 from octavia_hmsync.db.repositories import image_lock as lock_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import compute
 from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import work as work_
 from tests.unit import base
@@ -31,7 +33,7 @@ class TestRemoval(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.work = mock.Mock(spec=work_.Work, engine=mock.sentinel.engine,
+        self.work = mock.Mock(spec=work_.Work, engine=mock.sentinel.engine, conf=None,
                               compute=mock.Mock(), network=mock.Mock())
         # By name; those that no row tells of.
         self.named = {}
@@ -51,6 +53,10 @@ class TestRemoval(base.TestCase):
                  self.steps.append('gone'))):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
         self.work.compute.delete.side_effect = self._delete
+        self.cloud = mock.create_autospec(compute.Nova, instance=True)
+        self.cloud.list_instances.return_value = []
+        self.useFixture(fixtures.MockPatchObject(
+            compute, 'connect', lambda conf: self.cloud))
 
     def _find(self, name):
         ports = self.named.get(name.removesuffix('amphora'))
@@ -80,6 +86,21 @@ class TestRemoval(base.TestCase):
                       'octavia-lb-member-': ['b', 'c']}
         self.assertEqual([], removal.remove(self.work, NOTHING))
         self.assertEqual(['going', 'a', 'b', 'c', 'gone'], self.steps)
+
+    def test_instance_is_not_recorded(self):
+        self.cloud.list_instances.return_value = [compute.Instance(
+            'named', 'amphora-amphora', 'amphora', 'BUILD', None)]
+        self.assertEqual([], removal.remove(self.work, NOTHING))
+        self.assertIn('named', self.steps)
+        self.cloud.list_instances.assert_called_once_with('amphora')
+
+    def test_nobody_tells_of_instances(self):
+        for answer in ({'return_value': None}, {
+                'side_effect': exceptions.CloudUnavailable('Nova hangs.')}):
+            self.steps.clear()
+            self.cloud.list_instances.configure_mock(**answer)
+            self.assertEqual([], removal.remove(self.work, NOTHING))
+            self.assertEqual('gone', self.steps[-1])
 
     def test_refused(self):
         """The rest goes all the same; what is left is told, and once."""
