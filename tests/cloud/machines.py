@@ -12,6 +12,7 @@
 
 """Machines of tenants: members of pools, and clients."""
 
+import itertools
 import os
 import sys
 
@@ -82,6 +83,10 @@ class Member(Machine):
 class Client(Machine):
     """One that uses a load balancer."""
 
+    def __init__(self, octavia, name, network=None):
+        super().__init__(octavia, name, network)
+        self._numbers = itertools.count(1)
+
     def get(self, address, port=80):
         """Ask once, patiently; returns the answer."""
         return self.namespace.run(
@@ -95,8 +100,9 @@ class Client(Machine):
         :param timeout: seconds after which a request has failed.
         :returns: a Probe; stop it.
         """
+        # Several at once write a file each.
         return Probe(self._start(
-            'probe', sys.executable, '-ISu', _PROBE,
+            f'probe-{next(self._numbers)}', sys.executable, '-ISu', _PROBE,
             f'http://{address}:{port}/', str(rate), str(timeout)))
 
 

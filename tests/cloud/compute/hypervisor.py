@@ -151,6 +151,12 @@ class Hypervisor(fixtures.Fixture):
                 'fault': booted.fault,
                 'interfaces': list(booted.interfaces.values())}
 
+    def call_list(self, name):
+        return [{'id': each.instance_id, 'name': each.instance_name,
+                 'state': each.state}
+                for each in list(self.instances.values())
+                if name in each.instance_name]
+
     def call_delete(self, compute_id):
         booted = self.instances.pop(compute_id, None)
         if booted is None:

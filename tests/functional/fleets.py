@@ -1,0 +1,157 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Several load balancers that are replaced at once, each with its own bad
+luck, while clients use them."""
+
+import collections
+import contextlib
+import threading
+
+from oslo_utils import uuidutils
+
+from tests.functional import replacements
+
+
+class FleetTestCase(replacements.ReplacementTestCase):
+    """As many as .topologies has; what happens to one is a case.
+
+    All are replaced anew in each round, whatever their image is.
+    """
+
+    options = {'hmsync_image': {'proof_timeout': 15, 'agent_timeout': 5,
+                                'replacements_at_once': 8}}
+    topologies = ()
+    rate = 10
+
+    def setUp(self):
+        super().setUp()
+        self.errors = []
+        made = [self.cloud.add_load_balancer(
+            f'{topology.lower()}{number}', topology, self.members, wait=False)
+            for number, topology in enumerate(self.topologies)]
+        self.fleet = [self.cloud.wait_until_active(each.id) for each in made]
+        for each in self.fleet:
+            self.wait_until_online(each)
+            self.cloud.wait_for(lambda: self.holders(each), 'a holder')
+        self.target, = self.cloud.connection.image.images()
+        self.counts = self.count()
+
+    def count(self):
+        """How many instances and ports there are."""
+        return (len(self.cloud.compute.instances),
+                len(list(self.cloud.connection.network.ports())))
+
+    def note(self, problem):
+        """Take note of what is wrong; others are to be seen, too."""
+        print(problem)
+        self.errors.append(problem)
+
+    @contextlib.contextmanager
+    def noted(self, case):
+        try:
+            yield
+        except AssertionError as e:
+            self.note(f'{case}: {str(e)[:700]}')
+
+    @contextlib.contextmanager
+    def under_probes(self, cases):
+        """Have clients use the load balancers of cases; none may notice."""
+        with contextlib.ExitStack() as stack:
+            seen = {case: stack.enter_context(self.under_probe(lb, self.rate))
+                    for case, lb in cases.items()}
+            yield seen
+        for case, each in seen.items():
+            if each.report.failed or 0 in each.holders:
+                self.note(f'{case}: {each.report}, {each.holders}')
+
+    def assertSane(self, case, load_balancer):
+        """Check that it is as one that nobody has worked on."""
+        number = 1 if 'single' in load_balancer.name else 2
+        with self.noted(case):
+            self.cloud.wait_for(
+                lambda: self._is_sane(load_balancer, number),
+                lambda: f'sane state: {self.look_at(load_balancer)}', 40)
+
+    def look_at(self, load_balancer):
+        found = self.look(load_balancer)
+        return {key: found[key] for key in ('status', 'amphorae', 'holders')}
+
+    def _is_sane(self, load_balancer, number):
+        found = self.look_at(load_balancer)
+        return (found['status'] == ('ACTIVE', 'ONLINE') and
+                [(row[0], row[4]) for row in found['amphorae'].values()] ==
+                [('ALLOCATED', 0)] * number and
+                len(found['holders']) == 1)
+
+    def assertNothingLeft(self, case):
+        with self.noted(case):
+            self.cloud.wait_for(
+                lambda: self.count() == self.counts,
+                lambda: f'{self.counts} instances and ports; there are '
+                        f'{self.count()}', 20)
+
+    def assertStates(self, ended, expected):
+        """Check how replacements ended, by case."""
+        for case, row in ended.items():
+            if row.state not in expected[case].split('|'):
+                self.note(f'{case}: {row.state} and not {expected[case]}: '
+                          f'{row.reason}')
+
+    def get_problems(self, ids, cases):
+        return collections.OrderedDict(
+            (case, self.get(ids[case])) for case in cases)
+
+    def kill_amid(self, patterns, image=None):
+        """Kill the housekeeper when each replacement is at its step.
+
+        :param patterns: {case: pattern of the step}, not more than there are
+                         load balancers.
+        :returns: {case: the row of its replacement at its end}.
+        """
+        cases = dict(zip(patterns, self.fleet, strict=False))
+        ids = {case: uuidutils.generate_uuid() for case in patterns}
+        killed = threading.Event()
+        missing = set(patterns)
+        lock = threading.Lock()
+
+        def make_action(case):
+            def die(step):
+                with lock:
+                    missing.discard(case)
+                    is_last = not missing
+                if is_last:
+                    self.kill(step)
+                    killed.set()
+                killed.wait(120)
+            return die
+
+        self.cloud.steps.clear()
+        for case, pattern in patterns.items():
+            self.cloud.steps.at(pattern, make_action(case), ids[case])
+        with self.under_probes(cases):
+            for case, lb in cases.items():
+                self.begin(lb, image or self.target, ids[case], forced=True)
+            if not killed.wait(100):
+                self.note(f'{missing} did not come to that')
+                self.cloud.housekeeping.kill_tree()
+                killed.set()
+            self.lapse()
+            self.cloud.housekeeping.start()
+            ended = {}
+            for case in cases:
+                with self.noted(case):
+                    ended[case] = self.wait_until_ended(ids[case], 100)
+            for case, lb in cases.items():
+                self.assertSane(case, lb)
+        self.assertNothingLeft(f'after {list(patterns)}')
+        return ended
