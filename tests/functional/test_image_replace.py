@@ -90,7 +90,8 @@ class TestUndone(replacements.ReplacementTestCase):
             'boots-not': (bad_images.never_boots(), 'could not be built'),
             'no-room': (None, 'No valid host'),
             'killed-build': (None, 'ended in the middle'),
-            'killed-switch': (None, None), 'killed-proof': (None, None)}
+            'killed-switch': (None, None),
+            'killed-proof': (bad_images.fails_with_vip(), 'as ERROR')}
         # Another one than the one that is going to be killed.
         self.cloud.house_keepers[1].stop()
         made = {kind: self.add(kind, like)
@@ -160,16 +161,16 @@ class TestUndone(replacements.ReplacementTestCase):
             ended = {kind: self.wait_until_ended(ids[kind])
                      for kind in steps}
         self.assertEqual({'killed-build': 'SKIPPED',
-                          'killed-switch': 'SKIPPED', 'killed-proof': 'DONE'},
+                          'killed-switch': 'DONE', 'killed-proof': 'SKIPPED'},
                          {kind: each.state for kind, each in ended.items()},
                          ended)
         for each in seen:
             self.assertEqual((0, 0), (each.report.failed, each.report.dark))
-        for kind in ('killed-build', 'killed-switch'):
+        for kind in ('killed-build', 'killed-proof'):
             self.assertIn('ended in the middle', ended[kind].reason)
             self.cloud.wait_for(
                 lambda: self.look_at(lbs[kind]) == before[kind],
                 lambda: f'{kind} as {before[kind]}, but '
                         f'{self.look_at(lbs[kind])}')
-        row, = self.look_at(lbs['killed-proof'])['amphorae'].values()
-        self.assertEqual(images['killed-proof'].id, row[1])
+        row, = self.look_at(lbs['killed-switch'])['amphorae'].values()
+        self.assertEqual(images['killed-switch'].id, row[1])

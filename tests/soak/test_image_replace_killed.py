@@ -12,8 +12,8 @@
 
 """A housekeeper is killed hard at each step of a replacement.
 
-Another one goes on: back up to the proof, by a proof after the switch, and
-forward from the deletion on. No client notices, and nothing is left.
+Another one goes on: back up to the first proof, with the switch and the second
+proof, and forward from the deletion on. No client notices, and nothing is left.
 """
 
 from tests.functional import fleets
@@ -34,11 +34,11 @@ SINGLE = (
     ('before built .*amphora-post-vip-plug', BACK),
     ('after enter PROVE$', BACK),
     ('before PUT .*/reload', BACK),
-    ('after enter SWITCH$', BACK),
-    ('after agent .* PUT config', BACK),
+    ('after enter SWITCH$', DONE),
+    ('after agent .* PUT config', DONE),
     # Both have the VIP.
-    ('after agent .* POST plug/network', BACK),
-    ('after agent .* PUT loadbalancer/.*/start', BACK),
+    ('after agent .* POST plug/network', DONE),
+    ('after agent .* PUT loadbalancer/.*/start', DONE),
     ('after enter PROVE_SWITCHED', DONE),
     ('after enter DELETE_OLD', DONE),
     ('before DELETE .*/ports', DONE),

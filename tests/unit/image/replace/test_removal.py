@@ -33,7 +33,8 @@ class TestRemoval(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.work = mock.Mock(spec=work_.Work, engine=mock.sentinel.engine, conf=None,
+        self.work = mock.Mock(spec=work_.Work, engine=mock.sentinel.engine,
+                              conf=None,
                               compute=mock.Mock(), network=mock.Mock())
         # By name; those that no row tells of.
         self.named = {}
