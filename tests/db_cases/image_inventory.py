@@ -202,7 +202,8 @@ class NeedsCases(base.DatabaseTestCase):
             'security_group': {'group1'}, 'qos_policy': {'policy1'},
             'address': {'192.0.2.1', '2001:db8::1'},
             'vnic_type': {'direct'}, 'protocol': {'HTTP'},
-            'secret': {'ca1', 'tls1', 'ca2', 'crl1', 'sni1'}},
+            'secret': {'tls1', 'sni1'},
+            'authority': {'ca1', 'ca2', 'crl1'}},
             needs_repo.get_all(self.engine, lb_id, lb_id)[lb_id])
 
     def test_uncommon(self):

@@ -34,6 +34,7 @@ SUBNET = 'subnet'
 SECURITY_GROUP = 'security_group'
 QOS_POLICY = 'qos_policy'
 SECRET = 'secret'
+AUTHORITY = 'authority'
 ADDRESS = 'address'
 VNIC_TYPE = 'vnic_type'
 PROTOCOL = 'protocol'
@@ -54,13 +55,13 @@ _SOURCES = (
      _POOL.join(_MEMBER, _MEMBER.c.pool_id == _POOL.c.id)),
     (_POOL.c.load_balancer_id,
      ((SECRET, _POOL.c.tls_certificate_id),
-      (SECRET, _POOL.c.ca_tls_certificate_id),
-      (SECRET, _POOL.c.crl_container_id)), _POOL),
+      (AUTHORITY, _POOL.c.ca_tls_certificate_id),
+      (AUTHORITY, _POOL.c.crl_container_id)), _POOL),
     (_LISTENER.c.load_balancer_id,
      ((PROTOCOL, _LISTENER.c.protocol),
       (SECRET, _LISTENER.c.tls_certificate_id),
-      (SECRET, _LISTENER.c.client_ca_tls_certificate_id),
-      (SECRET, _LISTENER.c.client_crl_container_id)), _LISTENER),
+      (AUTHORITY, _LISTENER.c.client_ca_tls_certificate_id),
+      (AUTHORITY, _LISTENER.c.client_crl_container_id)), _LISTENER),
     (_LISTENER.c.load_balancer_id, ((SECRET, _SNI.c.tls_container_id),),
      _LISTENER.join(_SNI, _SNI.c.listener_id == _LISTENER.c.id)),
 )
@@ -84,8 +85,8 @@ def get_all(engine, first, last):
     :param first: the first id of them.
     :param last: the last one; all between them are read.
     :returns: a dict by load balancer id of dicts by kind, PORT, SUBNET,
-              SECURITY_GROUP, QOS_POLICY, SECRET, ADDRESS, VNIC_TYPE or
-              PROTOCOL, of sets of values.
+              SECURITY_GROUP, QOS_POLICY, SECRET, AUTHORITY, ADDRESS,
+              VNIC_TYPE or PROTOCOL, of sets of values.
     """
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))

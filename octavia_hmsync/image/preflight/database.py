@@ -104,17 +104,6 @@ def check_image_ids(facts):
         f'whether they are outdated.')
 
 
-def check_secrets(facts):
-    """Whether its certificates can still be had."""
-    if not facts.needs.secrets:
-        return finding.success()
-    return finding.not_checked(
-        f'Nobody asked the certificate manager for the '
-        f'{len(facts.needs.secrets)} secrets of its listeners and pools: '
-        f'{", ".join(sorted(facts.needs.secrets))}. A new amphora does not '
-        f'have the listener of one that is gone.')
-
-
 def _get_blocks(facts):
     return outdated.get_blocks(
         facts.load_balancer, facts.target and facts.target.image_id)

@@ -27,6 +27,8 @@ class Needs:
     :param security_group_ids: those that its owner gave to the VIP.
     :param qos_policy_id: that of its VIP; None without one.
     :param secrets: the references to certificates that it is to serve with.
+    :param authorities: those to certificates of authorities, and to lists of
+                        what they have revoked.
     :param addresses: those of its VIPs.
     :param is_direct: whether its VIP is on a network card (SR-IOV).
     :param protocols: those of its listeners.
@@ -40,6 +42,7 @@ class Needs:
     addresses: frozenset[str] = frozenset()
     is_direct: bool = False
     protocols: frozenset[str] = frozenset()
+    authorities: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +127,8 @@ class Facts:
     :param network: Network; None where Neutron gave no answer.
     :param settings: Settings.
     :param compute: Compute; None where Nova gave no answer, or is not asked.
+    :param secret_faults: why references cannot be fetched; None where nobody
+                          tried.
     """
 
     load_balancer: lb.LoadBalancer
@@ -132,3 +137,4 @@ class Facts:
     network: Network | None = None
     settings: Settings = Settings()
     compute: Compute | None = None
+    secret_faults: dict[str, str] | None = None

@@ -59,7 +59,8 @@ def _make_needs(found):
         frozenset(found.get(needs_repo.SECRET, ())),
         frozenset(found.get(needs_repo.ADDRESS, ())),
         compat.DIRECT in found.get(needs_repo.VNIC_TYPE, ()),
-        frozenset(found.get(needs_repo.PROTOCOL, ())))
+        frozenset(found.get(needs_repo.PROTOCOL, ())),
+        frozenset(found.get(needs_repo.AUTHORITY, ())))
 
 
 def read_settings(conf):

@@ -124,9 +124,6 @@ class TestDatabaseChecks(CheckTestCase):
             needs=facts.Needs(addresses=frozenset({'192.0.2.1'}),
                               protocols=frozenset({'HTTP', 'TCP'}))))
 
-    def test_secrets(self):
-        self.assertNotChecked(database.check_secrets, make(), 'ref1')
-
 
 class TestNetworkChecks(CheckTestCase):
 

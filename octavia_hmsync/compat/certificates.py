@@ -1,0 +1,47 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Certificates and secrets, as Octavia's workers fetch them."""
+
+from oslo_context import context
+from stevedore import driver as stevedore_driver
+
+
+def load_manager(name):
+    """Load a certificate manager.
+
+    :param name: an entry point of ``octavia.cert_manager``.
+    :returns: what fetch_certificate() and fetch_secret() take.
+    """
+    return stevedore_driver.DriverManager(
+        namespace='octavia.cert_manager', name=name,
+        invoke_on_load=True).driver
+
+
+def fetch_certificate(manager, project_id, ref):
+    """Fetch a certificate with its key, and forget it.
+
+    :param manager: see load_manager().
+    :param project_id: whose load balancer it is for.
+    :param ref: reference to it; nobody is registered as using it.
+    :raises Exception: whatever the manager raises where it cannot.
+    """
+    manager.get_cert(context.RequestContext(project_id=project_id), ref,
+                     check_only=True)
+
+
+def fetch_secret(manager, project_id, ref):
+    """Fetch the certificate of an authority, or a revocation list.
+
+    See fetch_certificate().
+    """
+    manager.get_secret(context.RequestContext(project_id=project_id), ref)

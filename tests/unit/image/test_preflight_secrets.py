@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+
+from oslo_config import cfg
+
+from octavia_hmsync.compat import certificates
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.image.preflight import finding
+from octavia_hmsync.image.preflight import secrets
+from tests.unit.image import test_preflight
+
+LOAD_MANAGER = certificates.load_manager
+NEEDS = facts.Needs(secrets=frozenset({'cert', 'sni'}),
+                    authorities=frozenset({'ca'}))
+
+
+class Manager:
+    """A certificate manager that has some things."""
+
+    def __init__(self, certificates=(), secrets=()):
+        self.certificates, self.secrets = certificates, secrets
+        self.asked = []
+        self.gate = None
+
+    def get_cert(self, context, ref, check_only=False):
+        self._get(context, ref, self.certificates)
+        assert check_only
+
+    def get_secret(self, context, ref):
+        self._get(context, ref, self.secrets)
+
+    def _get(self, context, ref, known):
+        if self.gate:
+            self.gate.wait(60)
+        self.asked.append((context.project_id, ref))
+        if ref not in known:
+            raise ValueError(f'No {ref}.\nSorry.')
+
+
+class TestSecrets(test_preflight.CheckTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.conf = self.make_conf(hmsync_image={'image_timeout': 60})
+        self.conf.register_opt(cfg.StrOpt(
+            'cert_manager', default='barbican_cert_manager'), 'certificates')
+        self.manager = Manager({'cert', 'sni'}, {'ca'})
+        self.patch(certificates, 'load_manager', lambda name: self.manager)
+
+    def read(self, needs=NEEDS):
+        return secrets.read_faults(self.conf, 'project', needs)
+
+    def test_all_there(self):
+        """Asked for as a worker does, for the project of the owner."""
+        self.assertEqual({}, self.read())
+        self.assertEqual({('project', ref) for ref in ('cert', 'sni', 'ca')},
+                         set(self.manager.asked))
+
+    def test_gone(self):
+        self.manager.certificates = {'sni'}
+        self.assertEqual({'cert': 'ValueError: No cert. Sorry'},
+                         self.read())
+        self.manager.secrets = ()
+        self.assertEqual({'cert', 'ca'}, set(self.read()))
+
+    def test_nothing_needed(self):
+        self.assertEqual({}, self.read(facts.Needs()))
+        self.assertEqual([], self.manager.asked)
+
+    def test_no_manager(self):
+        def fail(name):
+            raise RuntimeError(f'there is no {name}')
+
+        self.patch(certificates, 'load_manager', fail)
+        self.assertEqual({'RuntimeError: there is no barbican_cert_manager'},
+                         set(self.read().values()))
+
+    def test_no_answer(self):
+        self.conf.set_override('image_timeout', 1, 'hmsync_image')
+        self.manager.gate = threading.Event()
+        self.addCleanup(self.manager.gate.set)
+        self.assertEqual(dict.fromkeys(
+            ('cert', 'sni', 'ca'), 'no answer within 1 s'), self.read())
+
+    def test_managers_of_octavia(self):
+        """One of them keeps nothing, and asks nobody."""
+        manager = LOAD_MANAGER('noop_cert_manager')
+        for fetch in (certificates.fetch_certificate,
+                      certificates.fetch_secret):
+            fetch(manager, 'project', 'ref')
+
+    def test_check(self):
+        for needs, faults, severity, words in (
+                (facts.Needs(), None, finding.Severity.SUCCESS, ()),
+                (NEEDS, {}, finding.Severity.SUCCESS, ()),
+                (NEEDS, None, None, ('the 3 secrets',)),
+                (NEEDS, {'ca': 'gone', 'sni': '403'},
+                 finding.Severity.FAILURE, ('ca (gone); sni (403)',))):
+            self.assertFound(severity, secrets.check_secrets,
+                             test_preflight.make(
+                                 needs=needs, secret_faults=faults), *words)
