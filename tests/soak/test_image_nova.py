@@ -1,0 +1,261 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What image upgrades ask of a real Nova, beside Octavia's compute driver."""
+
+import contextlib
+import json
+import os
+import sys
+
+import fixtures
+import openstack
+from openstack import exceptions as sdk_exc
+
+from tests.cloud import glance
+from tests.cloud import http_proxy
+from tests.cloud import mariadb
+from tests.cloud import network
+from tests.cloud import neutron
+from tests.cloud import nova
+from tests.cloud import octavia_conf
+from tests.cloud import process
+from tests.cloud import rabbitmq
+from tests.unit.cli import base
+
+TAG = 'amphora'
+# What a worker does with an instance; in a process of its own, because
+# Octavia's configuration is one for all of it.
+_COMPUTE = """
+import json, sys, time
+from oslo_config import cfg
+from octavia.common import config
+from octavia.compute.drivers import nova_driver
+path, action, *arguments = sys.argv[1:]
+cfg.CONF(['--config-file', path], project='octavia')
+compute = nova_driver.VirtualMachineManager()
+if action == 'group':
+    print(json.dumps(compute.create_server_group(*arguments).id))
+else:
+    flavor, tag, network, group = arguments
+    made = compute.build(
+        amphora_flavor=flavor, image_tag=tag, network_ids=[network],
+        server_group_id=group)
+    for _ in range(120):
+        amphora, fault = compute.get_amphora(made)
+        if amphora.status in ('ACTIVE', 'ERROR'):
+            break
+        time.sleep(0.5)
+    print(json.dumps([made, amphora.status, amphora.image_id,
+                      fault and fault['message']]))
+"""
+
+
+class Services(fixtures.Fixture):
+    """Nova with what it stands on."""
+
+    def _setUp(self):
+        self.directory = self.useFixture(fixtures.TempDir(
+            rootdir=mariadb.LASTING_DIRECTORY)).path
+        self.rabbitmq = self.useFixture(
+            rabbitmq.RabbitMQServer(self.directory))
+        self.neutron = self.useFixture(neutron.Neutron(self.directory))
+        self.glance = self.useFixture(glance.Glance(self.directory))
+        for service in (self.rabbitmq, self.neutron, self.glance):
+            service.wait_until_ready()
+        self.nova = self.useFixture(nova.Nova(
+            self.directory, self.rabbitmq.url, self.neutron, self.glance))
+        self.connection = openstack.connect(
+            load_envvars=False, load_yaml_config=False, auth_type='none',
+            auth={'endpoint': self.neutron.url},
+            network_endpoint_override=self.neutron.url,
+            image_endpoint_override=self.glance.url,
+            compute_endpoint_override=self.nova.url)
+        self.addCleanup(self.connection.close)
+        self.nova.wait_until_ready(self.connection)
+        made = self.connection.network.create_network(
+            name='lb-mgmt-net', project_id=nova.PROJECT_ID)
+        self.connection.network.create_subnet(
+            network_id=made.id, cidr='172.31.0.0/24', ip_version=4,
+            project_id=nova.PROJECT_ID)
+        self.network_id = made.id
+        self.flavor_id = self.connection.compute.create_flavor(
+            name='amphora', ram=512, vcpus=1, disk=1).id
+
+    def add_image(self, name):
+        return self.connection.image.create_image(
+            name=name, container_format='bare', disk_format='raw', data=b'x',
+            tags=[TAG], validate_checksum=False, allow_duplicates=True)
+
+
+class TestImageNova(base.CommandTestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.cloud = Services()
+        cls.addClassCleanup(cls.cloud.cleanUp)
+        cls.cloud.setUp()
+
+    def setUp(self):
+        super().setUp()
+        self.cloud.nova.set_roles(nova.EVERYBODY)
+        self.addCleanup(self.empty_nova)
+        self.conf_path = self.write_options()
+
+    def empty_nova(self):
+        api = self.cloud.connection.compute
+        for server in list(api.servers()):
+            # Nobody counts on it.
+            with contextlib.suppress(sdk_exc.HttpException):
+                api.delete_server(server.id)
+
+    def write_options(self, url=None):
+        """Write octavia.conf, with another URL of Nova."""
+        options = octavia_conf.merge(
+            self.cloud.neutron.octavia_options(),
+            self.cloud.glance.octavia_options(),
+            self.cloud.nova.octavia_options(), {
+                'database': {'connection': self.database.connection},
+                'controller_worker': {
+                    'amp_image_tag': TAG,
+                    'amp_flavor_id': self.cloud.flavor_id,
+                    'amp_boot_network_list': self.cloud.network_id},
+                'hmsync_image': {'image_timeout': 60}},
+            {'nova': {'endpoint': url}} if url else None)
+        path = os.path.join(self.directory, 'octavia.conf')
+        octavia_conf.write(path, options)
+        return path
+
+    def compute(self, *arguments):
+        """Have Octavia's compute driver do something."""
+        out = process.run(
+            sys.executable, '-W', 'ignore', '-c', _COMPUTE, self.conf_path,
+            *arguments, env=process.environment(self.directory))
+        return json.loads(out.splitlines()[-1])
+
+    def build(self, group_id):
+        return self.compute('build', self.cloud.flavor_id, TAG,
+                            self.cloud.network_id, group_id)
+
+    def add_pair(self, policy):
+        """Have a pair as Octavia would; returns its id, and its group."""
+        self.image = self.cloud.add_image('first')
+        group_id = self.compute('group', 'pair', policy)
+        lb_id = self.records.add_load_balancer('ACTIVE_STANDBY')
+        self.records.change('load_balancer', lb_id, server_group_id=group_id)
+        for role in ('MASTER', 'BACKUP'):
+            compute_id, status, image_id, fault = self.build(group_id)
+            self.assertEqual(('ACTIVE', None), (status, fault), [
+                each.log_tail(30) for each in
+                self.cloud.nova.computes.values()])
+            self.assertEqual(self.image.id, image_id)
+            amphora_id = self.records.add_amphora('192.0.2.1', lb_id, role)
+            self.records.change('amphora', amphora_id, image_id=image_id,
+                                compute_id=compute_id)
+        return lb_id, group_id
+
+    def check(self, *argv):
+        """Return the exit code, and {check: (result, details)}."""
+        code, out, err = self.run_command('image', 'check', *argv, '-f',
+                                          'json')
+        self.assertEqual('', err)
+        return code, {row['check']: (row['result'], row['details'])
+                      for row in json.loads(out)}
+
+    def assertHosts(self, lb_id, result, *words):
+        _code, found = self.check(lb_id)
+        self.assertEqual(result, found['Hosts'][0], found)
+        for word in words:
+            self.assertIn(word, found['Hosts'][1])
+
+    def test_hard_anti_affinity(self):
+        lb_id, group_id = self.add_pair('anti-affinity')
+        row, = self.run_json('image', 'list')
+        self.assertEqual(('NO', self.image.id),
+                         (row['outdated'], row['target_image']))
+        newer = self.cloud.add_image('newer')
+        row, = self.run_json('image', 'list')
+        self.assertEqual(('YES', newer.id),
+                         (row['outdated'], row['target_image']))
+        # It is named beforehand, and that is what happens.
+        self.assertHosts(lb_id, 'Failure', 'takes 3 hosts', 'Nova has 2')
+        _id, status, _image_id, fault = self.build(group_id)
+        self.assertEqual('ERROR', status)
+        self.assertIn('No valid host', fault)
+        # Who may not see the hosts is told so.
+        self.cloud.nova.set_roles('member,reader')
+        self.assertHosts(lb_id, 'Warning', 'takes 3 hosts',
+                         'does not let')
+        self.cloud.nova.set_roles(nova.EVERYBODY)
+        self.cloud.nova.add_compute('compute3')
+        self.cloud.nova.wait_until_ready(self.cloud.connection)
+        self.assertHosts(lb_id, 'Success')
+        _id, status, image_id, _fault = self.build(group_id)
+        self.assertEqual(('ACTIVE', newer.id), (status, image_id))
+
+    def test_soft_anti_affinity(self):
+        lb_id, group_id = self.add_pair('soft-anti-affinity')
+        self.assertHosts(lb_id, 'Success')
+        for _ in range(2):
+            self.assertEqual('ACTIVE', self.build(group_id)[1])
+
+    def test_group_that_is_gone(self):
+        lb_id, group_id = self.add_pair('soft-anti-affinity')
+        self.cloud.connection.compute.delete_server_group(group_id)
+        self.assertHosts(lb_id, 'Failure', group_id)
+        self.assertRaises(RuntimeError, self.build, group_id)
+
+    def test_quota(self):
+        lb_id, _group_id = self.add_pair('soft-anti-affinity')
+        self.addCleanup(self.cloud.nova.set_quota)
+        limits = self.cloud.connection.compute.get(
+            '/limits').json()['limits']['absolute']
+        for resource, used, more, words in (
+                ('instances', 'totalInstancesUsed', 0, '1 instances'),
+                ('cores', 'totalCoresUsed', 0, '1 cores'),
+                ('ram', 'totalRAMUsed', 511, '512 MB of RAM')):
+            for left, result in ((more, 'Failure'), (512, 'Success')):
+                self.cloud.nova.set_quota(**{resource: limits[used] + left})
+                code, found = self.check(lb_id)
+                self.assertEqual(result, found['Compute quota'][0], found)
+                if result == 'Failure':
+                    self.assertEqual(2, code)
+                    self.assertIn(words, found['Compute quota'][1])
+
+    def test_down(self):
+        """One clear line, at each request; the others' are shown, too."""
+        lb_id, _group_id = self.add_pair('anti-affinity')
+        proxy = self.useFixture(http_proxy.FaultyProxy(
+            self.cloud.nova.port))
+        number = 0
+        while True:
+            number += 1
+            self.conf_path = self.write_options(f'{proxy.url}/v2.1')
+            proxy.fail_at(number)
+            code, found = self.check(lb_id)
+            proxy.heal()
+            if found['Compute service'][0] == 'Success':
+                break
+            self.assertDown(code, found)
+        self.assertGreater(number, 3)
+        self.conf_path = self.write_options(
+            f'http://127.0.0.1:{network.free_port()}/v2.1')
+        self.assertDown(*self.check(lb_id))
+
+    def assertDown(self, code, found):
+        result, details = found['Compute service']
+        self.assertEqual((2, 'Failure'), (code, result))
+        self.assertNotIn('\n', details)
+        self.assertIn('Nova', details)
+        self.assertEqual('Not checked', found['Hosts'][0])
+        self.assertEqual('Success', found['Neutron'][0])
