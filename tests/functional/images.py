@@ -33,7 +33,8 @@ class ImageTestCase(base.BaseTestCase):
         before = self.look(lb)
         second = self.cloud.add_image('second')   # or like=bad_images...
         with self.under_probe(lb) as seen:
-            self.image('replace', lb.id, '--wait')
+            self.cloud.command('octavia-hmsync', 'image', 'replace', lb.id,
+                               '--wait')
         self.assertEqual(0, seen.report.failed)
         self.assertUpgraded(lb, second, before)
     """
