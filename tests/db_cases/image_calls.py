@@ -15,11 +15,13 @@
 See ``tests.db_cases.calls``.
 """
 
+from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_figures as figures_repo
 from octavia_hmsync.db.repositories import image_history as history_repo
 from octavia_hmsync.db.repositories import image_inventory as inventory_repo
 from octavia_hmsync.db.repositories import image_leak as leak_repo
+from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_needs as needs_repo
 from octavia_hmsync.db.repositories import image_news as news_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -192,6 +194,86 @@ class ImageCalls(base.DatabaseTestCase):
     def cancel_replacement(self):
         self._begin()
         return 'replacement4', 'not needed'
+
+    # What one that is worked on changes, of Octavia's
+
+    def _add_pair(self, status='ALLOCATED'):
+        """Have a load balancer with two amphorae, and one to leave alone.
+
+        :returns: its id, and those of its amphorae.
+        """
+        lb_id = self.records.add_load_balancer('ACTIVE_STANDBY')
+        ids = [self.records.add_amphora(f'192.0.2.{100 + number}', lb_id,
+                                        role, status)
+               for number, role in enumerate(('MASTER', 'BACKUP'))]
+        self.records.set_health(*ids, busy=True)
+        self.add_amphorae(1)
+        return lb_id, ids
+
+    def _claim_pair(self):
+        lb_id, ids = self._add_pair()
+        replace_repo.add(self.engine, replace_repo.New(
+            'one', lb_id, 'replace', 'image'))
+        claimed, = replace_repo.claim(self.engine, 'me', 1, LONG)
+        return claimed, ids
+
+    @_call(lock_repo.lock)
+    def lock(self):
+        claimed, ids = self._claim_pair()
+        return claimed, 'me', LONG, 'BUILD', ids[0]
+
+    @_call(lock_repo.lock)
+    def lock_what_others_have(self):
+        claimed, ids = self._claim_pair()
+        self.records.change('load_balancer', claimed.load_balancer_id,
+                            provisioning_status='PENDING_UPDATE')
+        return claimed, 'me', LONG, 'BUILD', ids[0]
+
+    @_call(lock_repo.unlock)
+    def unlock(self):
+        claimed, ids = self._claim_pair()
+        lock_repo.lock(self.engine, claimed, 'me', LONG, 'BUILD', ids[0])
+        return claimed, 'me', LONG, 'LOCK'
+
+    @_call(lock_repo.set_interface)
+    def set_interface(self):
+        return self._add_pair()[1][0], 'eth1'
+
+    @_call(lock_repo.set_right)
+    def set_right(self):
+        return self._add_pair('ERROR')[1],
+
+    @_call(lock_repo.set_going)
+    def set_going(self):
+        return self._add_pair()[1][0],
+
+    @_call(lock_repo.set_gone)
+    def set_gone(self):
+        return self._add_pair()[1][0],
+
+    @_call(lock_repo.set_listeners_right)
+    def set_listeners_right(self):
+        lb_id, _ids = self._add_pair()
+        statuses = {}
+        for port in (80, 81):
+            listener_id = self.records.add_listener(lb_id, port)
+            self.records.change('listener', listener_id,
+                                provisioning_status='ERROR')
+            statuses[listener_id] = 'ACTIVE', 'ONLINE'
+        self.records.add_listener(lb_id, 82)
+        return statuses,
+
+    @_call(lock_repo.get_unfinished)
+    def get_unfinished(self):
+        lb_id, _ids = self._add_pair()
+        self.records.add_amphora('192.0.2.110', lb_id, 'BACKUP', 'BOOTING')
+        return lb_id,
+
+    @_call(evidence_repo.read)
+    def read_evidence(self):
+        lb_id, _ids = self._add_pair()
+        self.records.add_listener(lb_id)
+        return lb_id,
 
     # What is told of them
 
