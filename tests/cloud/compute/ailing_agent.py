@@ -64,6 +64,8 @@ if __name__ == '__main__':
     ailment, *words = os.environ[VARIABLE].split()
     {MUTE: _mute, OTHER_API: _other_api,
      FAILS_WITH_VIP: _fails_with_vip}[ailment](*words)
+    # By its name the agent finds the file that it is to write anew.
+    sys.argv[0] = 'amphora-agent'
     # Not before: what it imports takes the API's version.
     from octavia.cmd import agent
     sys.exit(agent.main())

@@ -56,7 +56,8 @@ _STEPS = {
                        _unreachable)},
     'octavia_hmsync.image.replace.build': {
         '_Watch.on_success': (lambda self, state, details:
-                              f"built {details['task_name']}", RuntimeError)},
+                              f"built {details.get('task_name')}",
+                              RuntimeError)},
     _LOCK: {
         name: (_named(name), RuntimeError)
         for name in ('lock', 'unlock', 'set_going', 'set_gone', 'set_right',
