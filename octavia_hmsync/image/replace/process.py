@@ -143,6 +143,10 @@ class Process(attempt.Attempt):
             if amphora_id != self._work.new_id])
         lock_repo.set_listeners_right(self._work.engine,
                                       self._prover.listeners)
+        if make_outcome is None and self._prover.were_members_at_fault():
+            # A rollout does not end for what happens to members.
+            return self._unlock(attempt.skip(
+                f'{reason} They are no better without it.'))
         return self._unlock((make_outcome or attempt.fail)(reason))
 
     def _give_back(self, old, new):

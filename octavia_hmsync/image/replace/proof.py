@@ -25,6 +25,8 @@ from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 # Heartbeats of the new amphora after which what they tell of members has been
 # seen, too, though those of the other ones overwrite it.
 HEARTBEATS = 2
+# One may be lost on its way.
+HEARTBEATS_MISSED = 3
 
 # The worse, the higher; one that nobody checks, or that is not told, is no
 # worse than any.
@@ -38,6 +40,7 @@ class Expectation:
     :param new_amphora_id: of whom.
     :param target_image_id: what it is to be booted from; None for any.
     :param since: heartbeats before that show nothing.
+    :param max_age: after so many seconds, neither does one.
     :param holders: of whom one is to have the VIP, and nobody else; empty
                     for any.
     :param are_listeners_told: whether heartbeats of listeners are recorded.
@@ -46,6 +49,7 @@ class Expectation:
     new_amphora_id: str
     target_image_id: str | None
     since: datetime.datetime
+    max_age: float
     holders: frozenset[str] = frozenset()
     are_listeners_told: bool = True
 
@@ -89,8 +93,10 @@ def _find_amphora_problems(expected, seen, new):
             expected.target_image_id is not None):
         yield (f'amphora {new.id} is of image {new.image_id}, not of '
                f'{expected.target_image_id}')
-    if new.heard_at is None or new.heard_at < expected.since.replace(
-            microsecond=0):
+    # Octavia records whole seconds.
+    oldest = max(expected.since, seen.evidence.now - datetime.timedelta(
+        seconds=expected.max_age)).replace(microsecond=0)
+    if new.heard_at is None or new.heard_at < oldest:
         yield f'no heartbeat of amphora {new.id} arrives'
     for amphora in seen.evidence.amphorae.values():
         if amphora.status == compat.ERROR:

@@ -38,7 +38,9 @@ class Prover:
         self._work = work
         self._get_holders = get_holders
         self._vip = None
+        self._interval = work.conf.health_manager.heartbeat_interval
         self._members: dict[str, str] = {}
+        self._are_members_all = False
         self.listeners: dict[str, tuple[str, str]] = {}
 
     def remember(self):
@@ -46,14 +48,13 @@ class Prover:
 
         Each heartbeat writes what its amphora has of the members.
         """
-        interval = self._work.conf.health_manager.heartbeat_interval
         evidence = self._work.read()
         self.listeners = {
             listener_id: (provisioning, operating) for
             listener_id, (_enabled, provisioning, operating)
             in evidence.listeners.items()}
         self._members = evidence.members
-        deadline = time.monotonic() + min(_LOOKS * interval, 5)
+        deadline = time.monotonic() + min(_LOOKS * self._interval, 5)
         while evidence.members and time.monotonic() < deadline:
             self._work.pause()
             self._members = proof.merge_worst(self._members,
@@ -68,24 +69,26 @@ class Prover:
         """
         evidence = self._work.read()
         self._vip = self._work.get_load_balancer().vip.ip_address
-        interval = self._work.conf.health_manager.heartbeat_interval
-        steady = proof.HEARTBEATS * interval
+        steady = proof.HEARTBEATS * self._interval
         timeout = self._work.options.proof_timeout + steady
         if is_switched:
             # What it has of the members was seen before.
-            steady = interval
+            steady = self._interval
         else:
             steady += evidence.down_after
             timeout += evidence.down_after
         expected = self._expect(evidence.now, is_switched)
         deadline = time.monotonic() + timeout
         since = None
+        # What was wrong last: it may come and go.
         problems: list[str] = []
         while time.monotonic() < deadline:
-            problems = self._find_problems(expected)
-            problems += self._watch_members()
-            if problems:
+            found = self._find_problems(expected)
+            worse = self._watch_members()
+            if found or worse:
                 since = None
+                problems = found + worse
+                self._are_members_all = not found
             elif since is None:
                 since = time.monotonic()
             elif time.monotonic() - since >= steady:
@@ -95,25 +98,42 @@ class Prover:
             f'{"; ".join(problems) or "not for long enough"}.')
 
     def _watch_members(self):
-        """Look at the members for a second.
+        """Look at the members for a second; tell what is wrong with them.
 
         Each heartbeat writes what its amphora has of them, so that what the
         new one has is there until the old one's next one.
         """
+        worse = set()
         until = time.monotonic() + _LOOK_INTERVAL
-        while True:
-            worse = proof.find_worse(self._members, self._work.read().members)
-            if worse and self._members:
-                return [f'members that were better before: '
-                        f'{", ".join(worse)}']
-            if time.monotonic() > until:
-                return []
+        while time.monotonic() < until:
+            worse.update(self._find_worse())
             self._work.pause()
+        return [f'members that were better before: '
+                f'{", ".join(sorted(worse))}'] if worse else []
+
+    def _find_worse(self):
+        """Return members that are worse; of none it was seen how they were."""
+        if not self._members:
+            return []
+        return proof.find_worse(self._members, self._work.read().members)
+
+    def were_members_at_fault(self):
+        """Tell, when the new amphora is gone, whether it was not the cause.
+
+        Members that are worse without it, too, have failed by themselves.
+        """
+        if not self._are_members_all:
+            return False
+        until = time.monotonic() + proof.HEARTBEATS * self._interval
+        while time.monotonic() < until:
+            self._work.pause()
+        return bool(self._find_worse())
 
     def _expect(self, since, is_switched):
         replacement = self._work.replacement
         return proof.Expectation(
             self._work.new_id, replacement.target_image_id, since,
+            proof.HEARTBEATS_MISSED * self._interval,
             self._get_holders(self._work.old_id, self._work.new_id,
                               is_switched),
             'stats_db' in self._work.conf.controller_worker

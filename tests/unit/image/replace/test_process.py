@@ -60,6 +60,7 @@ class World:
         self.topology = topology
         self.events = dict(events)
         self.steps = []
+        self.are_members_at_fault = False
         self.load_balancer_id = case.records.add_load_balancer(topology)
         self.instances = set()
         self.prepared = set()
@@ -173,6 +174,9 @@ class Prover:
             if self.work.new_id not in self.world.prepared:
                 raise exceptions.NotProven('It does not serve.')
         self.world.step('prove', check)
+
+    def were_members_at_fault(self):
+        return self.world.are_members_at_fault
 
     def serves(self, amphora):
         return amphora is not None and self.world.holder == amphora.id
@@ -327,6 +331,18 @@ class TestProcess(ProcessTestCase):
         self.assertEqual(('FAILED', 'No heartbeat.'), (row.state, row.reason))
         self.assertWhole(world, row)
         self.assertEqual([OLD], self.images(world))
+
+    def test_members_failed(self):
+        """What happens to members is tried again later."""
+        world = World(self, 'SINGLE', {4: ('before', exceptions.NotProven(
+            'Members.'))})
+        world.are_members_at_fault = True
+        row = self.replace(world)
+        self.assertEqual(
+            ('SKIPPED', 'Members. They are no better without it.'),
+            (row.state, row.reason))
+        self.assertGreater(row.not_before, row.finished_at)
+        self.assertWhole(world, row)
 
     def test_unexpected(self):
         """What nobody thought of leads back, too."""

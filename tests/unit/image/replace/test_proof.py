@@ -30,7 +30,7 @@ NEW = evidence_repo.Amphora('new', 'ALLOCATED', 'image', heard_at=NOW,
 EVIDENCE = evidence_repo.Evidence(
     NOW, {'old': OLD, 'new': NEW}, {'web': (True, 'ACTIVE', 'ONLINE')}, {}, 0)
 SEEN = proof.Seen(EVIDENCE, {'web': 'ACTIVE'}, {'old': False, 'new': True})
-EXPECTED = proof.Expectation('new', 'image', NOW, frozenset({'new'}))
+EXPECTED = proof.Expectation('new', 'image', NOW, 30, frozenset({'new'}))
 STATUSES = ('ONLINE', 'NO_MONITOR', 'OFFLINE', 'ERROR', 'DRAINING',
             'DEGRADED')
 
@@ -82,6 +82,13 @@ class TestFindProblems(base.TestCase):
         # Octavia records whole seconds.
         self.assertEqual([], proof.find_problems(EXPECTED, self.with_new(
             heard_at=NOW.replace(microsecond=0))))
+
+    def test_fell_silent(self):
+        """One that came once is not enough."""
+        self.assertProblem('no heartbeat of amphora new arrives',
+                           self.with_evidence(now=NOW + 31 * SECOND))
+        self.assertEqual([], proof.find_problems(
+            EXPECTED, self.with_evidence(now=NOW + 30 * SECOND)))
 
     def test_error(self):
         """That of another amphora, too."""
