@@ -229,13 +229,15 @@ class TestExporter(base.TestCase):
         # More than the kernel takes for whoever does not read.
         prometheus_client.Gauge('large', 'x' * 30_000_000,
                                 registry=self.registry)
+        before = threading.enumerate()
         subject = self.start()
         deaf = self.connect()
         deaf.send(b'GET /metrics HTTP/1.0\r\n\r\n')
 
         def threads():
             return [t for t in threading.enumerate()
-                    if 'process_request_thread' in t.name]
+                    if 'process_request_thread' in t.name and
+                    t not in before]
         self.wait_for(threads)
         self.wait_for(lambda: not threads())
         subject.stop(5)
