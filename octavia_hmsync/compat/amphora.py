@@ -17,11 +17,9 @@ octavia_hmsync.compat.changes, which has each call of it.
 """
 
 from octavia.common import constants
-from octavia.common import rpc
 from octavia.db import api as db_api
 from octavia.db import repositories
 from oslo_config import cfg
-import oslo_messaging
 from stevedore import driver as stevedore_driver
 from taskflow.patterns import linear_flow
 
@@ -200,14 +198,3 @@ def forget_member_port(port_id):
     with session.begin():
         repositories.AmphoraMemberPortRepository().delete(
             session, port_id=port_id)
-
-
-def ask_for_failover(amphora_id):
-    """Have an octavia-worker fail an amphora over; it does not answer.
-
-    Its load balancer has to be locked, and the worker gives it back.
-    """
-    target = oslo_messaging.Target(
-        namespace=constants.RPC_NAMESPACE_CONTROLLER_AGENT,
-        topic=constants.TOPIC_AMPHORA_V2, version='2.0', fanout=False)
-    rpc.get_client(target).cast({}, 'failover_amphora', amphora_id=amphora_id)

@@ -26,6 +26,7 @@ from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import process
+from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import rules
@@ -36,6 +37,9 @@ LOG = logging.getLogger(__name__)
 
 # A claim is renewed so often before it lapses.
 RENEWALS = 4
+
+_KINDS = {rollout_repo.REPLACE: process.Process,
+          rollout_repo.FAILOVER: stock.Stock}
 
 
 class Replacer:
@@ -174,7 +178,8 @@ class Replacer:
         works.append(work)
         LOG.info('Replacement of load balancer %s to image %s begins.',
                  replacement.load_balancer_id, replacement.target_image_id)
-        outcome = process.Process(work, inventory.Inventory(
+        kind = _KINDS[replacement.mode]
+        outcome = kind(work, inventory.Inventory(
             self._conf, self._engine)).run()
         log = (LOG.warning if outcome.state == replace_repo.FAILED
                else LOG.info)

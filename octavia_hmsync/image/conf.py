@@ -86,6 +86,13 @@ _replace_opts = [
                     'serve, besides those that its health monitors take to '
                     'find a member that is down. After them everything is '
                     'as it was.'),
+    cfg.IntOpt('failover_timeout', default=1800, min=60,
+               help='Seconds in which an octavia-worker has to fail an '
+                    'amphora over that it is asked for by mode failover. '
+                    'After them the replacement has failed, and the load '
+                    'balancer is left to that worker. A smaller value tells '
+                    'sooner that none runs; a worker that waits for a slow '
+                    'compute service needs as long as that takes.'),
 ]
 
 _history_opts = [

@@ -39,7 +39,7 @@ OLD, NEW = 'old', 'new'
 IN_HAND = {
     'LOCK': {NEW}, 'BUILD': {NEW}, 'PROVE': {NEW}, 'SWITCH': {OLD, NEW},
     'PROVE_SWITCHED': {OLD, NEW}, 'DELETE_OLD': {OLD}, 'UNLOCK': {OLD},
-    'BACK': {NEW}, None: {NEW}}
+    'BACK': {NEW}, 'ASK': {NEW}, 'FAILOVER': {OLD, NEW}, None: {NEW}}
 LONG = 1000
 
 

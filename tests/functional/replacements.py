@@ -45,14 +45,15 @@ class Numbers(fixtures.Fixture):
 class ReplacementTestCase(images.ImageTestCase):
     """Asks for replacements as "image replace" does, and follows them."""
 
-    def begin(self, load_balancer, image, replacement_id=None, **kwargs):
+    def begin(self, load_balancer, image, replacement_id=None, mode='replace',
+              **kwargs):
         """Have the amphorae of a load balancer replaced.
 
         :returns: the id of the replacement.
         """
         new = replace_repo.New(
             replacement_id or uuidutils.generate_uuid(), load_balancer.id,
-            'replace', image.id, **kwargs)
+            mode, image.id, **kwargs)
         self.assertTrue(replace_repo.add(self.cloud.engine, new))
         return new.id
 

@@ -29,7 +29,7 @@ _TABLE = models.ImageReplacement.__table__
 _OCTAVIA = compat.AMPHORA
 
 # See octavia_hmsync.image.phases, which is above this layer.
-OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK')
+OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK', 'FAILOVER')
 NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK')
 
 

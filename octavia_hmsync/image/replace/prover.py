@@ -68,7 +68,6 @@ class Prover:
         :raises Lost, Stopped: as Work.check().
         """
         evidence = self._work.read()
-        self._vip = self._work.get_load_balancer().vip.ip_address
         steady = proof.HEARTBEATS * self._interval
         timeout = self._work.options.proof_timeout + steady
         if is_switched:
@@ -77,7 +76,22 @@ class Prover:
         else:
             steady += evidence.down_after
             timeout += evidence.down_after
-        expected = self._expect(evidence.now, is_switched)
+        problems = self._wait(self._expect(evidence.now, is_switched),
+                              steady, timeout)
+        if problems:
+            raise exceptions.NotProven(
+                f'The new amphora is not shown to serve: '
+                f'{"; ".join(problems)}.')
+
+    def _wait(self, expected, steady, timeout):
+        """Wait until nothing is missing for so long without a break.
+
+        :param expected: what _find_problems() takes.
+        :param steady: seconds.
+        :param timeout: seconds.
+        :returns: what was missing last, in words; empty if nothing is.
+        """
+        self._vip = self._work.get_load_balancer().vip.ip_address
         deadline = time.monotonic() + timeout
         since = None
         # What was wrong last: it may come and go.
@@ -92,10 +106,8 @@ class Prover:
             elif since is None:
                 since = time.monotonic()
             elif time.monotonic() - since >= steady:
-                return
-        raise exceptions.NotProven(
-            f'The new amphora is not shown to serve: '
-            f'{"; ".join(problems) or "not for long enough"}.')
+                return []
+        return problems or ['not for long enough']
 
     def _watch_members(self):
         """Look at the members for a second; tell what is wrong with them.

@@ -1,0 +1,85 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Waits until all amphorae of a load balancer are shown to serve.
+
+Nobody has its lock meanwhile: its owner may change it.
+"""
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import proof
+from octavia_hmsync.image.replace import prover
+from octavia_hmsync.image.replace import work as work_
+
+
+class WholeProver(prover.Prover):
+    """Looks at each amphora, whichever of them has the VIP.
+
+    :param work: a Work.
+    """
+
+    def __init__(self, work):
+        super().__init__(work, lambda *_: frozenset())
+
+    def prove_all(self, amphora_ids=None):
+        """Wait until amphorae are shown to serve.
+
+        The new one has to have the target image, the others any.
+
+        :param amphora_ids: which; those that there are if not given.
+        :raises NotProven: with what is not, after proof_timeout.
+        :raises Lost, Stopped: as Work.check().
+        """
+        evidence = self._work.read()
+        steady = proof.HEARTBEATS * self._interval
+        if self._members:
+            steady += evidence.down_after
+        problems = self._wait(
+            [self._expect_of(amphora_id, evidence.now)
+             for amphora_id in sorted(amphora_ids or evidence.amphorae)],
+            steady, self._work.options.proof_timeout + steady)
+        if problems:
+            raise exceptions.NotProven(
+                f'Not every amphora is shown to serve: '
+                f'{"; ".join(problems)}.')
+
+    def _expect_of(self, amphora_id, since):
+        return proof.Expectation(
+            amphora_id, self._work.replacement.target_image_id
+            if amphora_id == self._work.new_id else None, since,
+            proof.HEARTBEATS_MISSED * self._interval,
+            are_listeners_told='stats_db' in
+            self._work.conf.controller_worker.statistics_drivers)
+
+    def _find_problems(self, expected):
+        evidence = self._work.read()
+        holding = self._work.find_holders(evidence.amphorae.values(),
+                                          self._vip)
+        problems: list[str] = []
+        for one in expected:
+            amphora = evidence.amphorae.get(one.new_amphora_id)
+            try:
+                listeners = ({} if amphora is None else
+                             self._work.agent_of(amphora).get_listeners())
+            except work_.AGENT_ERRORS as e:
+                problems.append(str(e).rstrip('.'))
+            else:
+                problems += proof.find_problems(one, proof.Seen(
+                    evidence, listeners, holding))
+        # Several have the same to say of the load balancer.
+        return list(dict.fromkeys(problems))
+
+    def _find_worse(self):
+        # One that was added meanwhile has yet to be found well.
+        return proof.find_worse(self._members, {
+            member_id: status for member_id, status
+            in self._work.read().members.items()
+            if member_id in self._members})

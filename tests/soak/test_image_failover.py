@@ -1,0 +1,161 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Mode failover, by real octavia-workers of a whole Octavia."""
+
+from tests.cloud.compute import bad_images
+from tests.functional import replacements
+
+TIMEOUT = 240
+
+
+class FailoverTestCase(replacements.ReplacementTestCase):
+
+    def fail_over(self, load_balancer, image):
+        """Have it done; returns the row of the replacement."""
+        return self.replace(load_balancer, image, mode='failover',
+                            timeout=TIMEOUT)
+
+    def status(self, load_balancer):
+        return self.api.get_load_balancer(
+            load_balancer.id).provisioning_status
+
+    def old(self, load_balancer, before):
+        """Those that were there before and serve."""
+        return [amphora_id for amphora_id, row in
+                self.amphorae(load_balancer).items()
+                if amphora_id in before['amphorae'] and
+                row['status'] == 'ALLOCATED']
+
+
+class TestFailover(FailoverTestCase):
+    options = {'hmsync_image': {'proof_timeout': 30}}
+
+    def test_each_topology(self):
+        made = [self.add_load_balancer(topology)
+                for topology in ('SINGLE', 'ACTIVE_STANDBY')]
+        before = [self.look(each) for each in made]
+        second = self.cloud.add_image('second')
+        for each, was in zip(made, before):
+            with self.under_probe(each) as seen:
+                self.assertDone(self.fail_over(each, second))
+            # What it took is asserted in no test; a gap there is.
+            self.assertGreater(seen.report.requests, seen.report.failed)
+            after = self.look(each)
+            self.assertEqual(
+                [('ALLOCATED', second.id)] * len(was['amphorae']),
+                [row[:2] for row in after['amphorae'].values()])
+            self.assertFalse(set(was['amphorae']) & set(after['amphorae']))
+            self.assertEqual(1, len(after['holders']))
+            self.client.get(each.vip_address)
+        # None of either is left.
+        after = self.look(made[1])
+        for kind in ('instances', 'ports'):
+            self.assertEqual(len(before[1][kind]), len(after[kind]), kind)
+
+
+class TestBadImages(FailoverTestCase):
+    options = {'hmsync_image': {'proof_timeout': 20}}
+
+    def test_each(self):
+        """The first amphora of a pair tells; the other one is not touched."""
+        for kind, words in (
+                ('never_sends_heartbeats', 'no heartbeat of amphora'),
+                ('refuses_listeners', 'AMPHORA_ERROR'),
+                ('never_boots', 'is in ERROR: the log of octavia-worker')):
+            pair = self.add_load_balancer('ACTIVE_STANDBY', name=kind)
+            before = self.look(pair)
+            image = self.cloud.add_image(kind, like=getattr(
+                bad_images, kind)())
+            row = self.fail_over(pair, image)
+            self.assertEqual('FAILED', row.state, row)
+            self.assertIn(words, row.reason)
+            left, = self.old(pair, before)
+            self.assertEqual([left], before['holders'])
+            self.assertEqual([left], self.holders(pair))
+            self.client.get(pair.vip_address)
+            # Nor is it by whoever asks once more.
+            row = self.fail_over(pair, image)
+            self.assertNotEqual('DONE', row.state, row)
+            self.assertEqual([left], self.old(pair, before))
+            self.drop(image)
+
+
+class TestDeaths(FailoverTestCase):
+    options = {'hmsync_image': {'failover_timeout': 60,
+                                'proof_timeout': 30}}
+    house_keepers = 2
+
+    def test_nobody_there(self):
+        """Nothing is begun where nobody could be asked; and workers that are
+        down fail it over when they are back.
+        """
+        single = self.add_load_balancer()
+        before = self.look(single)
+        second = self.cloud.add_image('second')
+        # No message is lost: it waits for them.
+        for worker in self.cloud.workers:
+            worker.kill_tree()
+        replacement_id = self.begin(single, second, mode='failover')
+        self.cloud.wait_for(
+            lambda: self.get(replacement_id).phase == 'FAILOVER',
+            'worker that is asked')
+        # Whoever takes it up asks nobody again.
+        for keeper in self.cloud.house_keepers:
+            keeper.kill_tree()
+        self.lapse()
+        for child in (*self.cloud.house_keepers, *self.cloud.workers):
+            child.start()
+        self.assertDone(self.wait_until_ended(replacement_id, TIMEOUT))
+        self.assertUpgraded(single, second, before)
+
+    def test_killed_before_and_after(self):
+        single = self.add_load_balancer()
+        before = self.look(single)
+        second = self.cloud.add_image('second')
+        # Nobody was asked for sure: it is begun again.
+        self.cloud.steps.at('before enter FAILOVER', self.kill)
+        row = self.begin(single, second, mode='failover')
+        self.cloud.wait_for(lambda: any(
+            not each.running for each in self.cloud.house_keepers), 'death')
+        self.lapse()
+        self.assertDone(self.wait_until_ended(row, TIMEOUT))
+        self.assertUpgraded(single, second, before)
+        # Nobody knows whether one was: it is not asked again.
+        third = self.cloud.add_image('third')
+        for keeper in self.cloud.house_keepers:
+            if not keeper.running:
+                keeper.start()
+        before = self.look(single)
+        self.cloud.steps.at('after enter FAILOVER', self.kill)
+        row = self.begin(single, third, mode='failover')
+        self.cloud.wait_for(lambda: any(
+            not each.running for each in self.cloud.house_keepers), 'death')
+        self.lapse()
+        row = self.wait_until_ended(row, TIMEOUT)
+        self.assertEqual('FAILED', row.state)
+        self.assertIn('No octavia-worker has begun', row.reason)
+        self.assertEqual('PENDING_UPDATE', self.status(single))
+        self.assertEqual(list(before['amphorae']),
+                         self.old(single, before))
+        self.client.get(single.vip_address)
+
+    def test_no_rabbitmq(self):
+        single = self.add_load_balancer()
+        before = self.look(single)
+        second = self.cloud.add_image('second')
+        self.cloud.rabbitmq.stop()
+        row = self.fail_over(single, second)
+        self.assertEqual('SKIPPED', row.state, row)
+        self.assertIn('what takes the messages for them does not answer',
+                      row.reason)
+        self.assertEqual(before, self.look(single))
