@@ -38,6 +38,18 @@ class TestPhases(base.TestCase):
         for phase in Phase:
             phases.after_death(phase)
 
+    def test_failover(self):
+        """One amphora after the other; what a worker has is its own."""
+        self.assertEqual(Phase.FAILOVER, phases.get_next(Phase.ASK))
+        self.assertEqual(Phase.LOCK, phases.get_next(Phase.FAILOVER))
+        self.assertEqual(
+            [Next.BACK, Next.WAIT],
+            [phases.after_death(phase) for phase in ('ASK', 'FAILOVER')])
+        self.assertEqual(
+            [Next.BACK, Next.WAIT],
+            [phases.after_failure(phase)
+             for phase in (Phase.ASK, Phase.FAILOVER)])
+
     def test_unknown(self):
         """Of a newer release."""
         self.assertRaises(ValueError, phases.after_death, 'MEDITATE')

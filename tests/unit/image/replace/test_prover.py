@@ -44,7 +44,7 @@ class Clock:
             self.at.pop(0)[1]()
 
 
-class TestProver(base.TestCase):
+class ProverTestCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -86,6 +86,9 @@ class TestProver(base.TestCase):
     def at(self, seconds, function, *arguments, **keywords):
         self.clock.at.append(
             (seconds, lambda: function(*arguments, **keywords)))
+
+
+class TestProver(ProverTestCase):
 
     def assertTakes(self, seconds, is_switched=False):
         began = self.clock.now

@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from unittest import mock
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import whole_prover
+from tests.unit.image.replace import test_prover
+
+
+class TestWholeProver(test_prover.ProverTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.prover = whole_prover.WholeProver(self.work)
+        self.agents = {'old': self.agent}
+        self.holding = {'old': True, 'new': False}
+        self.work.agent_of = self._get_agent
+        self.work.find_holders = lambda amphorae, vip: self.holding
+
+    def _get_agent(self, amphora):
+        return self.agents.get(amphora.id, self.agent)
+
+    def _read(self):
+        """Both send heartbeats."""
+        found = super()._read()
+        new = found.amphorae['new']
+        found.amphorae['old'] = test_prover.dataclasses.replace(
+            found.amphorae['old'], heard_at=new.heard_at,
+            listeners=new.listeners)
+        return found
+
+    def assertTakes(self, seconds, *amphora_ids):
+        began = self.clock.now
+        self.prover.prove_all(set(amphora_ids) or None)
+        self.assertAlmostEqual(seconds, self.clock.now - began, delta=3)
+
+    def assertNotProven(self, text, *amphora_ids):
+        e = self.assertRaises(exceptions.NotProven, self.prover.prove_all,
+                              set(amphora_ids) or None)
+        self.assertEqual(f'Not every amphora is shown to serve: {text}.',
+                         str(e))
+
+    def test_shown(self):
+        """Whichever has the VIP, and of whatever image the old one is."""
+        self.assertTakes(20)
+        self.holding = {'old': False, 'new': True}
+        self.assertTakes(20)
+
+    def test_target_image(self):
+        """Of the new one alone."""
+        self.replacement.target_image_id = 'another'
+        self.assertTakes(20, 'old')
+        self.assertNotProven('amphora new is of image image, not of another')
+        self.work.new_id = None
+        self.assertTakes(20)
+
+    def test_one_does_not_serve(self):
+        self.agents['old'] = mock.Mock()
+        self.agents['old'].get_listeners.return_value = {'web': 'ERROR'}
+        self.assertNotProven('the agent of amphora old has listener web as '
+                             'ERROR')
+        self.assertTakes(20, 'new')
+
+    def test_one_does_not_answer(self):
+        self.agents['old'] = mock.Mock()
+        self.agents['old'].get_listeners.side_effect = (
+            exceptions.AgentUnreachable('It does not answer.'))
+        self.assertNotProven('It does not answer')
+
+    def test_what_concerns_all_is_told_once(self):
+        for holding, text in (
+                ({'old': True, 'new': True},
+                 'new, old have the VIP at once'),
+                ({'old': False, 'new': False}, 'no amphora has the VIP')):
+            self.holding = holding
+            self.assertNotProven(text)
+
+    def test_silent(self):
+        self.clock.now = 40
+        self.is_silent = True
+        self.at(70, setattr, self, 'is_silent', False)
+        self.assertTakes(50)
+
+    def test_gone(self):
+        self.assertNotProven('amphora other is gone', 'new', 'other')
+
+    def test_members(self):
+        """With those that were there, and time for their monitors."""
+        self.prover.remember()
+        self.down_after = 45
+        self.members['added meanwhile'] = 'OFFLINE'
+        self.assertTakes(65)
+        self.at(self.clock.now + 20, self.members.update, member='ERROR')
+        self.assertNotProven('members that were better before: member')
