@@ -175,6 +175,20 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_until(lambda: self.get('b').state == 'DONE')
         self.assertEqual('DONE', self.get('a').state)
 
+    def test_stopped_while_it_waits(self):
+        """What only waits is left to others, what works keeps its claim."""
+        self.gate.clear()
+        self.ask_for('a', 'b')
+        self.replacer.run_once()
+        self.wait_until(lambda: len(self.begun) == 2)
+        idle, busy = (works[0] for _thread, works in
+                      self.replacer._running.values())
+        idle.is_idle, busy.is_idle = True, False
+        self.replacer.stop(0)
+        self.assertEqual([True, False], [
+            self.get(work.replacement.load_balancer_id).claim_owner is None
+            for work in (idle, busy)])
+
     def test_cannot_be_worked_on(self):
         """With nothing touched it has failed; else it is left to others."""
         error = exceptions.InvalidConfiguration('No server_ca.')
