@@ -99,6 +99,27 @@ class _Guard:
 _GUARD = _Guard()
 
 
+def _reap_adopted():
+    """Reap what ended in a process namespace after the parent outside of it.
+
+    Ours it is then, see _Guard, and as long as nobody reaps it the first
+    process of that namespace does not end. What subprocess started is in
+    none.
+    """
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error, OSError):
+            if (child.status() == psutil.STATUS_ZOMBIE and
+                    _depth(child.pid) > _depth('self')):
+                os.waitpid(child.pid, os.WNOHANG)
+
+
+def _depth(pid):
+    """Tell in how many process namespaces one is, counted from ours."""
+    with open(f'/proc/{pid}/status') as status:
+        return next(len(line.split()) for line in status
+                    if line.startswith('NSpid:'))
+
+
 class ChildProcess(fixtures.Fixture):
     """A child process in a session and process group of its own.
 
@@ -249,6 +270,7 @@ class ChildProcess(fixtures.Fixture):
     def _bury(self):
         deadline = time.monotonic() + 60
         while self.members():
+            _reap_adopted()
             if time.monotonic() > deadline:
                 raise RuntimeError(f'{self.name} left processes behind: '
                                    f'{self.members()}')

@@ -290,6 +290,26 @@ class TestProcess(base.BaseTestCase):
         child.start()
         self.assertTrue(child.running)
 
+    def test_orphans_in_a_process_namespace(self):
+        """The first process of one ends when all in it are reaped."""
+        child = self.useFixture(process.ChildProcess(
+            'namespace', ['unshare', '--pid', '--fork', '--kill-child',
+                          'sleep', '600'], self.directory))
+
+        def get_child(pid):
+            with open(f'/proc/{pid}/task/{pid}/children') as children:
+                return children.read().split()
+
+        first, = waiting.wait_for(lambda: get_child(child.pid), 'namespace',
+                                  30)
+        entered = subprocess.Popen(['nsenter', f'--target={first}', '--pid',
+                                    'sleep', '600'])
+        waiting.wait_for(lambda: get_child(entered.pid), 'process in it', 30)
+        entered.kill()
+        entered.wait()
+        child.kill_tree()
+        self.assertEqual([], child.members())
+
     def test_interrupted_start(self):
         """Nobody would end a process that nobody knows."""
         popen = subprocess.Popen
