@@ -96,9 +96,7 @@ class TestDeaths(FailoverTestCase):
     house_keepers = 2
 
     def test_nobody_there(self):
-        """Nothing is begun where nobody could be asked; and workers that are
-        down fail it over when they are back.
-        """
+        """Workers that are down fail it over when they are back."""
         single = self.add_load_balancer()
         before = self.look(single)
         second = self.cloud.add_image('second')
