@@ -38,9 +38,6 @@ LOG = logging.getLogger(__name__)
 # A claim is renewed so often before it lapses.
 RENEWALS = 4
 
-_KINDS = {rollout_repo.REPLACE: process.Process,
-          rollout_repo.FAILOVER: stock.Stock}
-
 
 class Replacer:
     """Takes up what is to be replaced, in a thread for each load balancer.
@@ -178,7 +175,8 @@ class Replacer:
         works.append(work)
         LOG.info('Replacement of load balancer %s to image %s begins.',
                  replacement.load_balancer_id, replacement.target_image_id)
-        kind = _KINDS[replacement.mode]
+        kind = (stock.Stock if replacement.mode == rollout_repo.FAILOVER
+                else process.Process)
         outcome = kind(work, inventory.Inventory(
             self._conf, self._engine)).run()
         log = (LOG.warning if outcome.state == replace_repo.FAILED

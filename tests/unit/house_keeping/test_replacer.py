@@ -107,6 +107,19 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
     def idle(self):
         return not self.replacer._count()
 
+    def test_mode(self):
+        """Each mode has its own way."""
+        self.useFixture(fixtures.MockPatchObject(
+            replacer.stock, 'Stock', lambda work, inventory: mock.Mock(
+                run=lambda: attempt.Outcome('FAILED', 'by failover'))))
+        replace_repo.add(self.engine, replace_repo.New(
+            'of a', 'a', 'failover', 'image'))
+        self.ask_for('b')
+        self.run_until(lambda: self.get('b').state == 'DONE' and
+                       self.get('a').state == 'FAILED')
+        self.assertEqual('by failover', self.get('a').reason)
+        self.assertEqual(['b'], self.begun)
+
     def test_carried_out(self):
         """As many at once as may, and all in the end, the oldest first."""
         self.gate.clear()
