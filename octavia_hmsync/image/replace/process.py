@@ -29,6 +29,7 @@ from octavia_hmsync.image.replace import pair
 from octavia_hmsync.image.replace import prover
 from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import single
+from octavia_hmsync.image.replace import work as work_
 
 # What serves is at stake.
 _BACK_TRIES = 3
@@ -70,10 +71,37 @@ class Process(attempt.Attempt):
 
     def _replace(self):
         self._choose_topology()
+        silent = self._find_silent()
+        if silent:
+            return self._unlock(attempt.skip(silent))
         error = self._survive(self._carry_out)
         if error:
-            return self._go_back(error)
+            silent = self._find_silent()
+            # It says nothing of the new image then.
+            return self._go_back(f'{error} {silent}' if silent else error,
+                                 attempt.skip if silent else None)
         return self._finish()
+
+    def _find_silent(self):
+        """Tell which amphorae do not answer that are to be left as they are.
+
+        Octavia is about to fail them over, as soon as it can.
+        """
+        vip = self._get_model().vip.ip_address
+        there = {amphora_id: amphora for amphora_id, amphora in
+                 self._work.read().amphorae.items()
+                 if amphora_id != self._work.new_id}
+        silent = []
+        for amphora_id, holds in self._work.find_holders(
+                there.values(), vip).items():
+            if holds is None:
+                try:
+                    self._work.insist(
+                        self._work.agent_of(there[amphora_id]).holds, vip)
+                except work_.AGENT_ERRORS:
+                    silent.append(amphora_id)
+        return silent and (f'Amphora {", ".join(silent)} does not answer, '
+                           f'and may be one that Octavia fails over.')
 
     def _carry_out(self):
         work = self._work

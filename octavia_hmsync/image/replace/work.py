@@ -35,7 +35,7 @@ LOG = logging.getLogger(__name__)
 INTERVAL = 0.2
 # An agent that was configured anew restarts; one that hangs lets each request
 # take its time. Seconds.
-_PATIENCE = 6
+_PATIENCE = 10
 _PAUSE = 0.7
 
 AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)

@@ -64,6 +64,8 @@ class World:
         self.load_balancer_id = case.records.add_load_balancer(topology)
         self.instances = set()
         self.prepared = set()
+        # Those that do not answer.
+        self.silent = set()
         for role in records.ROLES[topology]:
             self.add(OLD, role)
         self.holder = self.ids()[-1]
@@ -182,6 +184,10 @@ class Prover:
         return amphora is not None and self.world.holder == amphora.id
 
 
+def _raise(error):
+    raise error
+
+
 class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
@@ -201,7 +207,8 @@ class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.useFixture(fixtures.MockPatchObject(patched, name, new))
         work_.compat_amphora.get_load_balancer = self._get_load_balancer
         for name, new in (('find_holders', self._find_holders),
-                          ('pause', lambda *args: None)):
+                          ('pause', lambda *args: None),
+                          ('insist', self._insist)):
             self.useFixture(fixtures.MockPatchObject(work_.Work, name, new))
         self.world = None
 
@@ -230,7 +237,12 @@ class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         return self.world.get_load_balancer(load_balancer_id)
 
     def _find_holders(self, amphorae, vip):
-        return {each.id: each.id == self.world.holder for each in amphorae}
+        return {each.id: None if each.id in self.world.silent
+                else each.id == self.world.holder for each in amphorae}
+
+    @staticmethod
+    def _insist(work, function, *args):
+        raise exceptions.AgentUnreachable('No answer.')
 
     def replace(self, world, forced=False, image_id=NEW):
         """Replace, with a successor for each who dies; returns the row."""
@@ -391,6 +403,32 @@ class TestProcess(ProcessTestCase):
         self.assertEqual('DONE', row.state)
         self.assertIn('cannot have the VIP again: No answer.', row.reason)
         self.assertWhole(world, row)
+
+    def test_dead_amphora(self):
+        """Octavia fails it over; nothing is built beside it."""
+        world = World(self, 'ACTIVE_STANDBY')
+        world.silent = {world.ids()[0]}
+        row = self.replace(world)
+        self.assertEqual('SKIPPED', row.state)
+        self.assertIn(f'{world.ids()[0]} does not answer', row.reason)
+        self.assertEqual(('ACTIVE', []), (self.status(world), world.steps))
+
+    def test_amphora_dies_meanwhile(self):
+        """It is no fault of the image."""
+        world = World(self, 'ACTIVE_STANDBY')
+        old = world.ids()
+
+        def die():
+            world.silent = {old[0]}
+            return exceptions.NotProven('It does not say.')
+        step = world.step
+        world.step = lambda name, function=lambda: None: (
+            _raise(die()) if name == 'configure' else step(name, function))
+        row = self.replace(world)
+        self.assertEqual('SKIPPED', row.state)
+        self.assertIn('It does not say. Amphora', row.reason)
+        self.assertEqual([OLD, OLD], self.images(world))
+        self.assertEqual('ACTIVE', self.status(world))
 
     def test_back_at_last(self):
         """One that does not answer for a moment gets the VIP back."""
