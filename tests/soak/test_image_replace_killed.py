@@ -13,7 +13,7 @@
 """A housekeeper is killed hard at each step of a replacement.
 
 Another one goes on: back up to the first proof, with the switch and the second
-proof, and forward from the deletion on. No client notices, and nothing is left.
+proof, and forward from the deletion on. No client notices; nothing is left.
 """
 
 from tests.functional import fleets
