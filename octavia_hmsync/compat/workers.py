@@ -44,7 +44,13 @@ class Workers:
         return self
 
     def __exit__(self, *_):
-        self._transport.cleanup()
+        self.close()
+
+    def close(self):
+        """Have no connection any more; doing it twice is harmless."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.cleanup()
 
     def connect(self):
         """Be connected to whoever takes the messages.

@@ -62,6 +62,7 @@ class TestWorkers(base.BaseTestCase):
         with workers.Workers() as asked:
             asked.connect()
             asked.ask_for_failover(amphora_id)
+            asked.close()
 
     def test_asked(self):
         # No worker has ever been there: that is told.

@@ -22,6 +22,7 @@ twice, and what was asked for is never unlocked here.
 
 import enum
 import time
+import typing
 
 from oslo_log import log as logging
 
@@ -82,6 +83,7 @@ class Stock(attempt.Attempt):
     def __init__(self, work, inventory):
         super().__init__(work, inventory)
         self._prover = whole_prover.WholeProver(work)
+        self._workers: typing.Any = None
         self._is_proven = False
 
     def _take_up(self, following):
@@ -137,6 +139,8 @@ class Stock(attempt.Attempt):
                         '%s s its replacement has failed.',
                         self._work.old_id, type(e).__name__,
                         self._work.options.failover_timeout)
+        # It may take half an hour.
+        self._workers.close()
         return self._wait(others)
 
     def _get_others(self):

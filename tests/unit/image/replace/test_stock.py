@@ -146,6 +146,9 @@ class World:
     def __exit__(self, *_):
         pass
 
+    def close(self):
+        pass
+
     def connect(self):
         if self.is_down:
             raise OSError('amqp://octavia:secret@host')
