@@ -66,28 +66,33 @@ class TestFailover(FailoverTestCase):
 class TestBadImages(FailoverTestCase):
     options = {'hmsync_image': {'proof_timeout': 20}}
 
-    def test_each(self):
-        """The first amphora of a pair tells; the other one is not touched."""
-        for kind, words in (
-                ('never_sends_heartbeats', 'no heartbeat of amphora'),
-                ('refuses_listeners', 'AMPHORA_ERROR'),
-                ('never_boots', 'is in ERROR: the log of octavia-worker')):
-            pair = self.add_load_balancer('ACTIVE_STANDBY', name=kind)
-            before = self.look(pair)
-            image = self.cloud.add_image(kind, like=getattr(
-                bad_images, kind)())
-            row = self.fail_over(pair, image)
-            self.assertEqual('FAILED', row.state, row)
-            self.assertIn(words, row.reason)
-            left, = self.old(pair, before)
-            self.assertEqual([left], before['holders'])
-            self.assertEqual([left], self.holders(pair))
-            self.client.get(pair.vip_address)
-            # Nor is it by whoever asks once more.
-            row = self.fail_over(pair, image)
-            self.assertNotEqual('DONE', row.state, row)
-            self.assertEqual([left], self.old(pair, before))
-            self.drop(image)
+    def assertStops(self, kind, words):
+        """The first of a pair tells; the other one is not touched."""
+        pair = self.add_load_balancer('ACTIVE_STANDBY')
+        before = self.look(pair)
+        image = self.cloud.add_image(kind, like=getattr(bad_images, kind)())
+        row = self.fail_over(pair, image)
+        self.assertEqual('FAILED', row.state, row)
+        self.assertIn(words, row.reason)
+        left, = self.old(pair, before)
+        self.assertEqual([left], before['holders'])
+        self.assertEqual([left], self.holders(pair))
+        self.client.get(pair.vip_address)
+        # Nor is it by whoever asks once more.
+        row = self.fail_over(pair, image)
+        self.assertNotEqual('DONE', row.state, row)
+        self.assertEqual([left], self.old(pair, before))
+        self.client.get(pair.vip_address)
+
+    def test_never_sends_heartbeats(self):
+        self.assertStops('never_sends_heartbeats', 'no heartbeat of amphora')
+
+    def test_refuses_listeners(self):
+        self.assertStops('refuses_listeners', 'AMPHORA_ERROR')
+
+    def test_never_boots(self):
+        self.assertStops('never_boots',
+                         'is in ERROR: the log of octavia-worker')
 
 
 class TestDeaths(FailoverTestCase):
