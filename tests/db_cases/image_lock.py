@@ -105,21 +105,13 @@ class ImageLockCases(_Cases):
         self.assertEqual({old: 'DELETED', other: 'ALLOCATED'},
                          self.statuses())
         self.assertEqual([], self.records.rows('amphora_health'))
-        self.assertEqual({self.lb_id}, {
-            row['load_balancer_id'] for row in self.records.rows('amphora')})
+        # Octavia would ask Neutron for its port.
+        self.assertEqual({old: None, other: self.lb_id}, {
+            row['id']: row['load_balancer_id']
+            for row in self.records.rows('amphora')})
         # One that is gone stays gone.
         lock_repo.set_going(self.engine, old)
         self.assertEqual('DELETED', self.statuses()[old])
-
-    def test_gone_without_a_port(self):
-        """Octavia would ask Neutron for it whenever its owner changes it."""
-        old, other = self.ids
-        self.records.change('amphora', old, vrrp_port_id=None)
-        lock_repo.set_gone(self.engine, old)
-        self.assertEqual({old: ('DELETED', None),
-                          other: ('ALLOCATED', self.lb_id)}, {
-            row['id']: (row['status'], row['load_balancer_id'])
-            for row in self.records.rows('amphora')})
 
     def test_set_right(self):
         """Of those that are named, and only from ERROR."""

@@ -129,19 +129,19 @@ def set_going(engine, amphora_id):
 
 @api.retry
 def set_gone(engine, amphora_id):
-    """Record that an amphora is deleted.
+    """Record that an amphora is deleted, and is its load balancer's no more.
 
-    One that never had a port leaves its load balancer as well: Octavia asks
-    Neutron for the port of each one when the load balancer is changed.
+    Octavia asks Neutron for the port of each amphora of a load balancer that
+    its owner changes, of those that are deleted, too: after a failover it
+    does not find it, and the load balancer is in ERROR
+    (``UpdateAmphoraSecurityGroup``).
     """
     with engine.begin() as connection:
         connection.execute(sa.delete(_HEALTH).where(
             _HEALTH.c.amphora_id == amphora_id))
         connection.execute(
             sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
-            .values(status=compat.DELETED, load_balancer_id=sa.case(
-                (_AMPHORA.c.vrrp_port_id.is_(None), sa.null()),
-                else_=_AMPHORA.c.load_balancer_id)))
+            .values(status=compat.DELETED, load_balancer_id=None))
 
 
 @api.retry
