@@ -37,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 # A claim is renewed so often before it lapses.
 RENEWALS = 4
+# Seconds for which it is believed which image a tag has.
+_TARGETS_AGE = 30
 
 
 class Replacer:
@@ -53,6 +55,8 @@ class Replacer:
         self._wake = wake
         self._stopping = threading.Event()
         self._lock = threading.Lock()
+        self._targets = None
+        self._targets_at = 0.0
         # By the owner of each claim.
         self._running: dict[str, tuple[threading.Thread, list]] = {}
 
@@ -119,7 +123,7 @@ class Replacer:
         if rollout is None or rollout.state != rollout_repo.RUNNING:
             return
         decision = rules.decide(reading.read_situation(
-            self._conf, self._engine, target.Targets(self._conf), rollout))
+            self._conf, self._engine, self._get_targets(), rollout))
         if decision.state != rollout_repo.RUNNING:
             if rollout_repo.end(self._engine, rollout.id, rollout.version,
                                 decision.state, decision.reason):
@@ -143,6 +147,14 @@ class Replacer:
             version += 1
             if begun:
                 self._begin(replace_repo.get(self._engine, new.id), owner)
+
+    def _get_targets(self):
+        """Ask the image service now and then; each attempt asks for itself."""
+        now = time.monotonic()
+        if self._targets is None or now - self._targets_at > _TARGETS_AGE:
+            self._targets = target.Targets(self._conf)
+            self._targets_at = now
+        return self._targets
 
     def _begin(self, replacement, owner):
         works: list = []
