@@ -13,57 +13,18 @@
 """Mode failover, by real octavia-workers of a whole Octavia."""
 
 from tests.cloud.compute import bad_images
-from tests.functional import replacements
-
-TIMEOUT = 240
+from tests.functional import failovers
 
 
-class FailoverTestCase(replacements.ReplacementTestCase):
-
-    def fail_over(self, load_balancer, image):
-        """Have it done; returns the row of the replacement."""
-        return self.replace(load_balancer, image, mode='failover',
-                            timeout=TIMEOUT)
-
-    def status(self, load_balancer):
-        return self.api.get_load_balancer(
-            load_balancer.id).provisioning_status
-
-    def old(self, load_balancer, before):
-        """Those that were there before and serve."""
-        return [amphora_id for amphora_id, row in
-                self.amphorae(load_balancer).items()
-                if amphora_id in before['amphorae'] and
-                row['status'] == 'ALLOCATED']
-
-
-class TestFailover(FailoverTestCase):
+class TestFailover(failovers.FailoverTestCase):
     options = {'hmsync_image': {'proof_timeout': 30}}
 
-    def test_each_topology(self):
-        made = [self.add_load_balancer(topology)
-                for topology in ('SINGLE', 'ACTIVE_STANDBY')]
-        before = [self.look(each) for each in made]
-        second = self.cloud.add_image('second')
-        for each, was in zip(made, before):
-            with self.under_probe(each) as seen:
-                self.assertDone(self.fail_over(each, second))
-            # What it took is asserted in no test; a gap there is.
-            self.assertGreater(seen.report.requests, seen.report.failed)
-            after = self.look(each)
-            self.assertEqual(
-                [('ALLOCATED', second.id)] * len(was['amphorae']),
-                [row[:2] for row in after['amphorae'].values()])
-            self.assertFalse(set(was['amphorae']) & set(after['amphorae']))
-            self.assertEqual(1, len(after['holders']))
-            self.client.get(each.vip_address)
-        # None of either is left.
-        after = self.look(made[1])
-        for kind in ('instances', 'ports'):
-            self.assertEqual(len(before[1][kind]), len(after[kind]), kind)
+    def test_pair(self):
+        pair = self.add_load_balancer('ACTIVE_STANDBY')
+        self.assertFailedOver(pair, self.cloud.add_image('second'))
 
 
-class TestBadImages(FailoverTestCase):
+class TestBadImages(failovers.FailoverTestCase):
     options = {'hmsync_image': {'proof_timeout': 20}}
 
     def assertStops(self, kind, words):
@@ -95,7 +56,7 @@ class TestBadImages(FailoverTestCase):
                          'is in ERROR: the log of octavia-worker')
 
 
-class TestDeaths(FailoverTestCase):
+class TestDeaths(failovers.FailoverTestCase):
     options = {'hmsync_image': {'failover_timeout': 60,
                                 'proof_timeout': 30}}
     house_keepers = 2
@@ -118,7 +79,7 @@ class TestDeaths(FailoverTestCase):
         self.lapse()
         for child in (*self.cloud.house_keepers, *self.cloud.workers):
             child.start()
-        self.assertDone(self.wait_until_ended(replacement_id, TIMEOUT))
+        self.assertDone(self.wait_until_ended(replacement_id, failovers.TIMEOUT))
         self.assertUpgraded(single, second, before)
 
     def test_killed_before_and_after(self):
@@ -131,7 +92,7 @@ class TestDeaths(FailoverTestCase):
         self.cloud.wait_for(lambda: any(
             not each.running for each in self.cloud.house_keepers), 'death')
         self.lapse()
-        self.assertDone(self.wait_until_ended(row, TIMEOUT))
+        self.assertDone(self.wait_until_ended(row, failovers.TIMEOUT))
         self.assertUpgraded(single, second, before)
         # Nobody knows whether one was: it is not asked again.
         third = self.cloud.add_image('third')
@@ -144,7 +105,7 @@ class TestDeaths(FailoverTestCase):
         self.cloud.wait_for(lambda: any(
             not each.running for each in self.cloud.house_keepers), 'death')
         self.lapse()
-        row = self.wait_until_ended(row, TIMEOUT)
+        row = self.wait_until_ended(row, failovers.TIMEOUT)
         self.assertEqual('FAILED', row.state)
         self.assertIn('No octavia-worker has begun', row.reason)
         self.assertEqual('PENDING_UPDATE', self.status(single))

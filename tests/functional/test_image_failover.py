@@ -1,0 +1,23 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Mode failover; see tests/soak/test_image_failover.py for more of it."""
+
+from tests.functional import failovers
+
+
+class TestFailover(failovers.FailoverTestCase):
+    options = {'hmsync_image': {'proof_timeout': 30}}
+
+    def test_single(self):
+        single = self.add_load_balancer()
+        self.assertFailedOver(single, self.cloud.add_image('second'))
