@@ -79,7 +79,8 @@ class TestDeaths(failovers.FailoverTestCase):
         self.lapse()
         for child in (*self.cloud.house_keepers, *self.cloud.workers):
             child.start()
-        self.assertDone(self.wait_until_ended(replacement_id, failovers.TIMEOUT))
+        self.assertDone(self.wait_until_ended(replacement_id,
+                                              failovers.TIMEOUT))
         self.assertUpgraded(single, second, before)
 
     def test_killed_before_and_after(self):
