@@ -219,6 +219,9 @@ class WalkMixin:
         readme = Walk(README, self.shell)
         readme.see('step ')  # tools/demo.sh; test_demo runs it.
         readme.see('4 all replaced')
+        # Likewise; of --image-upgrade.
+        readme.see('load balancer ')
+        readme.see('single ')
         with self.walk('index.rst'):
             pass
         with self.walk('requirements.rst') as page:
