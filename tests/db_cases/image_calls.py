@@ -117,6 +117,11 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         return 'rollout',
 
+    @_call(replace_repo.get_standing)
+    def get_standing(self):
+        self._begin()
+        return 'rollout',
+
     @_call(replace_repo.get_of_load_balancer)
     def get_of_load_balancer(self):
         self._begin()

@@ -139,6 +139,12 @@ class ReplacementCases(_Cases):
         self.assertEqual(['replacement1', 'replacement2'], sorted(
             r.id for r in replace_repo.get_of_rollout(self.engine,
                                                       'rollout')))
+        standing = replace_repo.get_standing(self.engine, 'rollout')
+        self.assertEqual(
+            [{name: getattr(self.get(number), name) for name in row._fields}
+             for number, row in enumerate(standing, 1)],
+            [row._asdict() for row in standing])
+        self.assertEqual(2, len(standing))
         self.assertEqual(2, len(replace_repo.get_start_ages(self.engine, 60)))
         self.make_older(models.ImageReplacement, 'started_at', 90,
                         id='replacement1')

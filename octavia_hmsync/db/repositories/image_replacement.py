@@ -143,6 +143,26 @@ def get_of_rollout(engine, rollout_id):
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
+def get_standing(engine, rollout_id):
+    """Return what decides about a rollout's next step, of thousands of them.
+
+    Of these the time goes by columns, those with times above all.
+
+    :param engine: an SQLAlchemy engine.
+    :param rollout_id: of this rollout, the ended ones too.
+    :returns: rows with state, load_balancer_id, target_image_id, topology,
+              flavor_id, availability_zone, canary and not_before.
+    """
+    c = _TABLE.c
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(c.state, c.load_balancer_id, c.target_image_id,
+                      c.topology, c.flavor_id, c.availability_zone, c.canary,
+                      c.not_before)
+            .where(c.rollout_id == rollout_id)
+            .order_by(c.created_at, c.id)).all()
+
+
 def get_of_load_balancer(engine, load_balancer_id):
     """Return all of a load balancer, the newest first."""
     return _get(engine, select(

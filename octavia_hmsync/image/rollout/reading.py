@@ -111,7 +111,7 @@ def read_situation(conf, engine, targets, rollout):
     :returns: a rules.Situation.
     :raises CloudUnavailable: if the image service gives no answer.
     """
-    replacements = replace_repo.get_of_rollout(engine, rollout.id)
+    replacements = replace_repo.get_standing(engine, rollout.id)
     elsewhere = frozenset(
         r.load_balancer_id for r in replace_repo.get_open(engine)
         if r.rollout_id != rollout.id)

@@ -71,7 +71,8 @@ class Situation:
     :param settings: of the rollout.
     :param now: by the database's clock, UTC.
     :param candidates: Candidates, each load balancer once.
-    :param replacements: all of this rollout.
+    :param replacements: all of this rollout; rows as get_standing() has
+                         them, or Replacements.
     :param open_elsewhere: ids of load balancers with one that is open and
                            not of this rollout.
     :param start_ages: how many seconds ago replacements of any rollout
