@@ -14,6 +14,9 @@
 
 import datetime
 
+import hypothesis
+from hypothesis import strategies as st
+
 from tests.cloud import holders
 from tests.unit import base
 
@@ -46,6 +49,15 @@ class TestCount(base.TestCase):
     def test_only_what_is_asked_for(self):
         self.assertEqual({1: 3}, holders.count(
             changes('1+a', '9-a'), 4, 7))
+
+    @hypothesis.given(
+        st.lists(st.builds(holders.Change, st.integers(0, 20),
+                           st.sampled_from('abc'), st.booleans())),
+        st.integers(0, 20), st.integers(0, 20))
+    def test_each_moment_counts_once(self, found, since, lasts):
+        held = holders.count(found, since, since + lasts)
+        self.assertEqual(lasts, sum(held.values()))
+        self.assertLessEqual(set(held), {0, 1, 2, 3})
 
 
 class TestRead(base.TestCase):
