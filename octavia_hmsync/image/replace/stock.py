@@ -38,6 +38,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two looks how far the worker is.
 _INTERVAL = 1
+# Seconds after which it is not another node of Galera that has not heard of
+# the lock yet.
+_LAG = 15
 
 
 class Progress(enum.Enum):
@@ -159,6 +162,7 @@ class Stock(attempt.Attempt):
         """
         timeout = self._work.options.failover_timeout
         deadline = time.monotonic() + timeout
+        given_back_at = None
         while True:
             load_balancer = self._inventory.get(self._work.load_balancer_id)
             if load_balancer is None:
@@ -167,9 +171,14 @@ class Stock(attempt.Attempt):
             progress = judge(load_balancer, self._work.old_id)
             if progress is Progress.DONE:
                 return self._go_on()
-            if progress in (Progress.FAILED, Progress.GIVEN_BACK):
+            now = time.monotonic()
+            if progress is not Progress.GIVEN_BACK:
+                given_back_at = None
+            elif given_back_at is None:
+                given_back_at = now
+            elif now - given_back_at >= _LAG:
                 break
-            if time.monotonic() > deadline:
+            if progress is Progress.FAILED or now > deadline:
                 break
             self._work.pause(_INTERVAL)
         return attempt.fail(self._explain(progress, timeout))

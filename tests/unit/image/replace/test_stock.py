@@ -398,6 +398,15 @@ class TestStock(StockTestCase):
         self.assertEqual('FAILED', row.state)
         self.assertIn('Somebody gave load balancer', row.reason)
 
+    def test_another_node_of_galera(self):
+        """It has not heard of the lock yet."""
+        world = World(self)
+        judge = stock.judge
+        looks = iter([Progress.GIVEN_BACK] * 5)
+        self.patch(stock, 'judge', lambda *args: next(looks, None) or
+                   judge(*args))
+        self.assertDone(world, self.replace(world))
+
     def test_deleted(self):
         """By its owner, as soon as the worker has given it back."""
         world = World(self, is_deaf=True)
