@@ -90,6 +90,27 @@ class Everybody:
             'HTTP_X_ROLES': roles, 'keystone.token_auth': noauth.NoAuth()})
         return self._application(environ, start_response)
 """ % PROJECT_ID
+# Nova reads, and then writes, in one transaction; where somebody else has
+# written in between, SQLite refuses that at once. So each begins as a writer,
+# and waits.
+_SITE = """
+import sqlite3
+import sqlite3.dbapi2
+
+class Cursor(sqlite3.Cursor):
+    def execute(self, sql, *arguments):
+        return super().execute(
+            'BEGIN IMMEDIATE' if sql == 'BEGIN' else sql, *arguments)
+
+class Connection(sqlite3.Connection):
+    def cursor(self, factory=Cursor):
+        return super().cursor(factory)
+
+def connect(*args, make=sqlite3.dbapi2.connect, **kwargs):
+    return make(*args, **{'factory': Connection, **kwargs})
+
+sqlite3.connect = sqlite3.dbapi2.connect = connect
+"""
 _FILTER = 'keystonemiddleware.auth_token:filter_factory'
 
 
@@ -156,6 +177,7 @@ class Nova(fixtures.Fixture):
             self._execute(name, 'PRAGMA journal_mode = WAL')
         self._set_cells()
         self._write('hmsync_tests_auth.py', _AUTH)
+        self._write('sitecustomize.py', _SITE)
         self.set_roles(EVERYBODY)
         paste = (self.venv / 'etc/nova/api-paste.ini').read_text()
         self._write('api-paste.ini', paste.replace(
