@@ -38,7 +38,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *args):
         pass
 
-http.server.ThreadingHTTPServer(('', 80), Handler).serve_forever()
+class Server(http.server.ThreadingHTTPServer):
+    # What is more than that waits for a second, and has failed then.
+    request_queue_size = 200
+
+Server(('', 80), Handler).serve_forever()
 """
 
 

@@ -13,9 +13,9 @@
 """Several load balancers that are replaced at once, each with its own bad
 luck, while clients use them."""
 
-import collections
 import contextlib
 import threading
+import time
 
 from oslo_utils import uuidutils
 
@@ -74,13 +74,13 @@ class FleetTestCase(replacements.ReplacementTestCase):
             if each.report.failed or 0 in each.holders:
                 self.note(f'{case}: {each.report}, {each.holders}')
 
-    def assertSane(self, case, load_balancer):
+    def assertSane(self, case, load_balancer, timeout=40):
         """Check that it is as one that nobody has worked on."""
         number = 1 if 'single' in load_balancer.name else 2
         with self.noted(case):
             self.cloud.wait_for(
                 lambda: self._is_sane(load_balancer, number),
-                lambda: f'sane state: {self.look_at(load_balancer)}', 40)
+                lambda: f'sane state: {self.look_at(load_balancer)}', timeout)
 
     def look_at(self, load_balancer):
         found = self.look(load_balancer)
@@ -107,11 +107,54 @@ class FleetTestCase(replacements.ReplacementTestCase):
                 self.note(f'{case}: {row.state} and not {expected[case]}: '
                           f'{row.reason}')
 
-    def get_problems(self, ids, cases):
-        return collections.OrderedDict(
-            (case, self.get(ids[case])) for case in cases)
+    def run_cases(self, actions, times=1, image=None):
+        """Replace one for each case, with something done at a step of it.
 
-    def kill_amid(self, patterns, image=None):
+        :param actions: {case: (pattern of the step, action)}.
+        :returns: {case: the row of its replacement at its end}.
+        """
+        cases = dict(zip(actions, self.fleet, strict=False))
+        ids = {case: uuidutils.generate_uuid() for case in cases}
+        self.cloud.steps.clear()
+        happened = {
+            case: self.cloud.steps.at(*actions[case], ids[case], times)
+            for case in cases}
+        ended = {}
+        for case, lb in cases.items():
+            self.begin(lb, image or self.target, ids[case], forced=True)
+        for case in cases:
+            with self.noted(case):
+                ended[case] = self.wait_until_ended(ids[case], 150)
+        for case, each in happened.items():
+            if not each.is_set():
+                self.note(f'{case} did not happen')
+        return ended
+
+    def stop_amid(self, patterns):
+        """Stop the housekeeper when each is at its step; see kill_amid().
+
+        It ends soon, and what it had claimed is free at once.
+        """
+        began = []
+
+        def stop(step):
+            began.append(time.monotonic())
+            self.house_keeper_at(step).request_stop()
+
+        def restart():
+            self.assertTrue(self.cloud.housekeeping.stop(30))
+            print('ended after', time.monotonic() - began[0])
+            self.assertLess(time.monotonic() - began[0], 20)
+            self.cloud.housekeeping.start()
+
+        return self.kill_amid(patterns, stop, restart)
+
+    def restart(self):
+        self.cloud.housekeeping.kill_tree()
+        self.lapse()
+        self.cloud.housekeeping.start()
+
+    def kill_amid(self, patterns, kill=None, restart=None):
         """Kill the housekeeper when each replacement is at its step.
 
         :param patterns: {case: pattern of the step}, not more than there are
@@ -130,7 +173,7 @@ class FleetTestCase(replacements.ReplacementTestCase):
                     missing.discard(case)
                     is_last = not missing
                 if is_last:
-                    self.kill(step)
+                    (kill or self.kill)(step)
                     killed.set()
                 killed.wait(120)
             return die
@@ -140,13 +183,11 @@ class FleetTestCase(replacements.ReplacementTestCase):
             self.cloud.steps.at(pattern, make_action(case), ids[case])
         with self.under_probes(cases):
             for case, lb in cases.items():
-                self.begin(lb, image or self.target, ids[case], forced=True)
+                self.begin(lb, self.target, ids[case], forced=True)
             if not killed.wait(100):
                 self.note(f'{missing} did not come to that')
-                self.cloud.housekeeping.kill_tree()
                 killed.set()
-            self.lapse()
-            self.cloud.housekeeping.start()
+            (restart or self.restart)()
             ended = {}
             for case in cases:
                 with self.noted(case):

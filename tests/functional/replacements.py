@@ -100,14 +100,17 @@ class ReplacementTestCase(images.ImageTestCase):
 
         :returns: a Numbers.
         """
-        return self.useFixture(Numbers(lambda: sum(
-            row['status'] == 'ALLOCATED' and
-            self._is_running(row['id'])
-            for row in self.amphorae(load_balancer).values())))
+        return self.useFixture(Numbers(
+            lambda: self._count_in_service(load_balancer)))
 
-    def _is_running(self, amphora_id):
-        instance = self.cloud.compute.by_amphora(amphora_id)
-        return bool(instance and instance.running)
+    def _count_in_service(self, load_balancer):
+        # In this order one that goes meanwhile is not counted, and the
+        # others are.
+        running = {each.instance_name.removeprefix('amphora-')
+                   for each in list(self.cloud.compute.instances.values())
+                   if each.running}
+        return sum(row['status'] == 'ALLOCATED' and row['id'] in running
+                   for row in self.amphorae(load_balancer).values())
 
     def drop(self, image):
         """Have an image be one that nobody boots any more."""
