@@ -16,7 +16,6 @@ them last, so that none of them finds nobody.
 """
 
 import functools
-import time
 
 from oslo_log import log as logging
 
@@ -78,8 +77,19 @@ class Single:
         self._move(self._work.get_load_balancer(), new, old,
                    is_giver_needed=False)
 
-    def settle(self, old_id):
-        """Nothing is left to do when the old amphora is gone."""
+    def settle(self, gone_id):
+        """Have the amphora that is left tell its neighbours once more.
+
+        The other one may have told them last, by a request that was given up
+        here, or whoever worked on it before may have ended in between.
+
+        :param gone_id: the amphora that is deleted.
+        :raises AgentUnreachable, AgentRefused: if it does not.
+        """
+        load_balancer = self._work.get_load_balancer(without=(gone_id,))
+        for each in load_balancer.amphorae:
+            self._repeat(self._make_announcement(
+                load_balancer, self._work.agent_of(each)))
 
     def _configure_agent(self, new):
         conf = self._work.conf
@@ -103,8 +113,11 @@ class Single:
                 if is_giver_needed:
                     raise
                 LOG.debug('%s', e)
+        self._repeat(announce)
+
+    def _repeat(self, announce):
         for _ in range(_ANNOUNCEMENTS):
-            time.sleep(_ANNOUNCEMENT_INTERVAL)
+            self._work.pause(_ANNOUNCEMENT_INTERVAL)
             announce()
 
     def _make_announcement(self, load_balancer, taking):

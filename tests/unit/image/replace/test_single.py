@@ -1,0 +1,126 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who has the VIP of a SINGLE load balancer, and who tells its neighbours."""
+
+import types
+from unittest import mock
+
+import fixtures
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import single
+from octavia_hmsync.image.replace import work as work_
+from tests.unit import base
+
+SUBNET = types.SimpleNamespace(cidr='192.0.2.0/24', gateway_ip=None,
+                               host_routes=None)
+
+
+def amphora(name, **values):
+    return types.SimpleNamespace(**{
+        'id': name, 'lb_network_ip': name, 'vrrp_ip': name,
+        'vrrp_port_id': f'{name}-port', **values})
+
+
+class TestSingle(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        # .told is whom the neighbours believe.
+        self.holders, self.told, self.silent = {'old'}, 'old', set()
+        self.ids = ['old', 'new']
+        self.enabled = True
+        self.work = mock.Mock(spec=work_.Work, conf=None, network=mock.Mock())
+        self.work.network.get_subnet.return_value = SUBNET
+        self.work.network.get_network.return_value.mtu = 1450
+        self.work.get_load_balancer.side_effect = self._get_load_balancer
+        self.work.agent_of.side_effect = self._agent_of
+        self.work.insist.side_effect = lambda function, *args: function(*args)
+        self.useFixture(fixtures.MockPatchObject(
+            single.Single, '_configure_agent'))
+        self.single = single.Single(self.work)
+
+    def _get_load_balancer(self, without=()):
+        return types.SimpleNamespace(
+            id='lb', vip=types.SimpleNamespace(ip_address='192.0.2.5',
+                                               subnet_id='subnet'),
+            additional_vips=[],
+            listeners=[types.SimpleNamespace(enabled=self.enabled)],
+            amphorae=[amphora(name) for name in self.ids
+                      if name not in without])
+
+    def _agent_of(self, each):
+        def do(change):
+            def done(*args):
+                if each.id in self.silent:
+                    raise exceptions.AgentUnreachable('No answer.')
+                change(each.id)
+            return done
+
+        def tell(name):
+            self.assertIn(name, self.holders)
+            self.told = name
+        return types.SimpleNamespace(
+            take_vip=do(self.holders.add), advertise=do(tell),
+            release_vip=do(self.holders.discard))
+
+    def assertServes(self, name):
+        """Whom the neighbours go to has the VIP, and nobody else."""
+        self.assertEqual(({name}, name), (self.holders, self.told))
+
+    def test_switch(self):
+        self.single.switch(amphora('old'), amphora('new'))
+        self.assertServes('new')
+
+    def test_never_without_a_holder(self):
+        self.single.switch(amphora('old'), amphora('new'))
+        self.single.back(amphora('old'), amphora('new'))
+        self.assertServes('old')
+
+    def test_switch_is_done_again(self):
+        """Whoever did it before died in the middle."""
+        for self.holders, self.told in (({'old', 'new'}, 'old'),
+                                        ({'old', 'new'}, 'new'),
+                                        ({'new'}, 'new')):
+            self.single.switch(amphora('old'), amphora('new'))
+            self.assertServes('new')
+
+    def test_old_one_is_silent(self):
+        self.silent = {'old'}
+        self.assertRaises(exceptions.AgentUnreachable, self.single.switch,
+                          amphora('old'), amphora('new'))
+        self.assertEqual('new', self.told)
+
+    def test_back_from_one_that_is_silent(self):
+        self.holders, self.told, self.silent = {'new'}, 'new', {'new'}
+        self.single.back(amphora('old'), amphora('new'))
+        self.assertEqual('old', self.told)
+
+    def test_back_from_one_that_never_came_so_far(self):
+        for new in (None, amphora('new', lb_network_ip=None),
+                    amphora('new', vrrp_port_id=None)):
+            self.single.back(amphora('old'), new)
+            self.assertServes('old')
+
+    def test_settle(self):
+        """The one that is gone may have been the last to tell."""
+        self.holders, self.told = {'new'}, 'old'
+        self.single.settle('old')
+        self.assertServes('new')
+
+    def test_nobody_can_tell(self):
+        """Without an enabled listener nothing runs that could."""
+        self.enabled = False
+        self.single.switch(amphora('old'), amphora('new'))
+        self.single.settle('old')
+        self.assertEqual(({'new'}, 'old'), (self.holders, self.told))
