@@ -28,7 +28,7 @@ class FleetTestCase(replacements.ReplacementTestCase):
     All are replaced anew in each round, whatever their image is.
     """
 
-    options = {'hmsync_image': {'proof_timeout': 15, 'agent_timeout': 5,
+    options = {'hmsync_image': {'proof_timeout': 15,
                                 'replacements_at_once': 8}}
     topologies = ()
     rate = 10

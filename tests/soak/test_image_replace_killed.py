@@ -82,6 +82,18 @@ class TestSingleKilled(KilledTestCase):
     def test_from_switch_on(self):
         self.check(SINGLE[12:])
 
+    def test_stopped(self):
+        """One that is asked to end does so soon, and loses no time."""
+        expected = {
+            'before built .*-compute-create': BACK,
+            'before enter PROVE$': BACK, 'before PUT .*/reload': BACK,
+            'before agent .* PUT config': DONE,
+            'after enter PROVE_SWITCHED': DONE,
+            'before DELETE .*/ports': DONE}
+        self.assertStates(self.stop_amid({each: each for each in expected}),
+                          expected)
+        self.assertEqual([], self.errors)
+
 
 class TestPairKilled(KilledTestCase):
 

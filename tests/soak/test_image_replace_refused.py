@@ -1,0 +1,108 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Each request of a replacement is refused in turn; no client notices."""
+
+import re
+import threading
+
+from tests.cloud.compute import hypervisor
+from tests.cloud import steps
+from tests.functional import fleets
+
+_REQUEST = re.compile('(GET|PUT|POST|DELETE) |agent ')
+_VARIES = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|'
+                     r'\d+\.\d+\.\d+\.\d+(:\d+)?')
+
+
+def generalize(what):
+    """Return the pattern of a request, whomever it is about."""
+    parts, end = [], 0
+    for found in _VARIES.finditer(what):
+        parts += [re.escape(what[end:found.start()]), '[0-9a-f.:-]+']
+        end = found.end()
+    return ''.join(['before ', *parts, re.escape(what[end:]), '$'])
+
+
+class TestRefused(fleets.FleetTestCase):
+
+    topologies = ('SINGLE',) * 6
+
+    def setUp(self):
+        super().setUp()
+        self.patterns = []
+
+    def refuse(self, step):
+        raise steps.Refused('refused by the test')
+
+    def learn(self):
+        """Return the pattern of each request that a replacement makes."""
+        self.cloud.steps.clear()
+        self.assertDone(self.replace(self.fleet[0], self.target, forced=True))
+        return sorted({generalize(step.what) for step in self.cloud.steps.seen
+                       if _REQUEST.match(step.what)})
+
+    def check(self, patterns, times):
+        size = len(self.fleet)
+        for n in range(0, len(patterns), size):
+            some = patterns[n:n + size]
+            cases = dict(zip(some, self.fleet, strict=False))
+            with self.under_probes(cases):
+                ended = self.run_cases(
+                    {pattern: (pattern, self.refuse) for pattern in some},
+                    times)
+                for case, lb in cases.items():
+                    self.assertSane(case, lb)
+            self.assertNothingLeft(f'after {some}')
+            for case, row in ended.items():
+                print(case, row.state, row.reason)
+                if row.state != 'DONE' and not row.reason:
+                    self.note(f'{case}: {row.state} without a reason')
+
+    def test_always(self):
+        # What cannot be deleted at all is left, and told.
+        self.check([each for each in self.learn() if 'DELETE' not in each],
+                   1000)
+        self.assertEqual([], self.errors)
+
+    def test_once(self):
+        self.check([each for each in self.learn()], 1)
+        self.assertEqual([], self.errors)
+
+    def test_compute(self):
+        """Whom it hits, it hits once each."""
+        refused = {}
+
+        def make(name):
+            refused[name] = threading.Event()
+
+            def refuse(**arguments):
+                if not refused[name].is_set():
+                    refused[name].set()
+                    raise hypervisor.Refusal('ComputeBuildException', name)
+            return refuse
+
+        for name in ('build', 'get', 'attach', 'delete'):
+            self.cloud.compute.before[name] = make(name)
+        cases = {name: lb for name, lb in zip(refused, self.fleet,
+                                              strict=False)}
+        with self.under_probes(cases):
+            ids = {case: self.begin(lb, self.target, forced=True)
+                   for case, lb in cases.items()}
+            states = sorted(self.wait_until_ended(each).state
+                            for each in ids.values())
+            for case, lb in cases.items():
+                self.assertSane(case, lb)
+        self.assertEqual(['DONE', 'FAILED', 'FAILED', 'FAILED'], states)
+        self.assertTrue(all(each.is_set() for each in refused.values()))
+        self.assertNothingLeft('compute')
+        self.assertEqual([], self.errors)

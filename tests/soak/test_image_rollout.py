@@ -1,0 +1,113 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rollouts on a whole Octavia, by two housekeepers."""
+
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from tests.cloud.compute import bad_images
+from tests.functional import fleets
+
+
+class TestRollout(fleets.FleetTestCase):
+
+    house_keepers = 2
+    topologies = ('SINGLE',) * 4
+
+    def command(self, *arguments):
+        return self.cloud.command('octavia-hmsync', 'image', *arguments)
+
+    def start(self, *arguments):
+        """Start a rollout; returns its id."""
+        self.command('rollout', 'start', *arguments)
+        return rollout_repo.get_active(self.cloud.engine).id
+
+    def rows(self, rollout_id):
+        return replace_repo.get_of_rollout(self.cloud.engine, rollout_id)
+
+    def wait_until(self, rollout_id, state, timeout=150):
+        def reached():
+            found = rollout_repo.get(self.cloud.engine, rollout_id)
+            return found if found.state == state else None
+        return self.cloud.wait_for(
+            reached, lambda: f'{state} rollout: '
+            f'{rollout_repo.get(self.cloud.engine, rollout_id)}', timeout)
+
+    def images(self):
+        return [next(iter(self.amphorae(lb).values()))['image_id']
+                for lb in self.fleet]
+
+    def test_bad_image_and_a_good_one(self):
+        before = [self.look_at(lb) for lb in self.fleet]
+        bad = self.cloud.add_image('bad', like=bad_images.fails_with_vip())
+        everybody = {lb.name: lb for lb in self.fleet}
+        with self.under_probes(everybody):
+            found = self.wait_until(self.start(
+                '--canaries', '1', '--parallel', '3', '--max-failures', '1'),
+                'HALTED')
+        self.assertIn('as ERROR', self.rows(found.id)[0].reason)
+        row, = self.rows(found.id)
+        self.assertEqual(('FAILED', True), (row.state, row.canary))
+        for lb, was in zip(self.fleet, before, strict=True):
+            self.cloud.wait_for(lambda: self.look_at(lb) == was,
+                                lambda: f'{was}: {self.look_at(lb)}')
+        self.assertNothingLeft('bad')
+        self.drop(bad)
+        self.check_good(everybody)
+        self.assertEqual([], self.errors)
+
+    def check_good(self, everybody):
+        """One is excluded, one the canary, and two at once follow it."""
+        good = self.cloud.add_image('good')
+        excluded = self.fleet[0]
+        self.command('exclusion', 'add', '--reason', 'not now',
+                     'load-balancer', excluded.id)
+        with self.under_probes(everybody):
+            rollout_id = self.start('--canaries', '1', '--parallel', '2')
+            self.cloud.wait_for(lambda: self.rows(rollout_id), 'canary')
+            # What has begun comes to its end, and nothing else begins.
+            self.command('rollout', 'pause')
+            canary, = self.rows(rollout_id)
+            self.assertDone(self.wait_until_ended(canary.id))
+            self.assertEqual([canary.id],
+                             [row.id for row in self.rows(rollout_id)])
+            self.command('rollout', 'resume')
+            self.wait_until(rollout_id, 'DONE', 200)
+        rows = self.rows(rollout_id)
+        self.assertEqual([('DONE', True), ('DONE', False), ('DONE', False)],
+                         [(row.state, row.canary) for row in rows])
+        # Both at once.
+        self.assertLess(rows[2].started_at, rows[1].finished_at)
+        self.assertNotIn(excluded.id, {row.load_balancer_id for row in rows})
+        self.assertEqual([good.id] * 3, self.images()[1:])
+        self.assertNotEqual(good.id, self.images()[0])
+        for lb in self.fleet:
+            self.assertSane(lb.name, lb)
+        self.assertNothingLeft('good')
+
+    def test_window(self):
+        """Nothing begins outside of it."""
+        self.cloud.add_image('second')
+        with self.cloud.engine.connect() as connection:
+            day = connection.exec_driver_sql(
+                "SELECT LEFT(DAYNAME(UTC_TIMESTAMP() + INTERVAL 3 DAY), 3)"
+            ).scalar()
+        rollout_id = self.start('--windows', f'{day} 01:00-05:00')
+        seen = len(self.cloud.steps.seen)
+        log = self.cloud.housekeeping
+        size = len(log.log())
+        # It has looked again and again.
+        self.cloud.wait_for(lambda: len(log.log()) > size + 2000, 'looks')
+        self.assertEqual([], self.rows(rollout_id))
+        self.assertEqual(seen, len(self.cloud.steps.seen))
+        self.command('rollout', 'cancel')
+        self.wait_until(rollout_id, 'CANCELLED')
