@@ -71,7 +71,7 @@ class Next(enum.StrEnum):
 
     PROOF = 'PROOF'
     """Do the switch again, if it was not done, and prove as in
-    PROVE_SWITCHED: see after_proof().
+    PROVE_SWITCHED: go on if it holds, and to BACK if not.
     """
 
     FORWARD = 'FORWARD'
@@ -83,25 +83,11 @@ class Next(enum.StrEnum):
     """
 
 
-_WAY = (Phase.LOCK, Phase.BUILD, Phase.PROVE, Phase.SWITCH,
-        Phase.PROVE_SWITCHED, Phase.DELETE_OLD, Phase.UNLOCK)
 _AFTER_DEATH = {
     Phase.LOCK: Next.AGAIN, Phase.BUILD: Next.BACK, Phase.PROVE: Next.BACK,
     Phase.SWITCH: Next.PROOF, Phase.PROVE_SWITCHED: Next.PROOF,
     Phase.DELETE_OLD: Next.FORWARD, Phase.UNLOCK: Next.FORWARD,
     Phase.BACK: Next.BACK, Phase.ASK: Next.BACK, Phase.FAILOVER: Next.WAIT}
-
-
-def get_next(phase: Phase) -> Phase | None:
-    """Return the phase after one that was done, None after the last one."""
-    if phase in (Phase.UNLOCK, Phase.BACK):
-        return None
-    if phase is Phase.ASK:
-        return Phase.FAILOVER
-    if phase is Phase.FAILOVER:
-        # There may be another one to be failed over.
-        return Phase.LOCK
-    return _WAY[_WAY.index(phase) + 1]
 
 
 def after_death(phase: str | None) -> Next:
@@ -113,38 +99,11 @@ def after_death(phase: str | None) -> Next:
     return Next.AGAIN if phase is None else _AFTER_DEATH[Phase(phase)]
 
 
-def after_proof(holds: bool) -> Phase:
-    """Tell the phase after the proof of the new amphora with the VIP.
-
-    :param holds: whether it was proven.
-    """
-    return Phase.DELETE_OLD if holds else Phase.BACK
-
-
-def after_failure(phase: Phase) -> Next:
-    """Tell what follows a phase that failed, while its owner lives.
-
-    A switch that failed half-way leads back, as a proof would: nothing was
-    proven of the new amphora yet. From the deletion on, the load balancer is
-    served by what was proven, and the phase is done again.
-
-    :param phase: which one.
-    """
-    if phase is Phase.LOCK:
-        return Next.AGAIN
-    if phase in (Phase.DELETE_OLD, Phase.UNLOCK):
-        return Next.FORWARD
-    if phase is Phase.FAILOVER:
-        return Next.WAIT
-    return Next.BACK
-
-
 def has_lock(phase: str | None) -> bool:
     """Tell whether the load balancer is locked by us.
 
     What is not is left as it is: the lock is somebody else's.
 
-    :param phase: what the row has.
-    :raises ValueError: if this release does not know the phase.
+    :param phase: what the row has; one of a newer release has it.
     """
-    return phase is not None and Phase(phase) is not Phase.LOCK
+    return phase not in (None, Phase.LOCK)
