@@ -19,6 +19,10 @@ from tests.functional import failovers
 class TestFailover(failovers.FailoverTestCase):
     options = {'hmsync_image': {'proof_timeout': 30}}
 
+    def test_single(self):
+        single = self.add_load_balancer()
+        self.assertFailedOver(single, self.cloud.add_image('second'))
+
     def test_pair(self):
         pair = self.add_load_balancer('ACTIVE_STANDBY')
         self.assertFailedOver(pair, self.cloud.add_image('second'))
