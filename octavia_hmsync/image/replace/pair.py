@@ -17,6 +17,8 @@ one takes it while it is there: nobody waits until it has been silent for
 long enough.
 """
 
+import time
+
 from oslo_log import log as logging
 
 from octavia_hmsync.compat import amphora as compat_amphora
@@ -114,12 +116,22 @@ class Pair:
         load_balancer = self._work.get_load_balancer(without=(gone_id,))
         vip = load_balancer.vip.ip_address
         holding = self._work.find_holders(load_balancer.amphorae, vip)
+        error = None
         for each in load_balancer.amphorae:
-            self._upload(load_balancer, each)
-            self._work.insist(self._work.agent_of(each).reload_keepalived)
-            # As in configure().
-            if holding[each.id] is False or _has_tables(load_balancer):
-                self._work.update_listeners(load_balancer, each)
+            try:
+                self._settle_one(load_balancer, each, holding[each.id])
+            except work_.AGENT_ERRORS as e:
+                # The others have to know all the same.
+                error = e
+        if error is not None:
+            raise error
+
+    def _settle_one(self, load_balancer, amphora, holds):
+        self._upload(load_balancer, amphora)
+        self._work.insist(self._work.agent_of(amphora).reload_keepalived)
+        # As in configure().
+        if holds is False or _has_tables(load_balancer):
+            self._work.update_listeners(load_balancer, amphora)
 
     def _update_others(self, load_balancer, old, new):
         """Tell the others whom to share with what haproxy has in memory.
@@ -158,11 +170,15 @@ class Pair:
         self._upload(load_balancer, taker, keepalived.prefer)
         self._work.insist(taking.reload_keepalived)
         try:
+            # One that is dead takes its time to give no answer.
+            deadline = time.monotonic() + _SWITCH_TIMEOUT
             for _ in range(int(_SWITCH_TIMEOUT / work_.INTERVAL)):
                 holding = self._work.find_holders(load_balancer.amphorae, vip)
                 if [key for key, holds in holding.items() if holds] == [
                         taker.id]:
                     return
+                if time.monotonic() > deadline:
+                    break
                 self._work.pause()
         finally:
             self._upload(load_balancer, taker)

@@ -38,6 +38,7 @@ class World:
         self.holder = holder
         self.calls = []
         self.deaf = False
+        self.silent = set()
         self.config = {}
         self.ids = ['old', 'other', 'new']
         self.persistence = persistence
@@ -58,6 +59,8 @@ class World:
             self.calls.append(f'{what} {name}')
 
         def upload(text):
+            if name in self.silent:
+                raise exceptions.AgentUnreachable('No answer.')
             self.config[name] = text
             note(text.split()[0])
 
@@ -145,6 +148,15 @@ class TestPair(base.TestCase):
         topology = self.make('other', 'HTTP_COOKIE')
         topology.configure(amphora('old'), amphora('new'))
         self.assertEqual(1, len(self.listeners()))
+
+    def test_settle_beside_a_dead_one(self):
+        """The others know of each other all the same."""
+        topology = self.make('new')
+        self.world.silent = {'old'}
+        self.assertRaises(exceptions.AgentUnreachable, topology.settle, None)
+        self.assertEqual(['usual other', 'reload other',
+                          'listeners other old+other+new', 'usual new',
+                          'reload new'], self.world.calls)
 
     def test_nobody_takes_it(self):
         """Whoever was preferred is one as the others then."""
