@@ -45,14 +45,14 @@ class TestKinds(replacements.ReplacementTestCase):
                 lb.id).provisioning_status)
 
     def test_odd_ones(self):
-        disabled = [self.make_listener(is_admin_state_up=False,
+        disabled = [self.make_listener(admin_state_up=False,
                                        default_pool=self.make_pool())]
         empty = [self.make_listener()]
         watched = self.make_pool(healthmonitor={
             'type': 'HTTP', 'delay': 1, 'timeout': 1, 'max_retries': 2})
         mixed = [self.make_listener(default_pool=watched),
                  {'name': 'off', 'protocol': 'TCP', 'protocol_port': 81,
-                  'is_admin_state_up': False}]
+                  'admin_state_up': False}]
         made = {
             name: self.cloud.add_load_balancer(name, **kwargs)
             for name, kwargs in {
