@@ -24,7 +24,10 @@ from tests.cloud.compute import bad_images
 from tests.cloud.compute import hypervisor
 from tests.functional import replacements
 
-# Of the VIP in a pair: the one that leaves it hears of the other one.
+# Seconds. In a pair one leaves the VIP when it hears that another one has a
+# higher priority, and that one takes it then. Octavia's own failover of the
+# holder takes 1.65 to 2.9 seconds.
+_DARK = 0.5
 _OVERLAP = 0.05
 
 
@@ -42,10 +45,11 @@ class TestReplace(replacements.ReplacementTestCase):
             begun = [self.begin(each, image) for each in made]
             for each in begun:
                 self.assertDone(self.wait_until_ended(each))
-        for seen in (seen_single, seen_pair):
-            self.assertEqual((0, 0), (seen.report.failed, seen.report.dark),
-                             seen.report)
-            self.assertNotIn(0, seen.holders)
+        self.assertEqual((0, 0), (seen_single.report.failed,
+                                  seen_single.report.dark),
+                         seen_single.report)
+        self.assertNotIn(0, seen_single.holders)
+        self.assertLess(seen_pair.report.dark, _DARK, seen_pair.report)
         self.assertLess(seen_pair.holders.get(2, 0), _OVERLAP)
         self.assertLessEqual({2, 3}, numbers.seen)
         self.assertLessEqual(2, min(numbers.seen), numbers.seen)
