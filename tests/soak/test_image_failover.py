@@ -41,7 +41,9 @@ class TestBadImages(failovers.FailoverTestCase):
         self.assertIn(words, row.reason)
         left, = self.old(pair, before)
         self.assertEqual([left], before['holders'])
-        self.assertEqual([left], self.holders(pair))
+        # Octavia has loaded its keepalived anew just now.
+        self.cloud.wait_for(lambda: self.holders(pair) == [left],
+                            'VIP at the one that is left')
         self.client.get(pair.vip_address)
         # Nor is it by whoever asks once more.
         row = self.fail_over(pair, image)
