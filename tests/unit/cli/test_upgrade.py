@@ -320,7 +320,7 @@ class TestCheck(base.CommandTestCase):
     def test_clocks_of_database_nodes(self):
         # By how much, passes while the command starts.
         self.make_older(models.HealthManager, 'keepalive_at', -600)
-        self.check(1, 'Check: Clocks', 'keepalives of hm1 lie up to 5',
+        self.check(1, 'Check: Clocks', 'keepalives of hm1 lie up to',
                    's in the future of the node', 'Run NTP')
 
     def test_another_key(self):
