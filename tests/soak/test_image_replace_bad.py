@@ -1,0 +1,98 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Each bad image, for a SINGLE load balancer and for a pair.
+
+See also tests/functional/test_image_replace.py.
+"""
+
+import contextlib
+
+from tests.cloud.compute import bad_images
+from tests.functional import replacements
+
+# Each image, and what the reason names.
+REASONS = {
+    'never_boots': 'could not be built',
+    'other_api_version': 'could not be built',
+    'refuses_listeners': 'does not take its listeners',
+    'never_sends_heartbeats': 'no heartbeat of amphora',
+    'fails_with_vip': 'as ERROR'}
+
+
+class BadImageTestCase(replacements.ReplacementTestCase):
+
+    options = {'hmsync_image': {'proof_timeout': 12,
+                                'replacements_at_once': 8},
+               'controller_worker': {'amp_active_retries': 20},
+               'haproxy_amphora': {'connection_max_retries': 15}}
+    topology = 'SINGLE'
+
+    def check(self, *kinds):
+        made = {kind: self.add(kind) for kind in kinds}
+        for each in made.values():
+            self.cloud.wait_until_active(each.id)
+            self.wait_until_online(each)
+            self.cloud.wait_for(lambda: self.holders(each), 'a holder')
+        before = {kind: self.look_at(each) for kind, each in made.items()}
+        left = self.count()
+        with contextlib.ExitStack() as stack:
+            seen = {kind: stack.enter_context(self.under_probe(each, 20))
+                    for kind, each in made.items()}
+            begun = {kind: self.begin(each, self.cloud.add_image(
+                f'{kind}-bad', tags=[kind],
+                like=getattr(bad_images, kind)()))
+                for kind, each in made.items()}
+            ended = {kind: self.wait_until_ended(each, 400)
+                     for kind, each in begun.items()}
+        for kind, each in made.items():
+            self.assertEqual('FAILED', ended[kind].state, ended[kind])
+            self.assertIn(REASONS[kind], ended[kind].reason)
+            self.assertEqual((0, 0), (seen[kind].report.failed,
+                                      seen[kind].report.dark),
+                             (kind, seen[kind].report))
+            self.cloud.wait_for(
+                lambda: self.look_at(each) == before[kind],
+                lambda: f'{kind} as {before[kind]}, but '
+                        f'{self.look_at(each)}')
+        self.cloud.wait_for(lambda: self.count() == left,
+                            'end of what was built')
+
+    def add(self, kind):
+        self.cloud.add_image(f'{kind}-good', tags=[kind])
+        return self.cloud.add_load_balancer(
+            kind, self.topology, self.members, wait=False,
+            flavor_id=self.cloud.add_flavor(
+                amp_image_tag=kind, loadbalancer_topology=self.topology))
+
+    def look_at(self, load_balancer):
+        found = self.look(load_balancer)
+        return {key: found[key]
+                for key in ('status', 'amphorae', 'holders')}
+
+    def count(self):
+        return (len(self.cloud.compute.instances),
+                len(list(self.cloud.connection.network.ports())))
+
+
+class TestSingle(BadImageTestCase):
+
+    def test_each(self):
+        self.check(*REASONS)
+
+
+class TestPair(BadImageTestCase):
+
+    topology = 'ACTIVE_STANDBY'
+
+    def test_before_it_has_the_vip(self):
+        self.check('refuses_listeners', 'never_sends_heartbeats',
+                   'other_api_version')
