@@ -26,10 +26,11 @@ from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from tests.unit import base
 
-_OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip_security_group', 'vip',
-                   'additional_vip', 'vrrp_group', 'sni',
-                   'listener_statistics', 'listener', 'health_monitor',
-                   'member', 'pool', 'tags', 'load_balancer')
+# Those that point to others first.
+OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip_security_group', 'vip',
+                  'additional_vip', 'vrrp_group', 'sni',
+                  'listener_statistics', 'listener', 'health_monitor',
+                  'member', 'pool', 'tags', 'load_balancer')
 
 
 class BareDatabaseTestCase(base.TestCase):
@@ -88,7 +89,7 @@ class DatabaseTestCase(base.TestCase):
         with self.database.engine.begin() as connection:
             for table in models.Base.metadata.tables.values():
                 connection.execute(sa.delete(table))
-            for name in _OCTAVIA_TABLES:
+            for name in OCTAVIA_TABLES:
                 connection.execute(sa.delete(self.records.tables[name]))
 
     def rows(self, model):

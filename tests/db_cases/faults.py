@@ -147,8 +147,7 @@ class FaultCases(calls.Calls):
     def _empty(self):
         self._restore({})
         with self.safe_engine.begin() as connection:
-            for name in ('amphora', 'vip', 'tags', 'listener',
-                         'load_balancer'):
+            for name in base.OCTAVIA_TABLES:
                 connection.execute(sa.delete(self.records.tables[name]))
 
     def check_each(self, check):

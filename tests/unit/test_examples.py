@@ -228,6 +228,7 @@ class TestPages(examples.ExamplesTestCase):
                      ('DEFAULT', 'config_source'),
                      ('DEFAULT', 'control_exchange'),
                      ('DEFAULT', 'graceful_shutdown_timeout'),
+                     ('DEFAULT', 'transport_url'),
                      ('hmsync', examples.DRIVER_OPTION)}
         found = {(path.name, *option)
                  for path in (examples.TOP / 'doc/source').rglob('*.rst')
