@@ -24,6 +24,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.membership import listening
 from tests.cloud import records
+from tests.db_cases import base
 from tests.db_cases import calls
 
 COMMIT = 'COMMIT'
