@@ -71,7 +71,10 @@ class FleetTestCase(replacements.ReplacementTestCase):
                     for case, lb in cases.items()}
             yield seen
         for case, each in seen.items():
-            if each.report.failed or 0 in each.holders:
+            # A request that is under way when the VIP moves is cut: there
+            # and back, see ImageTestCase.assertHardlyNoticed().
+            if (each.report.failed > 2 or each.report.dark > 1 or
+                    0 in each.holders):
                 self.note(f'{case}: {each.report}, {each.holders}')
 
     def assertSane(self, case, load_balancer, timeout=40):

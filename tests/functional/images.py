@@ -35,7 +35,7 @@ class ImageTestCase(base.BaseTestCase):
         with self.under_probe(lb) as seen:
             self.cloud.command('octavia-hmsync', 'image', 'replace', lb.id,
                                '--wait')
-        self.assertEqual(0, seen.report.failed)
+        self.assertHardlyNoticed(seen.report)
         self.assertUpgraded(lb, second, before)
     """
 
@@ -100,6 +100,17 @@ class ImageTestCase(base.BaseTestCase):
         finally:
             seen.report = probe.stop()
             seen.holders = holders.stop()
+
+    def assertHardlyNoticed(self, report, switches=1):
+        """Check what a client saw while the VIP of a SINGLE one moved.
+
+        A request that is under way at that moment is cut, as the other
+        amphora does not know its connection; whoever asks next is served.
+
+        :param switches: how often the VIP moved.
+        """
+        self.assertLessEqual(report.failed, 2 * switches, report)
+        self.assertLess(report.dark, 0.5 * max(switches, 1), report)
 
     # What there is
 

@@ -258,7 +258,13 @@ class TestRowsRead(FleetAtRest):
         """Compare a small with a large fleet."""
         for number in (FEW, MANY):
             prepare(number)
-            for name, rows in self.measure().items():
+            measured = self.measure()
+            if any(rows > LIMITS[name] for name, rows in measured.items()):
+                # MariaDB plans by a few pages that it takes at random, anew
+                # when many rows have changed; once in a while for the worse.
+                self.analyze()
+                measured = self.measure()
+            for name, rows in measured.items():
                 with self.subTest(name=name, amphorae=number):
                     self.assertLessEqual(rows, LIMITS[name])
 
