@@ -20,6 +20,7 @@ housekeeping's purge.
 
 import sqlalchemy as sa
 
+from octavia_hmsync.db import cluster_models
 from octavia_hmsync.db import image_models
 from octavia_hmsync.db import model_base
 from octavia_hmsync.db import types
@@ -27,6 +28,13 @@ from octavia_hmsync.db import types
 Base = model_base.Base
 
 # All tables are found here, whichever module has them.
+Cluster = cluster_models.Cluster
+ClusterMember = cluster_models.ClusterMember
+ClusterNews = cluster_models.ClusterNews
+MemberSight = cluster_models.MemberSight
+Distributor = cluster_models.Distributor
+DistributorInstance = cluster_models.DistributorInstance
+DistributorVIP = cluster_models.DistributorVIP
 ImageExclusion = image_models.ImageExclusion
 ImageReplacement = image_models.ImageReplacement
 ImageRollout = image_models.ImageRollout
@@ -56,6 +64,8 @@ class HealthManager(Base):
     configured_key_digest = sa.Column(sa.String(64), nullable=True)
     # The release of the plugin that it runs.
     plugin_version = sa.Column(sa.String(64), nullable=True)
+    # Amphorae of this zone alone reach it; of all zones without one.
+    zone = sa.Column(sa.String(255), nullable=True)
     # Whether its statistics driver says what it hears; when it first did.
     is_observing = sa.Column(sa.Boolean, nullable=False, default=False)
     heard_at = sa.Column(types.Timestamp, nullable=True)
@@ -122,6 +132,8 @@ class Generation(Base):
     controller_ip_port_list = sa.Column(_LIST, nullable=False)
     # The slot of each of these addresses, in the same order.
     slots = sa.Column(_LIST, nullable=False)
+    # JSON, zone by address, of those that have one; nothing if none has.
+    zones = sa.Column(_LIST, nullable=True)
     # The heartbeat key that amphorae get with it: all of these addresses
     # listen with it.
     key_digest = sa.Column(sa.String(64), nullable=True)

@@ -27,6 +27,8 @@ from octavia_hmsync.membership import member as mem
 _PREFIX = 'hmsync_'
 _HEALTH_MANAGER = models.HealthManager.__table__
 _HOUSE_KEEPER = models.HouseKeeper.__table__
+_CLUSTER = models.Cluster.__table__
+_INSTANCE = models.DistributorInstance.__table__
 
 
 def get_tables(engine):
@@ -46,6 +48,20 @@ def count_rows(engine, tables):
         return sum(connection.execute(
             sa.select(sa.func.count()).select_from(sa.table(name))).scalar()
             for name in tables)
+
+
+def count_clusters(engine):
+    """Return how many load balancers have a cluster."""
+    if _CLUSTER.name not in get_tables(engine):
+        return 0
+    return count_rows(engine, [_CLUSTER.name])
+
+
+def count_instances(engine):
+    """Return how many distributors there are that controllers have booted."""
+    if _INSTANCE.name not in get_tables(engine):
+        return 0
+    return count_rows(engine, [_INSTANCE.name])
 
 
 def get_alive(engine, max_age):

@@ -25,6 +25,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db import lookup
 from octavia_hmsync import exceptions
 
 VERSION_TABLE = 'hmsync_alembic_version'
@@ -195,5 +196,7 @@ def _upgrade(engine):
         except alembic_util.CommandError as e:
             raise exceptions.HMSyncException(
                 f'The upgrade of the tables failed: {e}') from e
+        # Octavia's own: whoever took them away had no reason that lasts.
+        lookup.add(connection)
         connection.commit()
         return before, current(connection)

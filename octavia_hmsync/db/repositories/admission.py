@@ -106,7 +106,9 @@ def get_candidates(engine, number, good=None):
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(amphora_repo.that_get_lists(), amphora_repo.behind(number),
-                   _HEALTH.c.busy.is_(sa.false()),
+                   # Of members of clusters that is so all their life.
+                   sa.or_(_HEALTH.c.busy.is_(sa.false()),
+                          _OCTAVIA.c.role == compat.ROLE_IN_CLUSTER),
                    # Others may be silent for reasons of their own.
                    sa.or_(sa.and_(_OCTAVIA.c.status ==
                                   compat.AMPHORA_ALLOCATED,

@@ -14,6 +14,7 @@
 
 import dataclasses
 import datetime
+import json
 
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
@@ -24,6 +25,7 @@ from octavia_hmsync.db.repositories import attempt as attempt_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import zones as zn
 
 _TABLE = models.Generation.__table__
 
@@ -42,6 +44,8 @@ class Generation:
     :param completed_at: when the last amphora was at it, or None.
     :param key_digest: digest of the heartbeat key that amphorae get with it,
                        None if it does not tell.
+    :param zones: zone by address, of those that have one; see
+                  membership.zones.
     """
 
     number: int
@@ -52,11 +56,19 @@ class Generation:
     published_at: datetime.datetime
     completed_at: datetime.datetime | None
     key_digest: str | None = None
+    zones: dict = dataclasses.field(default_factory=dict)
 
     @property
     def addresses(self):
         """The published list, a tuple."""
         return tuple(self.slots)
+
+    def slots_for(self, names):
+        """Return the slots of what amphorae of a zone can reach.
+
+        :param names: what the zone is called, see zones.Names.
+        """
+        return zn.slots_of(self.slots, self.zones, names)
 
     @property
     def is_on_trial(self):
@@ -70,7 +82,7 @@ def _to_generation(row):
         row.number,
         dict(zip(addr.split_list(row.controller_ip_port_list), slots)),
         row.reason, row.status, row.wave, row.published_at, row.completed_at,
-        row.key_digest)
+        row.key_digest, json.loads(row.zones) if row.zones else {})
 
 
 def _find(engine, *conditions):
@@ -142,20 +154,21 @@ def count_since(engine, seconds):
 
 
 def _insert(connection, number, slots, reason, status, published_by,
-            key_digest):
+            key_digest, zones):
     connection.execute(sa.insert(_TABLE).values(
         number=number, reason=reason, published_by=published_by,
         controller_ip_port_list=addr.join_list(slots),
         slots=addr.join_list(map(str, slots.values())),
         status=status, wave=0, published_at=types.utcnow(),
-        key_digest=key_digest))
+        key_digest=key_digest,
+        zones=json.dumps(zones, sort_keys=True) if zones else None))
     # A new list is tried at once by everybody.
     attempt_repo.forget_times(connection)
 
 
 @api.retry
 def publish(engine, number, slots, reason, published_by,
-            status=trial.OPEN, key_digest=None):
+            status=trial.OPEN, key_digest=None, zones=None):
     """Publish a list, if no other housekeeper was faster.
 
     :param engine: an SQLAlchemy engine.
@@ -165,12 +178,13 @@ def publish(engine, number, slots, reason, published_by,
     :param published_by: ``[DEFAULT] host``.
     :param status: how far it may go, see membership.trial.
     :param key_digest: digest of the key that amphorae get with it.
+    :param zones: zone by address, of those that have one.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
         with engine.begin() as connection:
             _insert(connection, number, slots, reason, status, published_by,
-                    key_digest)
+                    key_digest, zones)
     except db_exc.DBDuplicateEntry:
         return False
     return True
@@ -229,7 +243,8 @@ def set_open(engine, number):
 
 @api.retry
 def roll_back(engine, number, suspects, good_slots, reason, published_by,
-              statuses=trial.TRIAL_STATUSES, good_key_digest=None):
+              statuses=trial.TRIAL_STATUSES, good_key_digest=None,
+              good_zones=None):
     """Withdraw a generation, and publish a good list in its place.
 
     :param engine: an SQLAlchemy engine.
@@ -241,6 +256,7 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
     :param published_by: ``[DEFAULT] host``.
     :param statuses: those that it may have; on trial only, by default.
     :param good_key_digest: digest of the key of the good list.
+    :param good_zones: zone by address of the good list.
     :returns: True if this call did it; False if it has another status, or is
               no longer the newest.
     """
@@ -256,7 +272,8 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
                 return False
             if good_slots:
                 _insert(connection, number + 1, good_slots, reason,
-                        trial.OPEN, published_by, good_key_digest)
+                        trial.OPEN, published_by, good_key_digest,
+                        good_zones)
     except db_exc.DBDuplicateEntry:
         return False
     return True

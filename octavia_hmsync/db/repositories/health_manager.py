@@ -49,7 +49,7 @@ def _is_held(row, offline_after):
 @api.retry
 def register(engine, host, ip_address, port, instance, offline_after,
              key_digest=None, is_observing=False, plugin_version=None,
-             configured_key_digest=None):
+             configured_key_digest=None, zone=None):
     """Make a host ONLINE at an address, in place of what it had before.
 
     A process that is DRAINING stays so: only another one, or the operator,
@@ -67,6 +67,7 @@ def register(engine, host, ip_address, port, instance, offline_after,
     :param plugin_version: the release of the plugin that it runs.
     :param configured_key_digest: digest of the key that its octavia.conf has
                                   by now.
+    :param zone: the zone whose amphorae reach it, None for all.
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
@@ -101,6 +102,7 @@ def register(engine, host, ip_address, port, instance, offline_after,
                   'key_digest': key_digest,
                   'configured_key_digest': configured_key_digest,
                   'plugin_version': plugin_version,
+                  'zone': zone,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
         try:
@@ -327,7 +329,7 @@ def _to_member(row):
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,
-        announced=row.announced, key_digest=row.key_digest)
+        announced=row.announced, key_digest=row.key_digest, zone=row.zone)
 
 
 def get_key_digests(engine, offline_after):

@@ -30,6 +30,9 @@ _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 _REPLACEMENT = models.ImageReplacement.__table__
+_MEMBER = models.ClusterMember.__table__
+_CLUSTER = models.Cluster.__table__
+_VIP = models.DistributorVIP.__table__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +60,16 @@ class Known:
 
     :param amphorae: {id: Amphora}.
     :param replaced: the amphorae that a replacement of ours which is open
-                     names.
+                     names, or a cluster.
     :param now: by the database's clock, UTC.
+    :param clusters: the ids of clusters, and of those that are gone but for
+                     a VIP that a distributor still has.
     """
 
     amphorae: dict[str, Amphora]
     replaced: frozenset[str]
     now: datetime.datetime
+    clusters: frozenset[str] = frozenset()
 
     @functools.cached_property
     def compute_ids(self) -> frozenset[str | None]:
@@ -96,13 +102,16 @@ def _read(connection, amphora_id):
     # Those that began while it was read are named by none of the others.
     now = connection.execute(sa.select(types.utcnow())).scalar()
     rows = connection.execute(select).all()
-    replaced = connection.execute(
+    replaced = connection.execute(sa.union_all(
         sa.select(_REPLACEMENT.c.old_amphora_id,
                   _REPLACEMENT.c.new_amphora_id)
-        .where(_REPLACEMENT.c.active_key.is_not(None))).all()
+        .where(_REPLACEMENT.c.active_key.is_not(None)),
+        sa.select(_MEMBER.c.amphora_id, sa.null()))).all()
+    clusters = connection.execute(sa.union(
+        sa.select(_CLUSTER.c.id), sa.select(_VIP.c.cluster_id))).scalars()
     return Known({row.id: _make(row, now) for row in rows},
                  frozenset(each for row in replaced for each in row if each),
-                 now)
+                 now, frozenset(clusters))
 
 
 def _make(row, now):
@@ -121,7 +130,7 @@ def begin_delete(engine, amphora):
     :param engine: an SQLAlchemy engine.
     :param amphora: as it was judged.
     :returns: False if it, or its load balancer, has changed since, or a
-              replacement names it: nothing is done then.
+              replacement or a cluster names it: nothing is done then.
     """
     with engine.connect() as connection, connection.begin() as transaction:
         unchanged = (_AMPHORA.c.updated_at.is_(None)

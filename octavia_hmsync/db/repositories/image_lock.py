@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
@@ -82,8 +82,8 @@ def unlock(engine, replacement, owner, expiry, phase):
 
 
 def _enter(connection, replacement, owner, expiry, **values):
-    if not replace_repo.update_claimed(connection, replacement.id, owner,
-                                       expiry, **values):
+    if not claims_repo.update_claimed(connection, replacement.id, owner,
+                                      expiry, **values):
         raise Lost
 
 

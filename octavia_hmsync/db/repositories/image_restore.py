@@ -220,9 +220,7 @@ def restore(engine, snapshot, amphora_statuses, detached, statuses):
 
 def _restore(connection, snapshot, amphora_statuses, detached, statuses):
     # First, as whoever locks a load balancer does: from here on it is ours.
-    if not _update(connection, _LB, snapshot.id, snapshot.updated_at,
-                   _LB.c.provisioning_status == snapshot.status,
-                   provisioning_status=compat.ACTIVE):
+    if not take_over(connection, snapshot):
         return False
     if (_read_phase(connection, snapshot.id) is not None or
             _read_amphorae(connection, snapshot.id) != snapshot.amphorae):
@@ -240,6 +238,29 @@ def _restore(connection, snapshot, amphora_statuses, detached, statuses):
                 .where(_HEALTH.c.amphora_id == amphora.id)
                 .values(busy=False)).rowcount:
             return False
+    return change_objects(connection, statuses)
+
+
+def take_over(connection, snapshot, status=compat.ACTIVE):
+    """Have nobody work on a load balancer any more, in a transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param snapshot: its Snapshot.
+    :param status: what it is from now on.
+    :returns: False if its row is not what it was.
+    """
+    return _update(connection, _LB, snapshot.id, snapshot.updated_at,
+                   _LB.c.provisioning_status == snapshot.status,
+                   provisioning_status=status)
+
+
+def change_objects(connection, statuses):
+    """Give objects other statuses, in a transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param statuses: {Object: status}.
+    :returns: False if one of them is not what it was.
+    """
     for found, status in statuses.items():
         table = _TABLES[found.kind]
         if not connection.execute(

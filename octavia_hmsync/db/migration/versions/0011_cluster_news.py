@@ -1,0 +1,32 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What operators want of distributors, and what is told of clusters."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db.migration import operations
+from octavia_hmsync.db import types
+
+revision = '0011'
+down_revision = '0010'
+
+
+def upgrade():
+    operations.add_columns(
+        'hmsync_distributor', sa.Column('drained', sa.Boolean, nullable=True))
+    operations.create_table(
+        'hmsync_cluster_news',
+        sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
+        sa.Column('kind', sa.String(36), nullable=False),
+        sa.Column('body', sa.Text, nullable=False),
+        sa.Column('created_at', types.Timestamp, nullable=False))

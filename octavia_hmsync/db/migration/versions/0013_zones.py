@@ -1,0 +1,29 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Zones of health managers, and of the addresses of lists."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db.migration import operations
+
+revision = '0013'
+down_revision = '0012'
+
+
+def upgrade():
+    operations.add_columns(
+        'hmsync_health_manager',
+        sa.Column('zone', sa.String(255), nullable=True))
+    operations.add_columns(
+        'hmsync_generation',
+        sa.Column('zones', sa.Text, nullable=True))

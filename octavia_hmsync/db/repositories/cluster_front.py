@@ -1,0 +1,87 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The front ends of clusters: where they are, as Octavia's rows have it."""
+
+import collections
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_AMPHORA = compat.AMPHORA
+_LB = compat.LOAD_BALANCER
+_LISTENER = compat.LISTENER
+
+
+@dataclasses.dataclass(frozen=True)
+class FrontEnd:
+    """The port of a member that clients' connections come to.
+
+    :param member_id: of which member.
+    :param slot: its slot, or None.
+    :param state: of the member.
+    :param port_id: of Neutron's port.
+    """
+
+    member_id: str
+    slot: int | None
+    state: str
+    port_id: str
+
+
+def get_of_cluster(engine, cluster_id):
+    """Return the FrontEnds of a cluster, those with a slot first, by slot.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: its id.
+    """
+    with engine.connect() as connection:
+        return [FrontEnd(row.id, row.slot, row.state, row.vrrp_port_id)
+                for row in connection.execute(
+                    sa.select(_MEMBER.c.id, _MEMBER.c.slot, _MEMBER.c.state,
+                              _AMPHORA.c.vrrp_port_id)
+                    .join_from(_MEMBER, _AMPHORA,
+                               _AMPHORA.c.id == _MEMBER.c.amphora_id)
+                    .where(_MEMBER.c.cluster_id == cluster_id,
+                           _AMPHORA.c.vrrp_port_id.is_not(None))
+                    .order_by(_MEMBER.c.slot.is_(None), _MEMBER.c.slot,
+                              _MEMBER.c.id))]
+
+
+def get_listener_ports(engine, cluster_id=None):
+    """Return {id of a cluster: frozenset of ports} of what is listened to.
+
+    Those that are about to come or go are not among them.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of one cluster alone; None for all of them.
+    """
+    found = collections.defaultdict(set)
+    conditions = [] if cluster_id is None else [_CLUSTER.c.id == cluster_id]
+    with engine.connect() as connection:
+        for row in connection.execute(
+                sa.select(_CLUSTER.c.id, _LISTENER.c.protocol_port)
+                .join_from(_CLUSTER, _LISTENER,
+                           _LISTENER.c.load_balancer_id ==
+                           _CLUSTER.c.load_balancer_id)
+                .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+                .where(_LB.c.enabled, _LISTENER.c.enabled,
+                       _LISTENER.c.provisioning_status.in_(
+                           (compat.ACTIVE, compat.PENDING_UPDATE)),
+                       *conditions)):
+            found[row.id].add(row.protocol_port)
+    return {key: frozenset(ports) for key, ports in found.items()}

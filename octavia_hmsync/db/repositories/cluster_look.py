@@ -1,0 +1,148 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What looks at members of clusters need to know: Octavia's own rows.
+
+At which ports members are looked at is a column of their cluster, as what
+distributors are told with one version never changes. Whoever changes the
+listeners of a load balancer changes it; what somebody died with is found
+here.
+"""
+
+import collections
+import datetime
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_VIP = models.DistributorVIP.__table__
+_LB = compat.LOAD_BALANCER
+_LISTENER = compat.LISTENER
+_CIDR = compat.LISTENER_CIDR
+_HEALTH = compat.AMPHORA_HEALTH
+_STATISTICS = compat.LISTENER_STATISTICS
+
+# The protocols of listeners that are no TCP.
+_OTHERS = ('UDP', 'SCTP')
+
+
+def get_ports(engine):
+    """Return at which ports members are to be looked at.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {id of a cluster: (what is recorded, a set of ports)}, of those
+              whose load balancer nobody changes now.
+    """
+    is_open = ~sa.exists().where(_CIDR.c.listener_id == _LISTENER.c.id)
+    found = collections.defaultdict(set)
+    recorded = {}
+    with engine.connect() as connection:
+        for row in connection.execute(
+                sa.select(_CLUSTER.c.id, _CLUSTER.c.ports,
+                          _LISTENER.c.protocol_port)
+                .select_from(
+                    _CLUSTER.join(_LB, _LB.c.id ==
+                                  _CLUSTER.c.load_balancer_id)
+                    .outerjoin(_LISTENER, sa.and_(
+                        _LISTENER.c.load_balancer_id == _LB.c.id,
+                        _LB.c.enabled, _LISTENER.c.enabled,
+                        # Nobody knows whether members have ever had that.
+                        _LISTENER.c.provisioning_status != compat.ERROR,
+                        _LISTENER.c.protocol.not_in(_OTHERS), is_open)))
+                .where(_LB.c.provisioning_status == compat.ACTIVE,
+                       _CLUSTER.c.provisioning_status == compat.ACTIVE)):
+            recorded[row.id] = row.ports
+            if row.protocol_port:
+                found[row.id].add(row.protocol_port)
+    return {cluster_id: (ports, found[cluster_id])
+            for cluster_id, ports in recorded.items()}
+
+
+def get_looked_at(engine, distributor_id):
+    """Return the clusters that a distributor is to look at, a set of ids.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributor_id: which one.
+    """
+    with engine.connect() as connection:
+        found = connection.execute(
+            sa.select(_CLUSTER.c.id)
+            .join_from(_CLUSTER, _VIP, _VIP.c.cluster_id == _CLUSTER.c.id)
+            .where(_VIP.c.distributor_id == distributor_id,
+                   _VIP.c.addresses != '', _CLUSTER.c.ports != ''))
+        return set(found.scalars())
+
+
+def get_connections(engine, margin):
+    """Return how many connections are open of members that drain.
+
+    What a heartbeat tells counts once distributors have known for a while
+    that the member drains: before that new ones may have come, and the
+    numbers may be those of the heartbeat before.
+
+    :param engine: an SQLAlchemy engine.
+    :param margin: seconds after which a heartbeat counts.
+    :returns: {id of a member: (id of its cluster, id of its amphora, what is
+              recorded, what its last heartbeat told)}; the latter None if
+              none that counts has come since it drains.
+    """
+    told = (sa.select(sa.func.coalesce(sa.func.sum(
+        _STATISTICS.c.active_connections), 0))
+        .where(_STATISTICS.c.amphora_id == _MEMBER.c.amphora_id)
+        .scalar_subquery())
+    with engine.connect() as connection:
+        return {
+            row.id: (row.cluster_id, row.amphora_id, row.connections,
+                     int(row.told) if _counts(row, margin) else None)
+            for row in connection.execute(
+                sa.select(_MEMBER.c.id, _MEMBER.c.cluster_id,
+                          _MEMBER.c.amphora_id, _MEMBER.c.connections,
+                          _MEMBER.c.updated_at, _VIP.c.applied_at,
+                          _HEALTH.c.last_update, told.label('told'))
+                .select_from(
+                    _MEMBER.join(_CLUSTER,
+                                 _CLUSTER.c.id == _MEMBER.c.cluster_id)
+                    .outerjoin(_HEALTH, _HEALTH.c.amphora_id ==
+                               _MEMBER.c.amphora_id)
+                    .outerjoin(_VIP, sa.and_(
+                        _VIP.c.cluster_id == _CLUSTER.c.id, _VIP.c.active,
+                        _VIP.c.applied_version == _CLUSTER.c.version)))
+                .where(_MEMBER.c.state == member_repo.DRAINING)
+                .order_by(_MEMBER.c.id))}
+
+
+def _counts(row, margin):
+    if row.last_update is None or row.applied_at is None:
+        return False
+    since = max(row.updated_at, row.applied_at)
+    return row.last_update > since + datetime.timedelta(seconds=margin)
+
+
+@api.retry
+def forget_connections(engine):
+    """Forget how many were open of members that do not drain any more.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: of how many members.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_MEMBER)
+            .where(_MEMBER.c.state != member_repo.DRAINING,
+                   _MEMBER.c.connections.is_not(None))
+            .values(connections=None)).rowcount

@@ -1,0 +1,122 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Rows of ``hmsync_cluster_news``: what happened to clusters and is not told.
+
+A row is written in the transaction in which something happens, so that nothing
+is missed by whoever looks rarely, and nothing is told that did not happen.
+Whoever deletes it tells: so nothing is told twice.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.ClusterNews.__table__
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+
+CREATED = 'cluster.created'
+STATUS = 'cluster.status'
+VIP_MOVED = 'cluster.vip_moved'
+MEMBER_ADDED = 'cluster_member.added'
+MEMBER_DRAINED = 'cluster_member.drained'
+MEMBER_DEAD = 'cluster_member.dead'
+MEMBER_REPLACED = 'cluster_member.replaced'
+DISTRIBUTOR_UP = 'distributor.up'
+DISTRIBUTOR_DOWN = 'distributor.down'
+
+# Of members that come and go with all of it nothing is told.
+_UNTOLD = (compat.PENDING_CREATE, compat.PENDING_DELETE)
+
+
+@dataclasses.dataclass(frozen=True)
+class News:
+    """Something that happened.
+
+    :param id: of the row.
+    :param kind: one of those above.
+    :param body: what is known of it.
+    """
+
+    id: int
+    kind: str
+    body: dict[str, Any]
+
+
+def add(connection, kind, **body):
+    """Write down what happens in this transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param kind: one of those above.
+    :param body: what is known of it; plain values.
+    """
+    connection.execute(sa.insert(_TABLE).values(
+        kind=kind, body=json.dumps(body), created_at=types.utcnow()))
+
+
+def add_of_cluster(connection, kind, cluster_id, **body):
+    """The same, with what is known of a cluster."""
+    row = connection.execute(
+        sa.select(_CLUSTER).where(_CLUSTER.c.id == cluster_id)).first()
+    if row is None or (row.provisioning_status in _UNTOLD and
+                       kind != CREATED):
+        return
+    body = {'cluster_id': cluster_id,
+            'load_balancer_id': row.load_balancer_id, **body}
+    if kind in (CREATED, STATUS):
+        body.update(
+            status=row.operating_status, desired_size=row.desired_size,
+            min_size=row.min_size, active=connection.execute(
+                sa.select(sa.func.count()).select_from(_MEMBER)
+                .where(_MEMBER.c.cluster_id == cluster_id,
+                       _MEMBER.c.state == 'ACTIVE',
+                       _MEMBER.c.slot.is_not(None))).scalar())
+    add(connection, kind, **body)
+
+
+@api.retry
+def take(engine, limit):
+    """Return what nobody has told, and is ours to tell now.
+
+    :param engine: an SQLAlchemy engine.
+    :param limit: how many at most.
+    :returns: a list of News, the oldest first.
+    """
+    with engine.begin() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE).order_by(_TABLE.c.id).limit(limit)).all()
+        return [
+            News(row.id, row.kind, json.loads(row.body)) for row in rows
+            # Nothing is deleted of what somebody else took meanwhile.
+            if connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.id == row.id)).rowcount]
+
+
+@api.retry
+def forget(engine, max_age):
+    """Delete what is no news any more, as where nobody is told anything.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds.
+    :returns: how many.
+    """
+    with engine.begin() as connection:
+        return connection.execute(sa.delete(_TABLE).where(
+            _TABLE.c.created_at < types.utcnow_plus(-max_age))).rowcount

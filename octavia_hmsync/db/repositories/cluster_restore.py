@@ -1,0 +1,67 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Giving back a load balancer whose change ended half-way, with its cluster.
+
+What its members have by now nobody knows: all of them are to be told anew.
+"""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync.db.repositories import cluster_lock as lock_repo
+from octavia_hmsync.db.repositories import image_restore as restore_repo
+from octavia_hmsync.db import types
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+
+
+@api.retry
+def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
+    """Have nobody work on a load balancer, if nothing changes meanwhile.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: its cluster.
+    :param owner: who has claimed that.
+    :param expiry: seconds after which the claim lapses.
+    :param snapshot: of the load balancer, an image_restore.Snapshot.
+    :param status: what it is from now on, ACTIVE or ERROR.
+    :param statuses: what becomes of what belongs to it, {image_restore's
+                     Object: status}.
+    :returns: False, and nothing is changed, if something has changed, or
+              somebody else has claimed the cluster.
+    """
+    with engine.connect() as connection, connection.begin() as transaction:
+        if (_enter(connection, cluster_id, owner, expiry, status) and
+                restore_repo.take_over(connection, snapshot, status) and
+                restore_repo.change_objects(connection, statuses)):
+            connection.execute(
+                sa.update(_MEMBER)
+                .where(_MEMBER.c.cluster_id == cluster_id,
+                       _MEMBER.c.slot.is_not(None))
+                .values(config_digest=None))
+            return True
+        transaction.rollback()
+        return False
+
+
+def _enter(connection, cluster_id, owner, expiry, status):
+    return claim_repo.hold(
+        connection, cluster_id, owner, expiry) and connection.execute(
+            sa.update(_CLUSTER)
+            .where(_CLUSTER.c.id == cluster_id,
+                   _CLUSTER.c.provisioning_status.not_in(lock_repo.PENDING))
+            .values(provisioning_status=status,
+                    updated_at=types.utcnow())).rowcount

@@ -1,0 +1,96 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""All that a manager goes by when it decides for a cluster.
+
+What is done at once is done only where the version is the one that was read
+first: nobody has changed a member since.
+"""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.db import types
+from octavia_hmsync.membership import member as mem
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_HM = models.HealthManager.__table__
+_LB = compat.LOAD_BALANCER
+_AMPHORA = compat.AMPHORA
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What there is of a cluster.
+
+    :param cluster: the Cluster.
+    :param may_resize: whether its size may follow desired_size now.
+    :param load_balancer_status: Octavia's; None where the row is gone.
+    :param enabled: whether the load balancer is.
+    :param members: its Members.
+    :param amphora_statuses: {id: Octavia's status} of their amphorae.
+    :param sights: what somebody sees of them.
+    :param is_heard: whether a health manager is there to hear anybody.
+    """
+
+    cluster: cluster_repo.Cluster
+    may_resize: bool
+    load_balancer_status: str | None
+    enabled: bool
+    members: list[member_repo.Member]
+    amphora_statuses: dict[str, str]
+    sights: list[sight_repo.Sight]
+    is_heard: bool
+
+
+def read(engine, cluster_id, offline_after):
+    """Return the View of a cluster, or None if it is gone.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: its id.
+    :param offline_after: seconds without a keepalive after which a health
+                          manager is not there.
+    """
+    heard = sa.exists().where(
+        _HM.c.status == mem.ONLINE,
+        _HM.c.keepalive_at >= types.utcnow_plus(-offline_after))
+    with engine.connect() as connection:
+        row = connection.execute(
+            cluster_repo.select(_CLUSTER.c.id == cluster_id).add_columns(
+                cluster_repo.may_resize().label('may_resize'),
+                heard.label('is_heard'),
+                _LB.c.provisioning_status.label('lb_status'),
+                _LB.c.enabled.label('lb_enabled'))
+            .outerjoin_from(_CLUSTER, _LB,
+                            _LB.c.id == _CLUSTER.c.load_balancer_id)).first()
+    if row is None:
+        return None
+    # Each of them newer than the version: what they do not agree on is not
+    # done.
+    members = member_repo.get_of_cluster(engine, cluster_id)
+    with engine.connect() as connection:
+        statuses = dict(connection.execute(
+            sa.select(_AMPHORA.c.id, _AMPHORA.c.status)
+            .where(_AMPHORA.c.id.in_([
+                member.amphora_id for member in members
+                if member.amphora_id]))).all())
+    return View(
+        cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
+        bool(row.lb_enabled), members, statuses,
+        sight_repo.get_of_cluster(engine, cluster_id), bool(row.is_heard))

@@ -1,0 +1,63 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The addresses of a cluster: Octavia's own rows."""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+
+_LB = compat.LOAD_BALANCER
+_VIP = compat.VIP
+_MORE_VIP = compat.ADDITIONAL_VIP
+
+
+@dataclasses.dataclass(frozen=True)
+class Addresses:
+    """Where clients find a load balancer.
+
+    :param load_balancer_id: which.
+    :param network_id: the network of all of them.
+    :param port_id: the port of the first one; it has all.
+    :param vnic_type: of the ports of amphorae there; None where Octavia does
+                      not say.
+    :param subnets: {address: id of its subnet}, the first one first.
+    """
+
+    load_balancer_id: str
+    network_id: str | None
+    port_id: str | None
+    vnic_type: str | None
+    subnets: dict[str, str | None]
+
+
+def get(engine, load_balancer_id):
+    """Return the Addresses of a load balancer, or None if it has none.
+
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer_id: its id.
+    """
+    with engine.connect() as connection:
+        vip = connection.execute(
+            sa.select(*_VIP.c)
+            .where(_VIP.c.load_balancer_id == load_balancer_id)).first()
+        if vip is None or not vip.ip_address:
+            return None
+        more = connection.execute(
+            sa.select(_MORE_VIP.c.ip_address, _MORE_VIP.c.subnet_id)
+            .where(_MORE_VIP.c.load_balancer_id == load_balancer_id)
+            .order_by(_MORE_VIP.c.ip_address)).all()
+    return Addresses(
+        load_balancer_id, vip.network_id, vip.port_id, vip.vnic_type,
+        {vip.ip_address: vip.subnet_id,
+         **{row.ip_address: row.subnet_id for row in more}})

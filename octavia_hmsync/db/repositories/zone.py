@@ -1,0 +1,93 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Which zone an amphora is in, as far as health managers are concerned.
+
+Octavia's availability zones, where they have a management network of their
+own: only there an amphora may reach other health managers than the rest. Two
+of them with the same network are one, by either name; so is the zone of Nova
+that they stand for.
+"""
+
+import collections
+import json
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+
+_AMPHORA = compat.AMPHORA
+_LOAD_BALANCER = compat.LOAD_BALANCER
+_ZONE = compat.AVAILABILITY_ZONE
+_PROFILE = compat.AVAILABILITY_ZONE_PROFILE
+
+# Amphorae in one statement.
+_AT_ONCE = 500
+
+
+def get_names(engine, amphora_ids=None):
+    """Return what the zones of amphorae are called.
+
+    One statement, and where a zone has a management network of its own one
+    more for each 500 amphorae.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_ids: of these, None for all.
+    :returns: {amphora id: a frozenset of names}, of those that have a zone.
+    """
+    with engine.connect() as connection:
+        zones = _get_zones(connection)
+        if not zones:
+            return {}
+        if amphora_ids is None:
+            return _find(connection, zones)
+        ids = list(amphora_ids)
+        found = {}
+        for n in range(0, len(ids), _AT_ONCE):
+            found.update(_find(connection, zones,
+                               _AMPHORA.c.id.in_(ids[n:n + _AT_ONCE])))
+        return found
+
+
+def _find(connection, zones, *conditions):
+    name = _LOAD_BALANCER.c.availability_zone
+    rows = connection.execute(
+        sa.select(_AMPHORA.c.id, name.label('name'))
+        .join(_LOAD_BALANCER,
+              _LOAD_BALANCER.c.id == _AMPHORA.c.load_balancer_id)
+        .where(name.in_(sorted(zones)), *conditions)).all()
+    return {row.id: zones[row.name] for row in rows}
+
+
+def _get_zones(connection):
+    """Return names by availability zone, of those with an own network."""
+    names: dict[str, set[str]] = collections.defaultdict(set)
+    networks = {}
+    for row in connection.execute(
+            sa.select(_ZONE.c.name, _PROFILE.c.availability_zone_data)
+            .join(_PROFILE,
+                  _PROFILE.c.id == _ZONE.c.availability_zone_profile_id)):
+        data = _read(row)
+        network = data.get('management_network')
+        if not network:
+            continue
+        networks[row.name] = network
+        names[network] |= {row.name, data.get('compute_zone') or row.name}
+    return {name: frozenset(names[network])
+            for name, network in networks.items()}
+
+
+def _read(row):
+    try:
+        data = json.loads(row.availability_zone_data)
+    except ValueError:
+        return {}
+    return data if isinstance(data, dict) else {}
