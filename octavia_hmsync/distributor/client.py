@@ -1,0 +1,330 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Speaks the REST API of a distributor, for controllers.
+
+Each request has a connection of its own: a distributor that was started anew
+in the meantime is asked like any other, and no request is made twice.
+"""
+
+import dataclasses
+import errno
+import json
+import os
+import socket
+import ssl
+import typing
+import urllib.parse
+
+import requests
+import urllib3
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import link
+from octavia_hmsync import exceptions
+
+API_VERSION = 'v1'
+DEFAULT_PORT = 9444
+
+_Answer = dict[str, typing.Any]
+
+# What an answer can have: 256 members with their counters are 60 KiB, and
+# each VIP of a list takes 200 bytes.
+_LONGEST = 16 * 1024 * 1024
+# Of what a distributor says, for the operator.
+_DETAIL = 300
+
+
+def check_url(url: str) -> str:
+    """Return the URL of a distributor as the client takes it.
+
+    :param url: what an operator wrote.
+    :raises InvalidConfiguration: if it is none of a distributor.
+    """
+    try:
+        parts = urllib.parse.urlsplit(url.strip())
+        host, port = parts.hostname, parts.port or DEFAULT_PORT
+    except ValueError as e:
+        raise exceptions.InvalidConfiguration(
+            f'the distributor {doc.show(url)} is not a URL: {e}') from e
+    if (parts.scheme != 'https' or not host or parts.query or
+            parts.fragment or parts.path.strip('/') or '@' in parts.netloc or
+            any(letter.isspace() for letter in parts.netloc)):
+        raise exceptions.InvalidConfiguration(
+            f'the distributor {doc.show(url)} has to be written as '
+            f'https://HOST:PORT')
+    return f'https://[{host}]:{port}' if ':' in host else (
+        f'https://{host}:{port}')
+
+
+def create_context(server_ca: str, client_cert: str,
+                   client_key: str | None = None) -> ssl.SSLContext:
+    """Make the TLS context for distributors; any number of clients share it.
+
+    :param server_ca: path of the certificates that vouch for distributors.
+    :param client_cert: path of the controller's own certificate.
+    :param client_key: path of its key; None if it is in client_cert.
+    :raises InvalidConfiguration: if they cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.hostname_checks_common_name = False
+    for path, load in (
+            (server_ca, lambda: context.load_verify_locations(server_ca)),
+            (client_cert, lambda: context.load_cert_chain(
+                client_cert, client_key or None, password=_refuse))):
+        try:
+            load()
+        except (OSError, ValueError) as e:
+            raise exceptions.InvalidConfiguration(
+                f'No distributor can be asked: the certificate {path} cannot '
+                f'be used ({e})') from e
+    return context
+
+
+def _refuse() -> str:
+    # Otherwise OpenSSL asks at the terminal.
+    raise ValueError('its key has a password')
+
+
+class Client:
+    """The REST API, version 1, of one distributor. Threads may share it.
+
+    Whatever goes wrong is a DistributorError, in one line that names the
+    distributor:
+
+    * DistributorUnreachable: no answer in time, or none of a distributor.
+    * DistributorFailing: it cannot do it now.
+    * DistributorUntrusted: a certificate or a name in it is not taken.
+    * DistributorOtherVersion: it does not speak version 1.
+    * DistributorRejected: what it was sent is wrong.
+    * DistributorRefused: it has a newer version.
+
+    :param url: see check_url().
+    :param context: see create_context().
+    :param connect_timeout: seconds until it has to be connected.
+    :param timeout: seconds for the request and the whole answer.
+    :raises InvalidConfiguration: if the URL is none.
+    """
+
+    def __init__(self, url: str, context: ssl.SSLContext,
+                 connect_timeout: float = 3, timeout: float = 10) -> None:
+        self.url = check_url(url)
+        self._context = context
+        self._timeouts = (connect_timeout, timeout)
+
+    def get_versions(self) -> _Answer:
+        """Return what it says of itself to whoever speaks any version.
+
+        :returns: {"software_version", "host", "versions": [{"id", ...}]}.
+        """
+        return self._get('/', ('software_version', 'host', 'versions'))
+
+    def get_status(self) -> _Answer:
+        """Return how it is: see the API's documentation."""
+        return self._get(self._path('status'), ('status', 'host'))
+
+    def list_vips(self) -> list[_Answer]:
+        """Return one summary for each VIP: at least "id" and "version"."""
+        vips: list[_Answer] = self._get(
+            self._path('vips'), ('vips',))['vips']
+        return vips
+
+    def get_vip(self, vip_id: str) -> _Answer | None:
+        """Return the document and the counters of a VIP; None if unknown."""
+        return self._find(self._path('vips', vip_id),
+                          ('document', 'members'))
+
+    def get_statistics(self, vip_id: str) -> _Answer | None:
+        """Return the counters of a VIP; None if it is unknown."""
+        return self._find(self._path('vips', vip_id, 'statistics'),
+                          ('members',))
+
+    def get_sights(self, run: str | None = None, after: int = 0,
+                   timeout: int = 0) -> _Answer:
+        """Return what is seen of members, and changed since.
+
+        :param run: that of the answer before; None for all there is.
+        :param after: the sequence of the answer before.
+        :param timeout: seconds for which it may wait for news.
+        """
+        query = {'after': after, 'timeout': timeout}
+        answer: _Answer = self._ask(
+            'GET', self._path('sights') + '?' + urllib.parse.urlencode(
+                query if run is None else {**query, 'run': run}),
+            ('run', 'sequence', 'whole', 'sights'), wait=timeout)
+        return answer
+
+    def put_vip(self, vip_id: str, document: doc.Document) -> bool:
+        """Put a document in force. Again, it does nothing.
+
+        :param vip_id: id of the cluster.
+        :param document: a Document. A distributor of a release that knows
+                         nothing of looks and partners is told nothing of
+                         them.
+        :returns: whether it was not in force before.
+        """
+        try:
+            answer = self._put(vip_id, document)
+        except exceptions.DistributorRejected:
+            plain = dataclasses.replace(document, look=None, partners=())
+            if plain == document:
+                raise
+            answer = self._put(vip_id, plain)
+        return bool(answer['changed'])
+
+    def _put(self, vip_id: str, document: doc.Document) -> _Answer:
+        answer: _Answer = self._ask(
+            'PUT', self._path('vips', vip_id), ('version', 'changed'),
+            document.to_dict())
+        return answer
+
+    def delete_vip(self, vip_id: str, version: int | None = None) -> None:
+        """Have it forget a VIP. Again, it does nothing.
+
+        :param vip_id: id of the cluster.
+        :param version: that of the deletion; with it, a document of the same
+                        or a lower version that arrives later is refused, as
+                        is this if there is one of a higher version already.
+        """
+        path = self._path('vips', vip_id)
+        if version is not None:
+            path += f'?version={version}'
+        self._ask('DELETE', path, None)
+
+    def _get(self, path: str, expected: tuple[str, ...]) -> _Answer:
+        answer: _Answer = self._ask('GET', path, expected)
+        return answer
+
+    def _find(self, path: str, expected: tuple[str, ...]) -> _Answer | None:
+        answer: _Answer | None = self._ask('GET', path, expected,
+                                           may_lack=True)
+        return answer
+
+    def _path(self, *parts: str) -> str:
+        return '/'.join(['', API_VERSION,
+                         *(urllib.parse.quote(part, safe='')
+                           for part in parts)])
+
+    def _ask(self, method: str, path: str,
+             expected: typing.Collection[str] | None,
+             body: object = None, may_lack: bool = False,
+             wait: float = 0) -> typing.Any:
+        """Make one request.
+
+        :param expected: keys of the answer; None for an answer of nothing.
+        :param wait: seconds more than usual that the answer may take.
+        :returns: the answer; None where there is no such VIP.
+        """
+        status, text = self._exchange(
+            method, self.url + path,
+            None if body is None else json.dumps(body).encode(), wait)
+        if status == 204 and expected is None:
+            return None
+        try:
+            answer = json.loads(text)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise exceptions.DistributorUnreachable(
+                f'{self._who} answered {status} with what is no JSON: see '
+                f'who answers there')
+        if status == 200 and expected is not None:
+            missing = [key for key in expected if key not in answer]
+            if missing:
+                raise exceptions.DistributorOtherVersion(
+                    f'{self._who} answered without "{missing[0]}": it does '
+                    f'not speak version 1 of the API')
+            return answer
+        if status == 404 and answer.get('code') == 'UNKNOWN_VIP' and may_lack:
+            return None
+        raise self._error(status, answer)
+
+    def _error(self, status: int,
+               answer: _Answer) -> exceptions.DistributorError:
+        said = answer.get('error')
+        # Its own words: nothing in them may reach a terminal as it is.
+        detail = (ascii(' '.join(said.split()))[1:-1][:_DETAIL]
+                  if isinstance(said, str) else 'no details')
+        match status:
+            case 400 | 413 | 415:
+                return exceptions.DistributorRejected(
+                    f'{self._who} does not take it: {detail}')
+            case 403:
+                return exceptions.DistributorUntrusted(
+                    f'{self._who} does not obey this controller: {detail}')
+            case 404 | 405:
+                return exceptions.DistributorOtherVersion(
+                    f'{self._who} does not speak version 1 of the API: '
+                    f'{detail}')
+            case 409 if type(answer.get('in_force')) is int:
+                return exceptions.DistributorRefused(
+                    f'{self._who}: {detail}', answer['in_force'])
+        return exceptions.DistributorFailing(
+            f'{self._who} answered {status}: {detail}')
+
+    @property
+    def _who(self) -> str:
+        return f'the distributor {self.url}'
+
+    def _exchange(self, method: str, url: str,
+                  body: bytes | None, wait: float) -> tuple[int, bytes]:
+        connect_timeout, timeout = self._timeouts
+        timeout += wait
+        headers = {'Content-Type': 'application/json',
+                   'Accept': 'application/json',
+                   'User-Agent': 'octavia-hmsync', 'Connection': 'close'}
+        with link.Link(self._context, connect_timeout, timeout) as session:
+            try:
+                return session.exchange(method, url, headers, body, _LONGEST)
+            except (requests.RequestException, urllib3.exceptions.HTTPError,
+                    OSError, ValueError) as e:
+                raise self._explain(e, session.is_late) from e
+
+    def _explain(self, error: Exception,
+                 is_late: bool) -> exceptions.DistributorError:
+        refusal = link.find_cause(error, ssl.SSLCertVerificationError)
+        if refusal:
+            return exceptions.DistributorUntrusted(
+                self._name_certificate_fault(refusal))
+        fault = link.find_cause(error, ssl.SSLError)
+        # What OpenSSL calls an alert is the other's word on ours.
+        if fault and 'ALERT' in (fault.reason or ''):
+            return exceptions.DistributorUntrusted(
+                f'{self._who} does not take the certificate of this '
+                f'controller ({fault.reason.lower().replace("_", " ")}): '
+                f'its client_ca has to vouch for it')
+        cause = link.find_cause(error, OSError)
+        if is_late or isinstance(cause, TimeoutError):
+            return exceptions.DistributorUnreachable(
+                f'{self._who} did not answer within '
+                f'{sum(self._timeouts):g} s')
+        if isinstance(cause, socket.gaierror):
+            reason = f'its name is not known ({cause.strerror})'
+        elif cause and cause.errno in errno.errorcode and not fault:
+            reason = os.strerror(cause.errno)
+        elif isinstance(error, link.TooLong):
+            reason = str(error)
+        else:
+            reason = ('the connection was closed, or what came is no '
+                      'answer of a distributor')
+        return exceptions.DistributorUnreachable(
+            f'{self._who} cannot be asked: {reason}')
+
+    def _name_certificate_fault(
+            self, error: ssl.SSLCertVerificationError) -> str:
+        # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+        if error.verify_code in (62, 64):
+            return (f'{self._who} has the certificate of another name: its '
+                    f'subjectAltName has to have the host of the URL')
+        return (f'{self._who} has a certificate that is not vouched for: '
+                f'{error.verify_message}')

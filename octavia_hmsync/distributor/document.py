@@ -1,0 +1,369 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The VIP document: what a distributor is to do for one load balancer. Pure.
+
+Controllers write it, distributors obey it; both read it with what is here.
+"""
+
+from collections import abc
+import dataclasses
+import ipaddress
+import typing
+
+import jsonschema
+
+from octavia_hmsync.distributor import schemas
+from octavia_hmsync import exceptions
+
+FLOW = schemas.FLOW
+SOURCE_IP = schemas.SOURCE_IP
+ACTIVE = schemas.ACTIVE
+DRAINING = schemas.DRAINING
+DEAD = schemas.DEAD
+
+# Of what somebody wrote, for whoever reads the message.
+_SHOWN = 60
+
+_TYPES = {'string': 'text', 'integer': 'a whole number', 'array': 'a list',
+          'object': 'an object', 'boolean': 'true or false', 'null': 'null'}
+_PATTERNS = {schemas.UUID: 'a UUID in lower case',
+             schemas.MAC: 'the MAC address of one device'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """The Neutron port of a distributor for one VIP.
+
+    :ivar id: of the port.
+    :ivar mac: its MAC address, in lower case.
+    :ivar mtu: of its network.
+    """
+
+    id: str
+    mac: str
+    mtu: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One amphora of the cluster, or the empty slot that it left.
+
+    :ivar id: of the amphora.
+    :ivar slot: its number.
+    :ivar peer_group: who shares its stick tables.
+    :ivar mac: of its port, in lower case; may be None if DEAD.
+    :ivar state: ACTIVE, DRAINING or DEAD.
+    """
+
+    id: str
+    slot: int
+    peer_group: int
+    mac: str | None
+    state: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """How the front ends of members are looked at.
+
+    :ivar addresses: of the distributor's own port, IPv4 before IPv6.
+    :ivar ports: TCP ports that all members serve, in order.
+    """
+
+    addresses: tuple[str, ...]
+    ports: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """What a distributor is to do for one VIP.
+
+    Two of them are equal if they ask for the same: addresses and members are
+    in order, however they were written.
+
+    :ivar version: of the list of members and all else.
+    :ivar active: whether it answers for the addresses.
+    :ivar algorithm: HASH.
+    :ivar affinity: FLOW or SOURCE_IP.
+    :ivar addresses: of the VIP, IPv4 before IPv6.
+    :ivar port: of this distributor.
+    :ivar pin_timeout: seconds.
+    :ivar members: by slot.
+    :ivar partners: MAC addresses of the ports of other distributors for it,
+                    in order.
+    :ivar look: how to look at them; None if nobody does.
+    """
+
+    version: int
+    active: bool
+    algorithm: str
+    affinity: str
+    addresses: tuple[str, ...]
+    port: Port
+    pin_timeout: int
+    members: tuple[Member, ...]
+    partners: tuple[str, ...] = ()
+    look: Look | None = None
+
+    def to_dict(self) -> dict[str, typing.Any]:
+        """Return it as JSON has it."""
+        raw = {**dataclasses.asdict(self),
+               'addresses': list(self.addresses),
+               'members': [dataclasses.asdict(member)
+                           for member in self.members],
+               'partners': list(self.partners)}
+        if not self.partners:
+            del raw['partners']
+        del raw['look']
+        if self.look is not None:
+            raw['look'] = {'addresses': list(self.look.addresses),
+                           'ports': list(self.look.ports)}
+        return raw
+
+
+def parse(raw: object) -> Document:
+    """Read a document.
+
+    :param raw: what was JSON.
+    :returns: a Document.
+    :raises InvalidDocument: if it is none; with the field and the reason, in
+                             one line.
+    """
+    _check(_DOCUMENT, raw)
+    fields = typing.cast(dict[str, typing.Any], raw)
+    members = tuple(sorted(
+        (Member(**{**member, 'mac': _lower(member['mac'])})
+         for member in fields['members']), key=lambda member: member.slot))
+    port = Port(**{**fields['port'], 'mac': fields['port']['mac'].lower()})
+    partners = tuple(sorted(mac.lower()
+                            for mac in fields.get('partners', ())))
+    look = fields.get('look') and Look(
+        _sort(fields['look']['addresses']),
+        tuple(sorted(fields['look']['ports'])))
+    document = Document(**{
+        **fields, 'addresses': _sort(fields['addresses']), 'port': port,
+        'members': members, 'partners': partners, 'look': look})
+    _check_uniqueness(document)
+    return document
+
+
+def _sort(addresses: abc.Iterable[str]) -> tuple[str, ...]:
+    return tuple(str(ip) for ip in sorted(
+        map(ipaddress.ip_address, addresses),
+        key=lambda ip: (ip.version, int(ip))))
+
+
+def check_vip_id(vip_id: object) -> str:
+    """Return the id of a VIP, if it is one.
+
+    :raises InvalidDocument: if it is none.
+    """
+    _check(_VIP_ID, vip_id, 'the id of the VIP')
+    return str(vip_id)
+
+
+def check_version(version: object) -> int:
+    """Return a version, if it is one.
+
+    :raises InvalidDocument: if it is none.
+    """
+    _check(_VERSION, version, 'version')
+    return typing.cast(int, version)
+
+
+def is_due(document: Document, in_force: Document | None) -> bool:
+    """Tell whether a document is to be put in force.
+
+    How members are looked at changes nothing for anybody's traffic, and
+    controllers of older releases do not know of it: a document of the same
+    version may tell it, and one that does not takes nothing back.
+
+    :param document: the one that came.
+    :param in_force: the one that is there, or None.
+    :returns: False if it is in force already.
+    :raises VersionConflict: if it is not newer than what is in force.
+    """
+    if in_force is None or document.version > in_force.version:
+        return True
+    if document.version == in_force.version and dataclasses.replace(
+            document, look=in_force.look) == in_force:
+        return document.look not in (None, in_force.look)
+    if document.version == in_force.version:
+        raise exceptions.VersionConflict(
+            f'version {document.version} is in force with other content: '
+            f'each change needs a version of its own', in_force.version)
+    raise exceptions.VersionConflict(
+        f'version {document.version} is older than version '
+        f'{in_force.version}, which is in force', in_force.version)
+
+
+@dataclasses.dataclass(frozen=True)
+class LookPair:
+    """Between which addresses members are looked at.
+
+    :ivar vip: of the VIP.
+    :ivar own: of the distributor.
+    """
+
+    vip: str
+    own: str
+
+
+def choose_look(document: Document) -> LookPair | None:
+    """Choose the addresses with which members are looked at.
+
+    :returns: a pair of one family that is likely to be in one subnet, as a
+              member answers by its gateway otherwise; None if nobody looks.
+    """
+    if document.look is None:
+        return None
+    pairs = [(vip, own) for vip in map(ipaddress.ip_address,
+                                       document.addresses)
+             for own in map(ipaddress.ip_address, document.look.addresses)
+             if vip.version == own.version]
+    if not pairs:
+        return None
+    vip, own = min(pairs, key=lambda pair: (
+        pair[0].version, (int(pair[0]) ^ int(pair[1])).bit_length()))
+    return LookPair(str(vip), str(own))
+
+
+def _lower(mac: str | None) -> str | None:
+    return mac and mac.lower()
+
+
+def _is_usable_address(text: object) -> bool:
+    if not isinstance(text, str):
+        return True  # Its type is another check's.
+    try:
+        ip = ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return not (ip.is_multicast or ip.is_unspecified or ip.is_loopback or
+                ip.is_link_local or '%' in text)
+
+
+def _make_validator(
+        schema: schemas.Schema) -> jsonschema.Draft202012Validator:
+    checker = jsonschema.FormatChecker(formats=())
+    checker.checks('ip')(_is_usable_address)
+    # In JSON true is no number, and 1.0 is the whole number 1: here it is
+    # none, as it would be written back in another way.
+    types = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine(
+        'integer', lambda _checker, value: type(value) is int)
+    validator = jsonschema.validators.extend(
+        jsonschema.Draft202012Validator, type_checker=types)
+    return validator(schema, format_checker=checker)
+
+
+_DOCUMENT = _make_validator(schemas.DOCUMENT)
+_VIP_ID = _make_validator(schemas.VIP_ID)
+_VERSION = _make_validator(schemas.VERSION)
+
+
+def _check(validator: jsonschema.Draft202012Validator, raw: object,
+           name: str = 'the document') -> None:
+    # The first by place, so that the same fault has the same message.
+    errors = sorted(validator.iter_errors(raw),
+                    key=lambda error: [str(part) for part in error.path])
+    if errors:
+        where, reason = _explain(errors[0])
+        raise exceptions.InvalidDocument(f'{where or name}: {reason}')
+
+
+def _explain(error: jsonschema.ValidationError) -> tuple[str, str]:
+    where, value = _name(error.path), error.validator_value
+    shown = show(error.instance)
+    match error.validator:
+        case 'required':
+            missing = [name for name in value if name not in error.instance]
+            return _join(where, missing[0]), 'is missing'
+        case 'additionalProperties':
+            known = error.schema['properties']
+            unknown = sorted(set(error.instance) - set(known))
+            return (where, f'has an unknown field {show(unknown[0])}; there '
+                           f'are {", ".join(known)}')
+        case 'type':
+            types = value if isinstance(value, list) else [value]
+            words = ' or '.join(_TYPES[name] for name in types)
+            return where, f'{shown} is not {words}'
+        case 'enum':
+            return where, f'{shown} is none of {", ".join(value)}'
+        case 'pattern':
+            return where, f'{shown} is not {_PATTERNS[value]}'
+        case 'maxLength':
+            return where, f'{shown} has more than {value} letters'
+        case 'format':
+            return where, (f'{shown} is not an address that a load balancer '
+                           f'could have')
+        case 'minimum':
+            return where, f'{shown} is less than {value}'
+        case 'maximum':
+            return where, f'{shown} is more than {value}'
+        case 'minItems':
+            return where, f'has fewer than {value}'
+        case 'maxItems':
+            return where, f'has more than {value}'
+    raise AssertionError(f'no words for {error.validator}')
+
+
+def _name(path: abc.Iterable[str | int]) -> str:
+    name = ''
+    for part in path:
+        name = (f'{name}[{part}]' if isinstance(part, int)
+                else _join(name, part))
+    return name
+
+
+def _join(where: str, name: str) -> str:
+    return f'{where}.{name}' if where else name
+
+
+def show(value: object) -> str:
+    """Return what somebody sent so that it can stand in a message.
+
+    In ASCII, without control characters, and no longer than a line bears.
+    """
+    text = ascii(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + '...'
+
+
+def _check_uniqueness(document: Document) -> None:
+    _check_unique('addresses', document.addresses)
+    if document.look:
+        _check_unique('look.addresses', document.look.addresses)
+        _check_unique('look.ports', document.look.ports)
+        for address in document.look.addresses:
+            if address in document.addresses:
+                raise exceptions.InvalidDocument(
+                    f'look.addresses: {address} is one of the VIP, and no '
+                    f'member would answer to it')
+    members = document.members
+    _check_unique('members: slot', [member.slot for member in members])
+    _check_unique('members: id', [member.id for member in members])
+    _check_unique('mac', [document.port.mac, *document.partners,
+                          *(member.mac for member in members if member.mac)])
+    for member in members:
+        if member.mac is None and member.state != DEAD:
+            raise exceptions.InvalidDocument(
+                f'members: the one of slot {member.slot} is {member.state} '
+                f'and has no mac')
+
+
+def _check_unique(name: str, values: abc.Iterable[object]) -> None:
+    seen = set()
+    for value in values:
+        if value in seen:
+            raise exceptions.InvalidDocument(
+                f'{name}: {value} is there twice')
+        seen.add(value)

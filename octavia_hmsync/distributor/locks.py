@@ -1,0 +1,48 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A lock for each name, for as long as somebody needs it."""
+
+import contextlib
+import threading
+import typing
+
+
+class Locks:
+    """Locks by name."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._locks: dict[str, tuple[threading.Lock, int]] = {}
+
+    @contextlib.contextmanager
+    def hold(self, name: str, timeout: float) -> typing.Iterator[bool]:
+        """Hold the lock of a name.
+
+        :param timeout: seconds to wait for it at most.
+        :returns: a context manager; whether the lock could be taken.
+        """
+        with self._guard:
+            lock, users = self._locks.get(name, (threading.Lock(), 0))
+            self._locks[name] = (lock, users + 1)
+        taken = lock.acquire(timeout=timeout)
+        try:
+            yield taken
+        finally:
+            if taken:
+                lock.release()
+            with self._guard:
+                lock, users = self._locks[name]
+                if users == 1:
+                    del self._locks[name]
+                else:
+                    self._locks[name] = (lock, users - 1)

@@ -1,0 +1,139 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Frames of a look at a TCP port: a SYN, and a RST for whoever answers. Pure.
+
+The member never has a connection: its half is taken back at once, before
+haproxy hears of it.
+"""
+
+import dataclasses
+import ipaddress
+import struct
+
+_IP4, _IP6 = 0x0800, 0x86dd
+_TCP = 6
+_TTL = 64
+_ETHERNET = 14
+_TCP_HEADER = 20
+_WINDOW = 64240
+_MINIMUM = 60
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """A TCP segment without content, in its frame.
+
+    :ivar source_mac: who sends it.
+    :ivar target_mac: to whom.
+    :ivar source: its address, text.
+    :ivar target: the other one.
+    :ivar source_port: TCP.
+    :ivar target_port: TCP.
+    :ivar sequence: of the sender.
+    :ivar acknowledged: what the sender expects next.
+    :ivar flags: FIN, SYN, RST, ACK.
+    """
+
+    source_mac: str
+    target_mac: str
+    source: str
+    target: str
+    source_port: int
+    target_port: int
+    sequence: int
+    acknowledged: int
+    flags: int
+
+    def to_frame(self) -> bytes:
+        """Return the Ethernet frame."""
+        source = ipaddress.ip_address(self.source)
+        target = ipaddress.ip_address(self.target)
+        tcp = struct.pack(
+            '!HHIIBBHHH', self.source_port, self.target_port, self.sequence,
+            self.acknowledged, _TCP_HEADER // 4 << 4, self.flags, _WINDOW,
+            0, 0)
+        check = _checksum(source.packed + target.packed + struct.pack(
+            '!II', len(tcp), _TCP) + tcp)
+        tcp = tcp[:16] + struct.pack('!H', check) + tcp[18:]
+        if source.version == 4:
+            kind, ip = _IP4, struct.pack(
+                '!BBHHHBBH4s4s', 0x45, 0, 20 + len(tcp), 0, 0x4000, _TTL,
+                _TCP, 0, source.packed, target.packed)
+            ip = ip[:10] + struct.pack('!H', _checksum(ip)) + ip[12:]
+        else:
+            kind, ip = _IP6, struct.pack(
+                '!IHBB', 6 << 28, len(tcp), _TCP, _TTL) + (
+                    source.packed + target.packed)
+        frame = b''.join((_pack_mac(self.target_mac),
+                          _pack_mac(self.source_mac),
+                          struct.pack('!H', kind), ip, tcp))
+        return frame.ljust(_MINIMUM, b'\0')
+
+
+def parse(frame: bytes) -> Segment | None:
+    """Read a frame.
+
+    :param frame: whatever came, as somebody may have made it up.
+    :returns: None if it is no TCP segment, or a fragment.
+    """
+    try:
+        return _parse(frame)
+    except struct.error:
+        return None
+
+
+def _parse(frame: bytes) -> Segment | None:
+    kind, = struct.unpack_from('!H', frame, 12)
+    if kind == _IP4:
+        version, fragment, protocol = struct.unpack_from('!B5xHxB', frame,
+                                                         _ETHERNET)
+        length = (version & 15) * 4
+        # All bits but 'do not fragment'.
+        if (version >> 4, protocol) != (4, _TCP) or fragment & 0xbfff or (
+                length < 20):
+            return None
+        begin = _ETHERNET + 12
+        size = 4
+    elif kind == _IP6:
+        version, protocol = struct.unpack_from('!B5xB', frame, _ETHERNET)
+        if (version >> 4, protocol) != (6, _TCP):
+            return None
+        begin, size, length = _ETHERNET + 8, 16, 40
+    else:
+        return None
+    (source_port, target_port, sequence, acknowledged, flags
+     ) = struct.unpack_from('!HHIIxB', frame, _ETHERNET + length)
+    return Segment(
+        frame[6:12].hex(':'), frame[:6].hex(':'),
+        str(ipaddress.ip_address(frame[begin:begin + size])),
+        str(ipaddress.ip_address(frame[begin + size:begin + 2 * size])),
+        source_port, target_port, sequence, acknowledged, flags)
+
+
+def make_reset(answer: Segment) -> Segment:
+    """Return what takes back a connection that somebody took."""
+    return Segment(answer.target_mac, answer.source_mac, answer.target,
+                   answer.source, answer.target_port, answer.source_port,
+                   answer.acknowledged, 0, RST)
+
+
+def _pack_mac(mac: str) -> bytes:
+    return bytes.fromhex(mac.replace(':', ''))
+
+
+def _checksum(data: bytes) -> int:
+    total: int = sum(struct.unpack(f'!{len(data) // 2}H', data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff

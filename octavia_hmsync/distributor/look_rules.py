@@ -1,0 +1,72 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What follows from looks at the front end of a member. Pure.
+
+One miss is no news: a frame may be lost, or haproxy be starting anew. One who
+was DOWN has to answer more than once, too.
+"""
+
+import dataclasses
+
+UP = 'UP'
+DOWN = 'DOWN'
+
+# How often in a row one that is DOWN has to answer.
+HITS = 2
+
+SILENT = 'its front end does not answer'
+REFUSED = 'its front end refuses connections'
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What is thought of a member.
+
+    :ivar state: UP, DOWN, or None while nobody knows.
+    :ivar error: why it is DOWN, or None.
+    :ivar misses: how often in a row it did not answer.
+    :ivar hits: how often in a row it did since it is DOWN.
+    :ivar turn: which of the ports is tried next, counted on without end: each
+                miss goes to the next one, as a port may just be taken away.
+    """
+
+    state: str | None = None
+    error: str | None = None
+    misses: int = 0
+    hits: int = 0
+    turn: int = 0
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Tell whether to look again at once."""
+        if self.state == DOWN:
+            return self.hits > 0
+        return self.misses > 0
+
+
+def judge(before: Verdict, error: str | None, misses: int) -> Verdict:
+    """Return what is thought of a member after one more look.
+
+    :param before: what was before.
+    :param error: what was wrong with it; None if it answered.
+    :param misses: after how many in a row it is DOWN.
+    """
+    if error is None:
+        if before.state == DOWN and before.hits + 1 < HITS:
+            return dataclasses.replace(before, misses=0,
+                                       hits=before.hits + 1)
+        return Verdict(UP, turn=before.turn)
+    count = before.misses + 1
+    if before.state == DOWN or count >= misses:
+        return Verdict(DOWN, error, count, 0, before.turn + 1)
+    return Verdict(before.state, None, count, 0, before.turn + 1)

@@ -1,0 +1,285 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Looks at the members of one VIP, a round of all of them at a time.
+
+A round is a SYN to each, from the distributor to the VIP at the member's MAC
+address, and what comes back. Whoever has not answered when the time is over
+counts as silent only once Open vSwitch has said that it sent all of them and
+has given us what came: it may be what is slow.
+"""
+
+from collections import abc
+import dataclasses
+import secrets
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import look_frames
+from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import vips as vips_
+from octavia_hmsync import exceptions
+
+# Of a SYN: all with this bit, each for thousands of looks, as data paths with
+# connection tracking may take one that comes again for an old one.
+FIRST_PORT = 0x8000
+# Shares of the interval: how long is waited for answers, how long for Open
+# vSwitch, and how long until it is tried again.
+_PATIENCE = 0.5
+_LAG = 5
+_REDIAL = 1
+# Shares after which nobody knows any more what was seen before.
+_FORGET = 10
+
+_LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
+
+
+@dataclasses.dataclass
+class _Try:
+    """A look at one member, that is under way.
+
+    :ivar member: its document.Member.
+    :ivar port: that is looked at.
+    :ivar own_port: from which.
+    :ivar sequence: a secret, which only that member is told.
+    :ivar is_done: whether it answered.
+    :ivar error: what is wrong, if so.
+    """
+
+    member: doc.Member
+    port: int
+    own_port: int
+    sequence: int
+    is_done: bool = False
+    error: str | None = look_rules.SILENT
+
+
+@dataclasses.dataclass
+class _Round:
+    """Looks that are under way.
+
+    :ivar tries: by MAC address.
+    :ivar begun: when.
+    :ivar mark: what Open vSwitch was asked to say, if it was.
+    """
+
+    tries: dict[str, _Try]
+    begun: float
+    mark: bytes | None = None
+
+
+class LookedAt:
+    """A VIP whose members are looked at. One thread may use it.
+
+    :param vip_id: its id.
+    :param sights: where it is noted, a sights.Sights.
+    :param interval: seconds between two rounds.
+    :param misses: after how many in a row a member is DOWN.
+    :param now: when it begins.
+    """
+
+    def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
+                 misses: int, now: float) -> None:
+        self.vip_id = vip_id
+        self._sights = sights
+        self._interval = interval
+        self._misses = misses
+        self._document: doc.Document | None = None
+        self._pair: doc.LookPair | None = None
+        self._members: dict[str, doc.Member] = {}
+        self._verdicts: dict[str, look_rules.Verdict] = {}
+        self.line: vips_.Line | None = None
+        self._round: _Round | None = None
+        self._due = now
+        self._next_full = now
+        self._judged = now
+        self._own_port = secrets.randbelow(FIRST_PORT)
+
+    # What it is about
+
+    def follow(self, document: doc.Document) -> None:
+        """Look at the members of this document from now on."""
+        if document is self._document:
+            return
+        members = {member.id: member for member in document.members
+                   if member.state in _LOOKED_AT and member.mac}
+        for member_id in set(self._members) - set(members):
+            self._verdicts.pop(member_id, None)
+            self._sights.note(self.vip_id, member_id, sights_.GONE)
+        for member_id, member in members.items():
+            before = self._members.get(member_id)
+            if before is None or before.mac != member.mac:
+                self._verdicts[member_id] = look_rules.Verdict()
+                self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
+        # What is under way may be of somebody else, or was not served yet.
+        self._round = None
+        self._members, self._document = members, document
+        self._pair = doc.choose_look(document)
+
+    def end(self) -> None:
+        """Look at nobody any more."""
+        self.hang_up()
+        for member_id in self._members:
+            self._sights.note(self.vip_id, member_id, sights_.GONE)
+
+    def hang_up(self) -> None:
+        """Have no line any more; what is under way comes to nothing."""
+        self._round = None
+        if self.line is not None:
+            self.line.close()
+            self.line = None
+
+    # What is to be done
+
+    def step(self, now: float, dial: abc.Callable[[str], vips_.Line],
+             may_begin: bool) -> None:
+        """Do what is due.
+
+        :param now: seconds of any clock.
+        :param dial: called with the id of the VIP for a line, if there is
+                     none.
+        :param may_begin: whether a round may begin: the data plane follows
+                          the document.
+        :raises VswitchUnavailable: if that fails; there is no line then.
+        """
+        self._forget(now)
+        if self._round is not None:
+            self._go_on(self._round, now)
+        elif (may_begin and now >= self._due and self._pair and
+              self._members):
+            try:
+                self._begin(now, dial)
+            except exceptions.VswitchUnavailable:
+                self._due = now + _REDIAL * self._interval
+                self.hang_up()
+                raise
+
+    def _forget(self, now: float) -> None:
+        if now - self._judged > _FORGET * self._interval:
+            self._judged = now
+            for member_id in self._members:
+                self._verdicts[member_id] = look_rules.Verdict()
+                self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
+
+    def _begin(self, now: float,
+               dial: abc.Callable[[str], vips_.Line]) -> None:
+        if self.line is None:
+            self.line = dial(self.vip_id)
+        is_full = now >= self._next_full
+        if is_full:
+            self._next_full = now + self._interval
+        self._round = _Round({
+            str(member.mac): self._make_try(member)
+            for member in self._members.values()
+            if is_full or self._verdicts[member.id].is_in_doubt}, now)
+        self.line.send([self._make_syn(one)
+                        for one in self._round.tries.values()])
+
+    def _make_try(self, member: doc.Member) -> _Try:
+        assert self._document and self._document.look
+        ports = self._document.look.ports
+        self._own_port = (self._own_port + 1) % FIRST_PORT
+        return _Try(member, ports[self._verdicts[member.id].turn %
+                                  len(ports)], FIRST_PORT + self._own_port,
+                    secrets.randbits(32))
+
+    def _make_syn(self, one: _Try) -> bytes:
+        assert self._document and self._pair
+        return look_frames.Segment(
+            self._document.port.mac, str(one.member.mac), self._pair.own,
+            self._pair.vip, one.own_port, one.port, one.sequence, 0,
+            look_frames.SYN).to_frame()
+
+    def _go_on(self, current: _Round, now: float) -> None:
+        waited = now - current.begun
+        if all(one.is_done for one in current.tries.values()):
+            self._judge(current, now)
+        elif waited > (_PATIENCE + _LAG) * self._interval:
+            self._due = now
+            self.hang_up()
+            raise exceptions.VswitchUnavailable(
+                f'ovs-vswitchd has not said for {waited:.1f} s that it sent '
+                f'what it was told.')
+        elif waited > _PATIENCE * self._interval and current.mark is None:
+            assert self.line
+            current.mark = secrets.token_bytes(8)
+            self.line.send([], current.mark)
+
+    # What comes
+
+    def hear(self, now: float) -> bool:
+        """Take what came by the line.
+
+        :returns: whether there may be more.
+        :raises VswitchUnavailable: if the line is dead; there is none then.
+        """
+        if self.line is None:
+            return False
+        try:
+            heard = self.line.receive()
+            resets = [reset for frame in heard.frames
+                      if (reset := self._take(frame))]
+            if resets:
+                self.line.send(resets)
+        except exceptions.VswitchUnavailable:
+            self._due = now + _REDIAL * self._interval
+            self.hang_up()
+            raise
+        current = self._round
+        if current and (current.mark in heard.marks or all(
+                one.is_done for one in current.tries.values())):
+            self._judge(current, now)
+        return heard.is_more
+
+    def _take(self, frame: bytes) -> bytes | None:
+        """Take an answer, if it is one.
+
+        :returns: what to say to it: once for each look, and only to who was
+                  looked at.
+        """
+        answer = look_frames.parse(frame)
+        if answer is None or self._round is None or self._pair is None:
+            return None
+        one = self._round.tries.get(answer.source_mac)
+        if one is None or one.is_done or not self._is_answer(answer, one):
+            return None
+        if answer.flags & look_frames.RST:
+            one.is_done, one.error = True, look_rules.REFUSED
+            return None
+        if answer.flags & look_frames.SYN:
+            one.is_done, one.error = True, None
+            return look_frames.make_reset(answer).to_frame()
+        return None
+
+    def _is_answer(self, answer: look_frames.Segment, one: _Try) -> bool:
+        assert self._document and self._pair
+        return bool(
+            answer.flags & look_frames.ACK and
+            answer.acknowledged == (one.sequence + 1) % 2 ** 32 and
+            answer.target_mac == self._document.port.mac and
+            (answer.source, answer.target) == (
+                self._pair.vip, self._pair.own) and
+            (answer.source_port, answer.target_port) == (
+                one.port, one.own_port))
+
+    def _judge(self, current: _Round, now: float) -> None:
+        self._round, self._judged = None, now
+        for one in current.tries.values():
+            member_id = one.member.id
+            verdict = self._verdicts[member_id] = look_rules.judge(
+                self._verdicts[member_id], one.error, self._misses)
+            if verdict.state is not None:
+                self._sights.note(self.vip_id, member_id, verdict.state,
+                                  verdict.error)
+        is_in_doubt = any(verdict.is_in_doubt
+                          for verdict in self._verdicts.values())
+        self._due = now if is_in_doubt else self._next_full

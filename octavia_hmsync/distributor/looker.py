@@ -1,0 +1,182 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The thread that looks at the members of all VIPs.
+
+What is due is done in ticks: ovs-vswitchd wakes up for each message, and looks
+through all of its bridges then.
+"""
+
+from collections import abc
+import math
+import selectors
+import threading
+import time
+import zlib
+
+from oslo_log import log as logging
+
+from octavia_hmsync.distributor import looked_at
+from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import vips as vips_
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+_TICKS = 20
+# Ticks between two looks at which VIPs there are.
+_FOLLOW = 2
+# Seconds before it goes on after a fault of its own.
+_PAUSE = 5
+# Seconds before what is wrong is said again.
+_SILENCE = 60
+
+
+class Looker:
+    """Looks at members, once start() was called.
+
+    :param vips: the Vips.
+    :param sights: where what is seen goes, a sights.Sights.
+    :param interval: seconds between two looks at a member; 0 for none ever.
+    :param misses: after how many in a row without an answer one is DOWN.
+    :param clock: seconds.
+    """
+
+    def __init__(self, vips: vips_.Vips, sights: sights_.Sights,
+                 interval: float, misses: int,
+                 clock: abc.Callable[[], float] = time.monotonic) -> None:
+        self._vips = vips
+        self._sights = sights
+        self._interval = interval
+        self._misses = misses
+        self._clock = clock
+        self._looked_at: dict[str, looked_at.LookedAt] = {}
+        self._may_begin: dict[str, bool] = {}
+        self._selector = selectors.DefaultSelector()
+        # Lines by VIP, as the selector has them; those that have had enough
+        # for this tick.
+        self._lines: dict[str, vips_.Line] = {}
+        self._paused: set[str] = set()
+        self._ticks = 0
+        self._said = -math.inf
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name='looker',
+                                        daemon=True)
+
+    def start(self) -> None:
+        """Start the thread, if there is something for it to do.
+
+        From then on all that is to be looked at has a sight, if an UNKNOWN
+        one.
+        """
+        if self._interval:
+            self._follow()
+            self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """End the thread."""
+        self._stopping.set()
+        if self._interval:
+            self._thread.join(timeout)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                try:
+                    self.tick()
+                except Exception:
+                    LOG.exception('Members could not be looked at. That goes '
+                                  'on in %s s.', _PAUSE)
+                    self._stopping.wait(_PAUSE)
+        finally:
+            for one in self._looked_at.values():
+                one.hang_up()
+            self._selector.close()
+
+    def tick(self) -> None:
+        """Do what is due, and hear what comes until the next tick."""
+        end = self._clock() + self._interval / _TICKS
+        if self._ticks % _FOLLOW == 0:
+            self._follow()
+        self._ticks += 1
+        for vip_id, one in self._looked_at.items():
+            try:
+                one.step(self._clock(), self._vips.dial,
+                         self._may_begin[vip_id])
+            except exceptions.VswitchUnavailable as e:
+                self._say(str(e))
+            self._watch(vip_id, one)
+        for vip_id in self._paused:
+            if vip_id in self._lines:
+                self._selector.register(self._lines[vip_id],
+                                        selectors.EVENT_READ, vip_id)
+        self._paused.clear()
+        self._hear(end)
+
+    def _follow(self) -> None:
+        there = self._vips.list_looked_at()
+        for vip_id in set(self._looked_at) - set(there):
+            one = self._looked_at.pop(vip_id)
+            one.end()
+            self._watch(vip_id, one)
+        for vip_id, (document, is_in_force) in there.items():
+            if vip_id not in self._looked_at:
+                # Not all at once, after a start.
+                slot = zlib.crc32(vip_id.encode()) % _TICKS
+                self._looked_at[vip_id] = looked_at.LookedAt(
+                    vip_id, self._sights, self._interval, self._misses,
+                    self._clock() + slot * self._interval / _TICKS)
+            self._looked_at[vip_id].follow(document)
+            self._may_begin[vip_id] = is_in_force
+
+    def _watch(self, vip_id: str, one: looked_at.LookedAt) -> None:
+        """Have the selector know the line of a VIP, and no old one."""
+        before = self._lines.get(vip_id)
+        if before is one.line:
+            return
+        if before is not None:
+            del self._lines[vip_id]
+            if vip_id in self._paused:
+                self._paused.discard(vip_id)
+            else:
+                # It is closed, and known by its object.
+                self._selector.unregister(before)
+        if one.line is not None:
+            self._lines[vip_id] = one.line
+            self._selector.register(one.line, selectors.EVENT_READ, vip_id)
+
+    def _hear(self, end: float) -> None:
+        while not self._stopping.is_set():
+            left = end - self._clock()
+            if left <= 0:
+                return
+            for key, _events in self._selector.select(left):
+                self._hear_one(key.data)
+
+    def _hear_one(self, vip_id: str) -> None:
+        one = self._looked_at[vip_id]
+        try:
+            is_more = one.hear(self._clock())
+        except exceptions.VswitchUnavailable as e:
+            self._say(str(e))
+            is_more = False
+        self._watch(vip_id, one)
+        if is_more and one.line is not None:
+            # Nobody keeps others from being looked at by what he sends.
+            self._selector.unregister(one.line)
+            self._paused.add(vip_id)
+
+    def _say(self, problem: str) -> None:
+        # Open vSwitch is the restorer's; here it is why nobody is seen.
+        if self._clock() - self._said > _SILENCE:
+            self._said = self._clock()
+            LOG.info('Members are not looked at everywhere: %s', problem)

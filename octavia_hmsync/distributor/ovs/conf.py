@@ -1,0 +1,70 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Options of the data plane, in ``[hmsync_distributor]`` of its node."""
+
+from oslo_config import cfg
+
+GROUP = 'hmsync_distributor'
+
+BRIDGE = 'bridge'
+INTERFACE = 'interface'
+
+opts = [
+    cfg.StrOpt('connect_by', default=BRIDGE,
+               choices=((BRIDGE, 'On a network node: a patch port in '
+                                 'integration_bridge.'),
+                        (INTERFACE, 'In an instance: the network interface '
+                                    'that the compute service has plugged, '
+                                    'found by its MAC address.')),
+               help='How VIPs are connected to the networks of tenants.'),
+    cfg.StrOpt('integration_bridge', default='br-int',
+               help='Bridge of Open vSwitch that the agent of this node '
+                    '(ovn-controller or neutron-openvswitch-agent) connects '
+                    'Neutron\'s ports to. With connect_by = interface it is '
+                    'made, has no ports, and serves to see that Open vSwitch '
+                    'works.'),
+    cfg.StrOpt('datapath_type', default='system',
+               choices=(('system', 'The kernel\'s.'),
+                        ('netdev', 'In user space, as with DPDK.')),
+               help='Data path of the bridges: that of the integration '
+                    'bridge, as two of different kinds cannot be '
+                    'connected.'),
+    cfg.StrOpt('ovsdb_connection',
+               default='unix:/run/openvswitch/db.sock',
+               help='Where ovsdb-server listens: unix:PATH, tcp:IP:PORT.'),
+    cfg.StrOpt('openvswitch_rundir', default='/run/openvswitch',
+               help='Directory in which ovs-vswitchd has the sockets of its '
+                    'bridges (BRIDGE.mgmt), by which flows are programmed.'),
+    cfg.IntOpt('openvswitch_timeout', default=10, min=1,
+               help='Seconds for one call of Open vSwitch. Too few, and a '
+                    'node with many bridges that has just been started is '
+                    'taken for one that does not answer; while it does not, '
+                    'a controller waits for so long.'),
+    cfg.IntOpt('max_pins', default=100000, min=1,
+               help='How many connections of one member are remembered one '
+                    'by one, of those that would be another\'s since the '
+                    'list of members changed. Each takes memory of '
+                    'ovs-vswitchd. Those beyond break when the change is as '
+                    'old as silent connections are kept for; somebody who '
+                    'floods a load balancer can use up all of them.'),
+]
+
+
+def register_opts(conf):
+    """Register the options, once or several times."""
+    conf.register_opts(opts, GROUP)
+
+
+def list_opts():
+    """Return what oslo-config-generator takes."""
+    return [(GROUP, opts)]

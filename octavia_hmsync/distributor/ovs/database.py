@@ -1,0 +1,121 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A connection to Open vSwitch's database that never hangs."""
+
+import json
+import socket
+import time
+
+from ovsdbapp.backend.ovs_idl import connection
+from ovsdbapp.backend.ovs_idl import idlutils
+from ovsdbapp.schema.open_vswitch import impl_idl
+
+from octavia_hmsync import exceptions
+
+_DATABASE = 'Open_vSwitch'
+# What is read of it. Statistics, which change all the time, are not.
+_COLUMNS = {
+    'Open_vSwitch': ('bridges', 'cur_cfg', 'next_cfg', 'ovs_version'),
+    'Bridge': ('name', 'ports', 'datapath_type', 'fail_mode', 'external_ids',
+               'other_config', 'protocols'),
+    'Port': ('name', 'interfaces'),
+    'Interface': ('name', 'type', 'options', 'external_ids', 'ofport',
+                  'ofport_request', 'error')}
+_LARGEST_SCHEMA = 4 * 1024 * 1024
+
+
+def connect(remote, timeout):
+    """Connect to the database.
+
+    :param remote: unix:PATH or tcp:IP:PORT.
+    :param timeout: seconds, for this and for each transaction later.
+    :returns: ovsdbapp's API of the schema Open_vSwitch.
+    :raises VswitchUnavailable: saying what is wrong.
+    """
+    # ovsdbapp asks for the schema without a time limit.
+    helper = idlutils.create_schema_helper(_fetch_schema(remote, timeout))
+    for table, columns in _COLUMNS.items():
+        helper.register_columns(table, list(columns))
+
+    class Api(impl_idl.OvsdbIdl):
+        # The library has one for each class.
+        _ovsdb_connection = None
+
+    try:
+        return Api(connection.Connection(
+            connection.OvsdbIdl(remote, helper), timeout))
+    except Exception as e:  # Its own kind of each, or none.
+        raise exceptions.VswitchUnavailable(
+            _describe(remote, str(e) or type(e).__name__)) from e
+
+
+def _fetch_schema(remote, timeout):
+    deadline = time.monotonic() + timeout
+    try:
+        with _open(remote, timeout) as one:
+            one.sendall(json.dumps({
+                'method': 'get_schema', 'params': [_DATABASE],
+                'id': 0}).encode())
+            answer = _receive(one, deadline)
+    except (OSError, ValueError) as e:
+        raise exceptions.VswitchUnavailable(
+            _describe(remote, str(e) or type(e).__name__)) from e
+    schema = answer.get('result')
+    if not isinstance(schema, dict) or answer.get('error'):
+        raise exceptions.VswitchUnavailable(
+            _describe(remote, f'it has no database {_DATABASE}'))
+    return schema
+
+
+def _open(remote, timeout):
+    kind, _, place = remote.partition(':')
+    if kind == 'unix':
+        one = socket.socket(socket.AF_UNIX)
+        try:
+            one.settimeout(timeout)
+            one.connect(place)
+        except BaseException:
+            one.close()
+            raise
+        return one
+    host, _, port = place.rpartition(':')
+    if kind != 'tcp' or not port.isdigit():
+        raise ValueError('it has to be unix:PATH or tcp:IP:PORT')
+    return socket.create_connection((host.strip('[]'), int(port)), timeout)
+
+
+def _receive(one, deadline):
+    """Receive one JSON object, before a point in time."""
+    data = b''
+    while len(data) < _LARGEST_SCHEMA:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        one.settimeout(left)
+        part = one.recv(65536)
+        if not part:
+            raise ValueError('it closed the connection')
+        data += part
+        if data.rstrip().endswith(b'}'):
+            try:
+                return json.loads(data)
+            except ValueError:
+                continue
+    raise TimeoutError('no answer in time')
+
+
+def _describe(remote, reason):
+    return (f'ovsdb-server cannot be reached at {remote} ({reason}): start '
+            f'Open vSwitch on this node, make its socket available here (in '
+            f'a container, mount /run/openvswitch), or correct '
+            f'[hmsync_distributor] ovsdb_connection.')

@@ -1,0 +1,70 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Frames with which an address is announced: gratuitous ARP, and an
+unsolicited neighbour advertisement. Pure.
+"""
+
+import ipaddress
+import struct
+
+_BROADCAST = b'\xff' * 6
+_ALL_NODES = ipaddress.ip_address('ff02::1').packed
+_ALL_NODES_MAC = bytes.fromhex('333300000001')
+_ICMPV6 = 58
+_ADVERTISEMENT = 136
+# Whoever knows the address by another MAC address takes this one.
+_OVERRIDE = 0x20000000
+_TARGET_LINK_LAYER = 2
+
+
+def make_announcements(address: str, mac: str) -> list[bytes]:
+    """Return the frames that say whose an address is.
+
+    :param address: IPv4 or IPv6.
+    :param mac: of the one who has it now.
+    :returns: Ethernet frames.
+    """
+    ip, sender = ipaddress.ip_address(address), bytes.fromhex(
+        mac.replace(':', ''))
+    if ip.version == 6:
+        return [_make_advertisement(ip.packed, sender)]
+    # A request and an answer: not everybody believes both.
+    return [_make_arp(operation, ip.packed, sender) for operation in (1, 2)]
+
+
+def _make_arp(operation: int, ip: bytes, sender: bytes) -> bytes:
+    target = b'\0' * 6 if operation == 1 else _BROADCAST
+    return b''.join((
+        _BROADCAST, sender, struct.pack('!H', 0x0806),
+        struct.pack('!HHBBH', 1, 0x0800, 6, 4, operation),
+        sender, ip, target, ip))
+
+
+def _make_advertisement(ip: bytes, sender: bytes) -> bytes:
+    body = (struct.pack('!I', _OVERRIDE) + ip +
+            struct.pack('!BB', _TARGET_LINK_LAYER, 1) + sender)
+    length = 4 + len(body)
+    pseudo = ip + _ALL_NODES + struct.pack('!II', length, _ICMPV6)
+    head = struct.pack('!BBH', _ADVERTISEMENT, 0, 0)
+    head = head[:2] + struct.pack('!H', _checksum(pseudo + head + body))
+    return b''.join((
+        _ALL_NODES_MAC, sender, struct.pack('!H', 0x86dd),
+        struct.pack('!IHBB', 6 << 28, length, _ICMPV6, 255),
+        ip, _ALL_NODES, head, body))
+
+
+def _checksum(data: bytes) -> int:
+    total: int = sum(struct.unpack(f'!{len(data) // 2}H', data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff

@@ -1,0 +1,65 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Flows for looks at members: their answers come to the process. Pure.
+
+What a member sends to the distributor itself, from the VIP, is given to the
+process and to nobody else. It has to know where to send that: whoever is a
+member is told the MAC address of the distributor's own address.
+"""
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import answers
+from octavia_hmsync.distributor.ovs import openflow
+
+# Before what counts frames that say they are from the VIP.
+_PRIORITY = 850
+# TCP ports that looks come from: all with this bit.
+FIRST_PORT = 0x8000
+# Bytes of a frame that the process is given: more than all headers have.
+_LENGTH = 128
+
+
+def make_flows(document: doc.Document, in_port: int, living: list[str],
+               table: int, second_table: int) -> list[openflow.Flow]:
+    """Return the flows, none if nobody looks.
+
+    :param document: the VIP document.
+    :param in_port: OpenFlow port by which frames come and go.
+    :param living: the MAC addresses of who is looked at.
+    :param table: of the first look at a frame.
+    :param second_table: for what becomes an advertisement.
+    """
+    pair = doc.choose_look(document)
+    if pair is None:
+        return []
+    mac = document.port.mac
+    kind, source, target = {
+        4: ('tcp', 'nw_src', 'nw_dst'),
+        6: ('tcp6', 'ipv6_src', 'ipv6_dst')}[answers.get_family(pair.vip)]
+    flows = [openflow.Flow(
+        table, _PRIORITY, (
+            f'in_port={in_port}', f'eth_src={member}', f'eth_dst={mac}', kind,
+            f'{source}={pair.vip}', f'{target}={pair.own}',
+            f'tcp_dst={FIRST_PORT:#x}/{FIRST_PORT:#x}'),
+        (f'controller(max_len={_LENGTH})',)) for member in living]
+    for flow in answers.make_flows(pair.own, mac, in_port, table,
+                                   second_table, active=True):
+        if flow.table == second_table:
+            flows.append(flow)
+        # Who says that the address were his is nobody's business here.
+        elif flow.priority != answers.CLAIM_PRIORITY:
+            flows += [openflow.Flow(
+                flow.table, flow.priority,
+                (*flow.match, f'eth_src={member}'), flow.actions)
+                for member in living]
+    return flows

@@ -1,0 +1,122 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""OpenFlow in words: flows, groups, and the text of them. Pure."""
+
+from collections import abc
+import dataclasses
+import hashlib
+
+# The first byte of the cookie of all flows that are programmed; what those
+# learn has 0 there.
+COOKIE_PREFIX = 0x6d << 56
+COOKIE_PREFIX_MASK = 0xff << 56
+_DIGEST_BITS = 56
+
+
+def match_programs() -> str:
+    """Return what matches all that is programmed, for ovs-ofctl."""
+    return f'cookie={COOKIE_PREFIX:#x}/{COOKIE_PREFIX_MASK:#x}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """A flow.
+
+    :param table: its number.
+    :param priority: the highest one that matches is taken.
+    :param match: as ovs-ofctl takes it: 'tcp', 'eth_src=fa:16:3e:00:00:01'.
+    :param actions: as ovs-ofctl takes them; none drops.
+    """
+
+    table: int
+    priority: int
+    match: tuple[str, ...]
+    actions: tuple[str, ...]
+
+    def to_text(self) -> str:
+        """Return it as ovs-ofctl takes it."""
+        actions = ','.join(self.actions) or 'drop'
+        return ','.join((f'table={self.table}', f'priority={self.priority}',
+                         *self.match, f'actions={actions}'))
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A group that selects a bucket by a hash.
+
+    :param id: its number.
+    :param fields: what is hashed, where a packet has it.
+    :param buckets: pairs of a stable number and what is done.
+    """
+
+    id: int
+    fields: tuple[str, ...]
+    buckets: tuple[tuple[int, tuple[str, ...]], ...]
+
+    def to_text(self) -> str:
+        """Return it as ovs-ofctl takes it."""
+        buckets = (f'bucket=bucket_id:{number},actions={",".join(actions)}'
+                   for number, actions in self.buckets)
+        return ','.join((f'group_id={self.id}', 'type=select',
+                         'selection_method=hash',
+                         f'fields({",".join(self.fields)})', *buckets))
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """All that is programmed into one bridge.
+
+    :param groups: in an order in which none needs a later one.
+    :param flows: of all tables.
+    """
+
+    groups: tuple[Group, ...]
+    flows: tuple[Flow, ...]
+
+    @property
+    def cookie(self) -> int:
+        """The cookie of all its flows, which says what it consists of.
+
+        So it can be seen of a bridge whether this is what it has.
+        """
+        text = '\n'.join((*(group.to_text() for group in self.groups),
+                          *(flow.to_text() for flow in self.flows)))
+        digest = hashlib.sha256(text.encode()).digest()
+        return COOKIE_PREFIX | int.from_bytes(digest[:_DIGEST_BITS // 8],
+                                              'big')
+
+    def to_bundle(self, old_cookies: abc.Iterable[int],
+                  old_groups: abc.Iterable[int],
+                  forget: abc.Iterable[str] = ()) -> list[str]:
+        """Return the lines that put it in the place of another one.
+
+        A flow that both have is replaced, and keeps its counters.
+
+        :param old_cookies: those of what is there now.
+        :param old_groups: the ids of the groups that are there now.
+        :param forget: matches of flows that were learned and have to go.
+        :returns: a bundle, as ovs-ofctl takes it: all of it comes into force
+                  at once.
+        """
+        cookie = self.cookie
+        kept = {group.id for group in self.groups}
+        return [
+            *(f'group add_or_mod {group.to_text()}' for group in self.groups),
+            *(f'flow add cookie={cookie:#x},{flow.to_text()}'
+              for flow in self.flows),
+            *(f'flow delete cookie={old:#x}/-1'
+              for old in sorted(set(old_cookies) - {cookie})),
+            *(f'flow delete {match}' for match in forget),
+            *(f'group delete group_id={old}'
+              for old in sorted(set(old_groups) - kept)),
+        ]

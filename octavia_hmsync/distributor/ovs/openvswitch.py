@@ -1,0 +1,327 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The data plane of a distributor: VIP documents in, packets forwarded."""
+
+import collections
+import logging
+import threading
+import time
+
+from octavia_hmsync.distributor.ovs import announcer
+from octavia_hmsync.distributor.ovs import bridges
+from octavia_hmsync.distributor.ovs import conf as ovs_conf
+from octavia_hmsync.distributor.ovs import counters
+from octavia_hmsync.distributor.ovs import frames
+from octavia_hmsync.distributor.ovs import interfaces
+from octavia_hmsync.distributor.ovs import mapping
+from octavia_hmsync.distributor.ovs import ofctl
+from octavia_hmsync.distributor.ovs import openflow
+from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import sharing
+from octavia_hmsync.distributor.ovs import transition as transitions
+from octavia_hmsync.distributor.ovs import wire
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# How many bridges has_lost_flows() looks into at a time, where there is no
+# sign that anything has happened: each takes some 30 ms of a processor, and
+# who deletes flows of one bridge alone is rare.
+_SHARE = 3
+
+
+# What apply() left of a VIP: its Document, the OpenFlow port, the Program, and
+# the run of ovs-vswitchd that has it.
+_Applied = collections.namedtuple('_Applied',
+                                  'document in_port program boot')
+
+
+class OpenVSwitch:
+    """The Open vSwitch of this node.
+
+    All methods may be called by several threads, and raise
+    VswitchUnavailable, saying what is wrong.
+
+    :param conf: with the options of the distributor.
+    :param flows: what programs them; an Ofctl by default.
+    :param links: what makes bridges; Bridges by default.
+    """
+
+    def __init__(self, conf, flows=None, links=None):
+        ovs_conf.register_opts(conf)
+        self._conf = conf
+        options = conf.hmsync_distributor
+        self._ofctl = flows or ofctl.Ofctl(options.openvswitch_rundir,
+                                           options.openvswitch_timeout)
+        self._bridges = links or (
+            interfaces.Interfaces(conf)
+            if options.connect_by == ovs_conf.INTERFACE
+            else bridges.Bridges(conf))
+        self._announcer = announcer.Announcer(self._send)
+        self._locks = collections.defaultdict(threading.Lock)
+        # By VIP: what apply() left; None where it failed.
+        self._applied = {}
+        self._next = 0
+
+    @staticmethod
+    def advance(document, previous=None, now=None):
+        """Return the state that apply() would return; see advance()."""
+        return advance(document, previous, now)
+
+    @staticmethod
+    def is_due(document, state, now=None):
+        """Tell whether apply() has to be called, by time; see is_due()."""
+        return is_due(document, state, now)
+
+    def apply(self, vip_id, document, previous=None, now=None):
+        """Put a document in force; again does no harm.
+
+        What is right already is not touched. It has to be called again, with
+        the same document, when is_due() says so.
+
+        :param vip_id: of the VIP.
+        :param document: its Document.
+        :param previous: what advance() or apply() returned last for this VIP,
+                         a dict; None if there was nothing.
+        :param now: seconds since the epoch; None for now.
+        :returns: the state of the VIP, a dict for JSON, to be kept: by it
+                  connections stay where they are over the next change.
+        """
+        state = advance(document, previous, now)
+        with self._locks[vip_id]:
+            self._apply(vip_id, document,
+                        transitions.Transition.from_json(state))
+        return state
+
+    def _apply(self, vip_id, document, transition):
+        names = bridges.Names.of(vip_id)
+        self._applied.setdefault(vip_id)
+        if self._ofctl.get_boot(names.bridge) is None:
+            # Nobody has to wait for a bridge that nobody makes.
+            self._bridges.check()
+            self._ofctl.check(
+                self._conf.hmsync_distributor.integration_bridge)
+        in_port = self._bridges.ensure(vip_id, document.port)
+        program = pipeline.compile_vip(
+            document, transition, in_port,
+            self._conf.hmsync_distributor.max_pins)
+        boot = self._ofctl.get_boot(names.bridge)
+        before = self._applied.get(vip_id)
+        # Not known any more, should this fail.
+        self._applied[vip_id] = None
+        if before and before.boot == boot:
+            self._change(names.bridge, before, program, document)
+        else:
+            self._take_over(names.bridge, program, document)
+        self._applied[vip_id] = _Applied(document, in_port, program, boot)
+        self._announce_change(vip_id, document)
+
+    def _change(self, bridge, before, program, document):
+        """Program what was programmed by this process before."""
+        if (before.program.cookie != program.cookie or
+                not self._has(bridge, program)):
+            self._program(
+                bridge, program, document, [before.program.cookie],
+                [group.id for group in before.program.groups],
+                mapping.get_living(before.document))
+
+    def _take_over(self, bridge, program, document):
+        """Program what may have been programmed by another one."""
+        there = counters.read_program(self._ofctl.get_flows(
+            bridge, openflow.match_programs()))
+        if there.flows != {program.cookie: len(program.flows)}:
+            # Flows and groups come and go together, in one bundle; each call
+            # has ovs-vswitchd look at all bridges.
+            groups = self._ofctl.get_groups(bridge) if there.flows else ()
+            self._program(bridge, program, document, there.flows, groups,
+                          there.macs)
+
+    def _program(self, bridge, program, document, cookies, groups, macs):
+        gone = set(macs) - mapping.get_living(document)
+        forget = [sharing.match_pins(mac, table) for mac in sorted(gone)
+                  for table in (sharing.PINS, sharing.HANDSHAKES)]
+        if document.partners:
+            # They may be others now: all that has packets is told anew.
+            forget.append(f'table={sharing.SHARED}')
+        self._ofctl.apply(bridge, program.to_bundle(cookies, groups, forget))
+
+    def _has(self, bridge, program):
+        return self._ofctl.count(
+            bridge, f'cookie={program.cookie:#x}/-1')[0] == len(
+                program.flows)
+
+    def _announce_change(self, vip_id, document):
+        """Announce a VIP that becomes this distributor's."""
+        announced = (','.join((document.port.mac, *document.addresses))
+                     if document.active else '')
+        if announced == self._bridges.get_announced(vip_id):
+            return
+        self._announcer.stop(vip_id)
+        if announced:
+            self._announcer.start(vip_id)
+        # Then only: who dies in between announces it again, and not never.
+        self._bridges.set_announced(vip_id, announced)
+
+    def announce(self, vip_id):
+        """Say to all in the network whose the addresses of a VIP are.
+
+        It is said several times, by a thread. apply() does that by itself
+        when the VIP becomes this distributor's.
+
+        :param vip_id: of a VIP that was passed to apply().
+        """
+        applied = self._applied.get(vip_id)
+        if applied is None:
+            raise exceptions.VswitchUnavailable(
+                f'Nothing is in force for the VIP {vip_id}.')
+        if applied.document.active:
+            self._announcer.start(vip_id)
+
+    def _send(self, vip_id):
+        applied = self._applied.get(vip_id)
+        if applied:
+            document = applied.document
+            self._ofctl.send(
+                bridges.Names.of(vip_id).bridge, applied.in_port, [
+                    frame for address in document.addresses
+                    for frame in frames.make_announcements(
+                        address, document.port.mac)])
+
+    def dial(self, vip_id):
+        """Connect to the bridge of a VIP, for frames in and out of it.
+
+        :param vip_id: of a VIP whose flows are there as far as is known.
+        :returns: a wire.Line.
+        """
+        applied = self._applied.get(vip_id)
+        bridge = bridges.Names.of(vip_id).bridge
+        if applied is None or self._ofctl.get_boot(bridge) != applied.boot:
+            raise exceptions.VswitchUnavailable(
+                f'Nothing is in force for the VIP {vip_id}.')
+        return wire.Line(self._ofctl.get_socket(bridge), applied.in_port)
+
+    def remove(self, vip_id):
+        """Delete all there is of a VIP.
+
+        :param vip_id: of the VIP.
+        :returns: True if there was something.
+        """
+        with self._locks[vip_id]:
+            self._announcer.stop(vip_id)
+            self._applied.pop(vip_id, None)
+            return self._bridges.remove(vip_id)
+
+    def list_vips(self):
+        """Return the ids of all VIPs that this node has something of."""
+        return self._bridges.list_vips()
+
+    def read_counters(self, vip_id):
+        """Return what went through the bridge of a VIP.
+
+        :param vip_id: of the VIP.
+        :returns: a dict with members, a dict from the MAC address to packets,
+                  bytes and pins; and claims, the number of frames by which
+                  others said that the VIP were theirs.
+        """
+        bridge = bridges.Names.of(vip_id).bridge
+        members = self._read_output(bridge)
+        pinned = self._ofctl.count(bridge, f'table={pipeline.PINS}')[0]
+        for mac, one in members.items():
+            one['pins'] = pinned and self._ofctl.count(
+                bridge, sharing.match_pins(mac))[0]
+        return {'members': members,
+                'claims': counters.sum_claims(self._ofctl.get_flows(
+                    bridge, f'table={pipeline.CLASSIFY}'))}
+
+    def _read_output(self, bridge):
+        return counters.sum_output(self._ofctl.get_flows(
+            bridge, f'table={pipeline.OUTPUT}'))
+
+    def has_lost_flows(self):
+        """Look whether what apply() programmed is still there.
+
+        All are named when ovs-vswitchd has been started anew. Else some are
+        looked at, and others at the next call.
+
+        :returns: the ids of VIPs to which apply() has to be called again.
+        """
+        vips = sorted(self._applied)
+        first = self._next = self._next % max(1, len(vips))
+        self._next += _SHARE
+        turn = {*vips[first:first + _SHARE]}
+        return [vip_id for vip_id in vips if self._has_lost(
+            vip_id, vip_id in turn)]
+
+    def _has_lost(self, vip_id, look):
+        lock = self._locks[vip_id]
+        if not lock.acquire(blocking=False):
+            # It is being changed: whoever does so sees whether that works.
+            return False
+        try:
+            return self._is_lost(vip_id, look)
+        finally:
+            lock.release()
+
+    def _is_lost(self, vip_id, look):
+        if vip_id not in self._applied:
+            return False  # It was removed meanwhile.
+        applied = self._applied[vip_id]
+        if applied is None:
+            return True
+        bridge = bridges.Names.of(vip_id).bridge
+        if self._ofctl.get_boot(bridge) != applied.boot:
+            return True
+        return look and not self._has(bridge, applied.program)
+
+    def check(self):
+        """Check that Open vSwitch can be used.
+
+        :returns: its version.
+        """
+        version = self._bridges.check()
+        self._ofctl.check(self._conf.hmsync_distributor.integration_bridge)
+        return version
+
+
+def advance(document, previous=None, now=None):
+    """Return the state that apply() would return; pure.
+
+    So that it can be kept before flows follow it.
+
+    :param document: a VIP's.
+    :param previous: its state before, a dict, or None.
+    :param now: seconds since the epoch; None for now.
+    """
+    before = None
+    if previous is not None:
+        try:
+            before = transitions.Transition.from_json(previous)
+        except (KeyError, TypeError, ValueError):
+            LOG.warning('What was kept of a VIP with the addresses %s cannot '
+                        'be read: connections that its last change of '
+                        'members moved break.',
+                        ', '.join(document.addresses))
+    return transitions.advance(
+        before, document, time.time() if now is None else now).to_json()
+
+
+def is_due(document, state, now=None):
+    """Tell whether apply() has to be called for no other reason than time.
+
+    :param document: a VIP's.
+    :param state: what apply() returned, a dict.
+    :param now: seconds since the epoch; None for now.
+    """
+    end = transitions.get_end(transitions.Transition.from_json(state),
+                              document)
+    return end is not None and end <= (time.time() if now is None else now)

@@ -1,0 +1,274 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The way of a packet through the bridge of a VIP. Pure.
+
+Frames come from the patch port, and those that are for the VIP go back there,
+from the distributor's own MAC address to that of a member. All others end
+here, but answers to looks at members, which the process gets (looks.py):
+nothing is ever sent anywhere else.
+
+    CLASSIFY        what is for the VIP; what all members are to know
+    TCP             whether it begins a connection
+    PINS            learned: the member of one connection (in OUT)
+    HANDSHAKES      learned: the same, of those that have just begun
+    PINNED          where that is the way
+    SHARED to HEARD what other distributors are told of that, see sharing.py
+    PICK            by the base first, then by the current mapping, or by the
+                    latter alone if they are the same
+    AFTER_BASE      between the two
+    DECIDE          which of the two; whether the connection is to be pinned
+    OUTPUT          to the member; counts its packets
+    ADVERTISE       second half of answering a neighbour solicitation
+
+A beginning of a connection never takes the way of a pin: that is one of
+before, with the same addresses and ports. It is replaced.
+"""
+
+from collections import abc
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import answers
+from octavia_hmsync.distributor.ovs import looks
+from octavia_hmsync.distributor.ovs import mapping
+from octavia_hmsync.distributor.ovs import openflow
+from octavia_hmsync.distributor.ovs import sharing
+from octavia_hmsync.distributor.ovs import transition as transitions
+
+CLASSIFY, TCP, PINNED, PICK = 0, 10, 30, 40
+PINS, HANDSHAKES = sharing.PINS, sharing.HANDSHAKES
+AFTER_BASE, DECIDE, OUTPUT, ADVERTISE = 50, 60, 70, 80
+
+# Groups; those of slots that stand for several targets come on top.
+CURRENT, BASE = 1, 2
+CURRENT_PEERS, BASE_PEERS = 0x10000, 0x20000
+
+# Registers: who has the slot in the base and now; who gets the packet, and
+# how it is pinned; whether it begins a connection.
+IN_BASE, IN_CURRENT, KIND = 'xreg0', 'xreg1', 'reg6'
+OUT, PIN = sharing.OUT, sharing.PIN
+ESTABLISHED, BEGINNING, NOT_TCP = 0, 1, 2
+UNPINNED, YOUNG, OLD = sharing.UNPINNED, sharing.YOUNG, sharing.OLD
+
+_SOURCE_FIELDS = ('ip_src', 'ipv6_src')
+_FIELDS = {
+    doc.SOURCE_IP: _SOURCE_FIELDS,
+    # Each applies where a packet has it.
+    doc.FLOW: (*_SOURCE_FIELDS, 'tcp_src', 'udp_src', 'sctp_src')}
+# Of ICMP and ICMPv6: unreachable, time exceeded, parameter problem; too big.
+_ERRORS = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
+_ECHO = {4: 8, 6: 128}
+
+
+def compile_vip(document: doc.Document,
+                transition: transitions.Transition, in_port: int,
+                max_pins: int) -> openflow.Program:
+    """Return what the bridge of a VIP has to do.
+
+    :param document: the VIP document.
+    :param transition: where it stands.
+    :param in_port: OpenFlow port of the patch port.
+    :param max_pins: of one member and kind; connections beyond are not
+                     pinned.
+    :returns: a Program.
+    """
+    return _Compiler(document, transition, in_port, max_pins).compile()
+
+
+def _load(mac: str, register: str) -> str:
+    return f'set_field:{sharing.to_number(mac):#x}->{register}'
+
+
+def _is(register: str, mac: str) -> str:
+    return f'{register}={sharing.to_number(mac):#x}'
+
+
+def _resubmit(table: int) -> str:
+    return f'resubmit(,{table})'
+
+
+class _Compiler:
+
+    def __init__(self, document: doc.Document,
+                 transition: transitions.Transition, in_port: int,
+                 max_pins: int) -> None:
+        self._document = document
+        self._transition = transition
+        self._in_port = in_port
+        self._pins = sharing.Pins(
+            transitions.get_pin_timeout(document) + transitions.MARGIN,
+            max_pins)
+        self._mac = document.port.mac
+        self._living = sorted(mapping.get_living(document))
+        # Of the addresses of the VIP.
+        self._families = sorted({answers.get_family(address)
+                                 for address in document.addresses})
+        self._flows: list[openflow.Flow] = []
+
+    def compile(self) -> openflow.Program:
+        self._classify()
+        self._follow_pins()
+        self._pick()
+        if self._transition.is_over:
+            self._decide_by_current()
+        else:
+            self._decide_by_both()
+        self._output()
+        self._flows.extend(sharing.make_flows(self._document, self._living,
+                                              self._pins))
+        return openflow.Program(tuple(self._make_groups()),
+                                tuple(self._flows))
+
+    def _add(self, table: int, priority: int, match: abc.Iterable[str],
+             *actions: str) -> None:
+        self._flows.append(openflow.Flow(table, priority, tuple(match),
+                                         actions))
+
+    def _make_groups(self) -> abc.Iterator[openflow.Group]:
+        kinds = [(CURRENT, CURRENT_PEERS, self._transition.current,
+                  IN_CURRENT, DECIDE)]
+        if not self._transition.is_over:
+            kinds.append((BASE, BASE_PEERS, self._transition.base, IN_BASE,
+                          AFTER_BASE))
+        for number, peers, chosen, register, table in kinds:
+            fields = _FIELDS[chosen.affinity]
+            buckets: list[tuple[int, tuple[str, ...]]] = []
+            for slot, targets in chosen.slots:
+                ways = tuple(
+                    (target.slot, (_load(target.mac, register),
+                                   _resubmit(table))) for target in targets)
+                if len(ways) > 1:
+                    yield openflow.Group(peers + slot, fields, ways)
+                    buckets.append((slot, (f'group:{peers + slot}',)))
+                else:
+                    buckets.append((slot, ways[0][1]))
+            yield openflow.Group(number, fields, tuple(buckets))
+
+    def _classify(self) -> None:
+        # Own frames, those of nobody, and whatever is in another VLAN.
+        self._add(CLASSIFY, 900, [f'eth_src={self._mac}'])
+        self._add(CLASSIFY, 900,
+                  ['eth_src=01:00:00:00:00:00/01:00:00:00:00:00'])
+        self._add(CLASSIFY, 900, ['vlan_tci=0x1000/0x1000'])
+        for address in self._document.addresses:
+            for flow in answers.make_flows(
+                    address, self._mac, self._in_port, CLASSIFY, ADVERTISE,
+                    self._document.active):
+                self._flows.append(flow)
+            self._classify_traffic(address)
+        self._flows += looks.make_flows(
+            self._document, self._in_port, self._living, CLASSIFY, ADVERTISE)
+
+    def _classify_traffic(self, address: str) -> None:
+        family = answers.get_family(address)
+        suffix = '' if family == 4 else '6'
+        here = [f'in_port={self._in_port}', f'eth_dst={self._mac}']
+        to_vip = ('nw_dst=' if family == 4 else 'ipv6_dst=') + address
+        icmp = f'icmp{suffix}'
+        # Whose it is, only a member knows. A fragment without ports is of no
+        # use to those that have not got the first one.
+        to_all = (f'set_field:{self._mac}->eth_src',
+                  *(action for mac in self._living for action in (
+                      f'set_field:{mac}->eth_dst', 'in_port')))
+        for number in _ERRORS[family]:
+            self._add(CLASSIFY, 500, [*here, icmp, to_vip,
+                                      f'icmp_type={number}'], *to_all)
+        self._add(CLASSIFY, 400, [*here, 'ip' if family == 4 else 'ipv6',
+                                  'nw_frag=later', to_vip], *to_all)
+        self._flows.extend(sharing.make_hearing(
+            self._document, here, f'tcp{suffix}', to_vip, CLASSIFY))
+        self._add(CLASSIFY, 300, [*here, f'tcp{suffix}', to_vip],
+                  _resubmit(TCP))
+        other = (f'set_field:{NOT_TCP}->{KIND}', _resubmit(PICK))
+        for match in (f'udp{suffix}', f'sctp{suffix}'):
+            self._add(CLASSIFY, 300, [*here, match, to_vip], *other)
+        self._add(CLASSIFY, 300, [*here, icmp, to_vip,
+                                  f'icmp_type={_ECHO[family]}'], *other)
+
+    def _follow_pins(self) -> None:
+        for match in self._match_tcp():
+            self._add(TCP, 20, [match, 'tcp_flags=+syn-ack'],
+                      f'set_field:{BEGINNING}->{KIND}', _resubmit(PINS),
+                      _resubmit(HANDSHAKES), _resubmit(PICK))
+            self._add(TCP, 10, [match], _resubmit(PINS),
+                      _resubmit(HANDSHAKES), _resubmit(PINNED))
+        for mac in self._living:
+            self._add(PINNED, 20, [f'{PIN}={OLD}', _is(OUT, mac)],
+                      *self._share(),
+                      _resubmit(OUTPUT))
+            for family, match in zip(self._families, self._match_tcp()):
+                self._add(PINNED, 20, [match, f'{PIN}={YOUNG}',
+                                       _is(OUT, mac)],
+                          self._pins.learn(family, mac, OLD),
+                          *self._share(), _resubmit(OUTPUT))
+        self._add(PINNED, 0, [], _resubmit(PICK))
+
+    def _match_tcp(self) -> list[str]:
+        return [{4: 'tcp', 6: 'tcp6'}[family] for family in self._families]
+
+    def _pick(self) -> None:
+        if self._transition.is_over:
+            self._add(PICK, 0, [], f'group:{CURRENT}')
+            return
+        self._add(PICK, 10, [f'{KIND}={NOT_TCP}'], f'group:{CURRENT}')
+        self._add(PICK, 0, [], f'group:{BASE}')
+        # With nobody to choose from it would end there.
+        self._add(AFTER_BASE, 0, [], f'group:{CURRENT}'
+                  if self._transition.current.slots else _resubmit(DECIDE))
+
+    def _decide_by_current(self) -> None:
+        for mac in sorted(self._transition.current.macs):
+            for family, match in zip(self._families, self._match_tcp()):
+                for pin in (YOUNG, OLD):
+                    self._add(DECIDE, 30, [
+                        match, f'{KIND}={BEGINNING}', f'{PIN}={pin}',
+                        _is(IN_CURRENT, mac)],
+                        self._pins.learn(family, mac, YOUNG),
+                        *self._send(mac))
+            self._add(DECIDE, 10, [_is(IN_CURRENT, mac)], *self._send(mac))
+
+    def _decide_by_both(self) -> None:
+        base, current = self._transition.base, self._transition.current
+        for mac in sorted(base.macs & current.macs):
+            both = [_is(IN_BASE, mac), _is(IN_CURRENT, mac)]
+            self._add(DECIDE, 40, [f'{KIND}={ESTABLISHED}', *both],
+                      *self._send(mac))
+            self._add(DECIDE, 40, [f'{KIND}={BEGINNING}',
+                                   f'{PIN}={UNPINNED}', *both],
+                      *self._send(mac))
+        for family, match in zip(self._families, self._match_tcp()):
+            for mac in sorted(base.macs):
+                self._add(DECIDE, 30, [match, f'{KIND}={ESTABLISHED}',
+                                       _is(IN_BASE, mac)],
+                          self._pins.learn(family, mac, OLD), _load(mac, OUT),
+                          *self._share(), _resubmit(OUTPUT))
+            for mac in sorted(current.macs):
+                self._add(DECIDE, 30, [match, f'{KIND}={BEGINNING}',
+                                       _is(IN_CURRENT, mac)],
+                          self._pins.learn(family, mac, YOUNG),
+                          *self._send(mac))
+        for mac in sorted(current.macs):
+            self._add(DECIDE, 10, [f'{KIND}={NOT_TCP}',
+                                   _is(IN_CURRENT, mac)], *self._send(mac))
+
+    def _send(self, mac: str) -> tuple[str, ...]:
+        return _load(mac, OUT), _resubmit(OUTPUT)
+
+    def _share(self) -> tuple[str, ...]:
+        return ((_resubmit(sharing.SHARED), _resubmit(sharing.SHARE))
+                if self._document.partners else ())
+
+    def _output(self) -> None:
+        for mac in self._living:
+            self._add(OUTPUT, 10, [_is(OUT, mac)],
+                      f'set_field:{self._mac}->eth_src',
+                      f'set_field:{mac}->eth_dst', 'in_port')

@@ -1,0 +1,202 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Pins, and what other distributors of a VIP are told of them. Pure.
+
+Where two mappings differ, only its pin says whose a connection is, so whoever
+takes the VIP over needs it. A packet that pins an established connection goes
+to the other distributors, too, with the slot of the member in its TTL. They
+pin that connection likewise, and send nothing. They are told again when a
+connection goes on, INTERVAL later, so that they forget it no sooner than this
+one does and one that comes late hears of all; and at its end.
+
+    SHARED      learned: connections that the others have been told of
+    SHARE       whether they are to be told
+    COPY        tells them
+    HEARD       what they tell
+"""
+
+from collections import abc
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import answers
+from octavia_hmsync.distributor.ovs import openflow
+
+PINS, HANDSHAKES = 20, 25
+SHARED, SHARE, COPY, HEARD = 32, 34, 36, 38
+
+# Registers: who gets the packet, and how it is pinned; whether the others are
+# to be told; whether they have been.
+OUT, PIN, IS_NEWS, IS_SHARED = 'xreg2', 'reg7', 'reg8', 'reg9'
+_OUT_MAC = 'OXM_OF_PKT_REG2[0..47]'
+UNPINNED, YOUNG, OLD, _TOLD = 0, 1, 2, 3
+
+# Seconds. A handshake has to be over by then, else a flood of beginnings
+# would leave as many pins for as long as connections may be silent. They have
+# a table of their own, because a flow that is learned anew with other actions
+# keeps the timeouts that it had.
+YOUNG_TIMEOUT = 60
+# A client that has said all may still wait for an answer.
+FIN_TIMEOUT = 120
+# Seconds until the others are told again: less than FIN_TIMEOUT, so that
+# they do not forget who only has to listen.
+INTERVAL = 60
+
+_PIN_PRIORITY = 10
+# A slot is less.
+_TTL = 255
+_PROTOCOLS = {4: 'tcp', 6: 'tcp6'}
+# What of a packet is in a flow that is learned from it.
+_SAME_PACKETS = {
+    4: 'eth_type=0x800,NXM_OF_IP_SRC[],NXM_OF_IP_DST[]',
+    6: 'eth_type=0x86dd,NXM_NX_IPV6_SRC[],NXM_NX_IPV6_DST[]'}
+
+
+def to_number(mac: str) -> int:
+    """Return a MAC address as OpenFlow has it in a register."""
+    return int(mac.replace(':', ''), 16)
+
+
+def get_pin_cookie(mac: str, kind: int = 0) -> int:
+    """Return the cookie of the pins of a member.
+
+    :param mac: its MAC address.
+    :param kind: YOUNG or OLD; of neither, it is part of both.
+    """
+    return kind << 48 | to_number(mac)
+
+
+def match_pins(mac: str, table: int = PINS) -> str:
+    """Return what matches all pins of a member, for ovs-ofctl.
+
+    :param mac: its MAC address.
+    :param table: PINS or HANDSHAKES.
+    """
+    return f'cookie={get_pin_cookie(mac):#x}/0xffffffffffff,table={table}'
+
+
+class Pins:
+    """Learns pins.
+
+    :param timeout: seconds for which a silent connection has one.
+    :param max_pins: of one member and kind; connections beyond are not
+                     pinned.
+    """
+
+    def __init__(self, timeout: int, max_pins: int) -> None:
+        self._timeout = timeout
+        self._max_pins = max_pins
+
+    def learn(self, family: int, mac: str, kind: int,
+              grace: int = 0) -> str:
+        """Return the action that pins a connection.
+
+        :param family: 4 or 6.
+        :param mac: of the member.
+        :param kind: YOUNG or OLD.
+        :param grace: seconds that the pin lives longer.
+        """
+        if kind == YOUNG:
+            table, timeouts = HANDSHAKES, f'hard_timeout={YOUNG_TIMEOUT}'
+        else:
+            # One that comes again while the old pin is there keeps what is
+            # left of its time.
+            table, timeouts = PINS, (
+                f'idle_timeout={self._timeout + grace},'
+                f'fin_idle_timeout={min(self._timeout, FIN_TIMEOUT)}')
+        return self._make(family, mac, kind, table, timeouts,
+                          f'load:{to_number(mac):#x}->{_OUT_MAC},'
+                          f'load:{kind}->NXM_NX_REG7[]')
+
+    def note(self, family: int, mac: str) -> str:
+        """Return the action that notes that the others are told.
+
+        Where there is no room to note it, they are not.
+        """
+        return self._make(family, mac, _TOLD, SHARED,
+                          f'hard_timeout={INTERVAL},'
+                          f'result_dst=NXM_NX_REG8[0]',
+                          # Of this member.
+                          'OXM_OF_PKT_REG2[],load:1->NXM_NX_REG9[]')
+
+    def _make(self, family: int, mac: str, kind: int, table: int,
+              options: str, loads: str) -> str:
+        return (
+            f'learn(table={table},priority={_PIN_PRIORITY},'
+            f'cookie={get_pin_cookie(mac, kind):#x},limit={self._max_pins},'
+            f'{options},{_SAME_PACKETS[family]},nw_proto=6,'
+            f'NXM_OF_TCP_SRC[],NXM_OF_TCP_DST[],{loads})')
+
+
+def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
+               ) -> abc.Iterator[openflow.Flow]:
+    """Return flows that tell others, and believe them; none if there are none.
+
+    :param document: the VIP document.
+    :param living: MAC addresses of members that are not dead.
+    :param pins: what learns.
+    """
+    if not document.partners:
+        return
+    known = set(living)
+    slots = {member.mac: member.slot for member in document.members
+             if member.mac and member.mac in known}
+    yield openflow.Flow(SHARE, 20, (f'{IS_SHARED}=1',), ())
+    for family in sorted({answers.get_family(address)
+                          for address in document.addresses}):
+        tcp = _PROTOCOLS[family]
+        for flag in ('+fin', '+rst'):
+            ends = f'tcp_flags={flag}'
+            yield openflow.Flow(SHARE, _ENDS[flag], (tcp, ends), (
+                f'set_field:1->{IS_NEWS}', f'resubmit(,{COPY})'))
+            yield openflow.Flow(HEARD, _ENDS[flag], (tcp, ends),
+                                (f'resubmit(,{PINS})',))
+        for mac, slot in slots.items():
+            is_out = f'{OUT}={to_number(mac):#x}'
+            yield openflow.Flow(SHARE, 10, (tcp, is_out), (
+                pins.note(family, mac), f'resubmit(,{COPY})'))
+            yield openflow.Flow(
+                COPY, 10, (tcp, f'{IS_NEWS}=1', is_out),
+                tuple(f'clone(set_field:{_TTL - slot}->nw_ttl,'
+                      f'set_field:{document.port.mac}->eth_src,'
+                      f'set_field:{partner}->eth_dst,in_port)'
+                      for partner in document.partners))
+            yield openflow.Flow(
+                HEARD, 10, (tcp, f'nw_ttl={_TTL - slot}'),
+                # Its packets, as it were.
+                (f'resubmit(,{PINS})',
+                 pins.learn(family, mac, OLD, INTERVAL)))
+
+
+# A packet may have both.
+_ENDS = {'+fin': 30, '+rst': 40}
+
+
+def make_hearing(document: doc.Document, here: abc.Sequence[str],
+                 protocol: str, to_vip: str, table: int,
+                 ) -> abc.Iterator[openflow.Flow]:
+    """Return the flows by which others are heard.
+
+    :param document: the VIP document.
+    :param here: what matches frames for this distributor.
+    :param protocol: tcp or tcp6.
+    :param to_vip: what matches one address of the VIP.
+    :param table: of the first look at a frame.
+    """
+    for partner in document.partners:
+        yield openflow.Flow(
+            table, _HEARING, (*here, f'eth_src={partner}', protocol, to_vip),
+            (f'resubmit(,{HEARD})',))
+
+
+# Above all that forwards.
+_HEARING = 600

@@ -1,0 +1,125 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is between two lists of members. Pure.
+
+A connection belongs to the member that got its first packet. As long as the
+list does not change, the hash of the connection leads there. After a change
+there are two mappings: the base, of before, and the current one. New
+connections follow the current mapping, all others the base; where the two
+differ, the connection is pinned to its member, by itself. Who has not sent a
+packet for pin_timeout is forgotten, so by then all others are pinned, and the
+current mapping becomes the base.
+
+Further changes meanwhile replace the current mapping and begin the time anew;
+the base stays. What began under a mapping between the two is pinned since its
+first packet, unless the base leads there too.
+"""
+
+from collections import abc
+import dataclasses
+import typing
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import mapping
+
+# Seconds. Open vSwitch learns from a packet that it had cached the way of
+# only when it looks over its cache, which it does twice a second, later if it
+# is busy.
+MARGIN = 15
+# Open vSwitch has 16 bits for a timeout.
+MAX_PIN_TIMEOUT = 65535 - MARGIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Transition:
+    """The base, the current mapping, and since when that is the current one.
+
+    :param since: by the clock of the distributor, in seconds.
+    """
+
+    base: mapping.Mapping
+    current: mapping.Mapping
+    since: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether both are the same."""
+        return self.base == self.current
+
+    def to_json(self) -> dict[str, typing.Any]:
+        """Return what from_json() takes."""
+        return {'base': self.base.to_json(), 'current':
+                self.current.to_json(), 'since': self.since}
+
+    @classmethod
+    def from_json(cls, raw: abc.Mapping[str, typing.Any]) -> 'Transition':
+        """Return the transition that to_json() was called on.
+
+        :raises KeyError, TypeError, ValueError: if it is none.
+        """
+        return cls(mapping.Mapping.from_json(raw['base']),
+                   mapping.Mapping.from_json(raw['current']),
+                   float(raw['since']))
+
+
+def get_pin_timeout(document: doc.Document) -> int:
+    """Return the seconds that a silent connection is kept for, at most.
+
+    :param document: the VIP document.
+    """
+    return min(document.pin_timeout, MAX_PIN_TIMEOUT)
+
+
+def advance(previous: Transition | None, document: doc.Document,
+            now: float) -> Transition:
+    """Return where a VIP stands.
+
+    To be asked when there is a new document, and from time to time with the
+    same one.
+
+    :param previous: the Transition that was returned before; None if there
+                     was none.
+    :param document: the VIP document.
+    :param now: the time, in seconds since the epoch: it is compared after a
+                restart, too.
+    :returns: a Transition; it equals the previous one where nothing is to be
+              done.
+    """
+    current = mapping.of_document(document)
+    if previous is None:
+        return Transition(current, current, now)
+    living = mapping.get_living(document)
+    before = mapping.without_dead(previous.current, living, current)
+    base = mapping.without_dead(previous.base, living, current)
+    # A clock that was set back must not keep it for ever.
+    since = min(previous.since, now)
+    if before != current:
+        since = now
+    elif now - since >= get_pin_timeout(document) + MARGIN:
+        base = current
+    if not base.slots:
+        base = current
+    return Transition(base, current, since)
+
+
+def get_end(transition: Transition,
+            document: doc.Document) -> float | None:
+    """Return when a transition will be over if nothing changes.
+
+    :param transition: of that VIP.
+    :param document: the VIP document.
+    :returns: a time, in seconds since the epoch; None if it is over.
+    """
+    if transition.is_over:
+        return None
+    return transition.since + get_pin_timeout(document) + MARGIN

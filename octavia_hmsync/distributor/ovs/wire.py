@@ -1,0 +1,175 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""OpenFlow on the wire, as far as frames go in and out of a bridge.
+
+ovs-ofctl, which tells flows, would be a new process for each frame. It is
+OpenFlow 1.3, by the socket that ovs-vswitchd has for each bridge.
+"""
+
+from collections import abc
+import dataclasses
+import socket
+import struct
+
+from octavia_hmsync import exceptions
+
+_VERSION = 4
+_HELLO, _ECHO_REQUEST, _ECHO_REPLY, _SET_CONFIG = 0, 2, 3, 9
+_PACKET_IN, _PACKET_OUT = 10, 13
+_HEADER = struct.Struct('!BBHI')
+_NO_BUFFER = 0xffffffff
+_FROM_CONTROLLER = 0xfffffffd
+# What ovs-vswitchd sends us of a frame, and that it does at all.
+_WHOLE = 0xffff
+_PACKET_IN_FIXED = 24
+# What a data path that takes nothing more may have waiting.
+_LONGEST_QUEUE = 1 << 20
+_READ = 1 << 16
+
+
+def make_message(kind: int, body: bytes, number: int = 0) -> bytes:
+    """Return a message."""
+    return _HEADER.pack(_VERSION, kind, _HEADER.size + len(body),
+                        number) + body
+
+
+def make_packet_out(frame: bytes, port: int) -> bytes:
+    """Return what sends a frame out of an OpenFlow port."""
+    return make_message(_PACKET_OUT, struct.pack(
+        '!IIH6xHHIH6x', _NO_BUFFER, _FROM_CONTROLLER, 16, 0, 16, port,
+        0) + frame)
+
+
+def read_packet_in(body: bytes) -> bytes | None:
+    """Return the frame of a message, without its header; None if broken."""
+    if len(body) < _PACKET_IN_FIXED - _HEADER.size + 4:
+        return None
+    at = _PACKET_IN_FIXED - _HEADER.size
+    length, = struct.unpack_from('!H', body, at + 2)
+    return body[at + (length + 7) // 8 * 8 + 2:]
+
+
+@dataclasses.dataclass
+class Heard:
+    """What came of a bridge.
+
+    :ivar frames: that it gave us.
+    :ivar marks: that it has come to, see Line.send().
+    :ivar is_more: whether there may be more.
+    """
+
+    frames: list[bytes]
+    marks: list[bytes]
+    is_more: bool = False
+
+
+class Line:
+    """A connection to a bridge that never waits. One thread may use it.
+
+    :param path: of the socket of the bridge.
+    :param port: the OpenFlow port by which frames leave.
+    :raises VswitchUnavailable: if nobody takes it; so do all methods, and
+                                after that it is of no use.
+    """
+
+    def __init__(self, path: str, port: int) -> None:
+        self._path = path
+        self._port = port
+        self._in = b''
+        self._out = b''
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.setblocking(False)
+        try:
+            self._socket.connect(path)
+        except OSError as e:
+            raise self._fail(e) from e
+        self._write(make_message(_HELLO, b'') + make_message(
+            _SET_CONFIG, struct.pack('!HH', 0, _WHOLE)))
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close it."""
+        self._socket.close()
+
+    def send(self, frames: abc.Iterable[bytes],
+             mark: bytes | None = None) -> None:
+        """Have the bridge send frames.
+
+        :param frames: Ethernet frames.
+        :param mark: is heard of once it has done all that it was told
+                     before, and has given us all that it had by then.
+        """
+        text = b''.join(make_packet_out(frame, self._port)
+                        for frame in frames)
+        if mark is not None:
+            text += make_message(_ECHO_REQUEST, mark)
+        self._write(text)
+
+    def _write(self, text: bytes) -> None:
+        self._out += text
+        try:
+            while self._out:
+                self._out = self._out[self._socket.send(self._out):]
+        except BlockingIOError:
+            if len(self._out) > _LONGEST_QUEUE:
+                raise self._fail('it takes nothing any more') from None
+        except OSError as e:
+            raise self._fail(e) from e
+
+    def receive(self) -> Heard:
+        """Return what came, no more than a part of it at once."""
+        heard = Heard([], [])
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return heard
+        except OSError as e:
+            raise self._fail(e) from e
+        if not data:
+            raise self._fail('it closed the connection')
+        heard.is_more = len(data) == _READ
+        self._in += data
+        answers = self._read(heard)
+        # What could not be sent before may be sent now.
+        if answers or self._out:
+            self._write(answers)
+        return heard
+
+    def _read(self, heard: Heard) -> bytes:
+        at, answers = 0, b''
+        while len(self._in) - at >= _HEADER.size:
+            _, kind, length, number = _HEADER.unpack_from(self._in, at)
+            if length < _HEADER.size:
+                raise self._fail('it does not speak OpenFlow')
+            if len(self._in) - at < length:
+                break
+            body = self._in[at + _HEADER.size:at + length]
+            at += length
+            if kind == _PACKET_IN:
+                frame = read_packet_in(body)
+                if frame:
+                    heard.frames.append(frame)
+            elif kind == _ECHO_REPLY:
+                heard.marks.append(body)
+            elif kind == _ECHO_REQUEST:
+                answers += make_message(_ECHO_REPLY, body, number)
+        self._in = self._in[at:]
+        return answers
+
+    def _fail(self, reason: object) -> exceptions.VswitchUnavailable:
+        self._socket.close()
+        return exceptions.VswitchUnavailable(
+            f'ovs-vswitchd cannot be asked at {self._path} ({reason}).')

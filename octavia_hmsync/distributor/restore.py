@@ -1,0 +1,190 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Sees to it that the data plane does what is remembered.
+
+After a start of this process, of ovs-vswitchd or of the node, after a time
+without Open vSwitch, and when a change of members has lasted long enough.
+"""
+
+from collections import abc
+from concurrent import futures
+import dataclasses
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.distributor import vips as vips_
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# How many rounds there are between two looks for what nobody remembers.
+_STRAY_ROUNDS = 30
+# Seconds, above what a call of Open vSwitch may take: a round that takes
+# longer than this is hanging.
+_HANGING = 60
+# How many are put in force at a time: most of it is waiting for others.
+_AT_ONCE = 4
+# After how many failures in a row the others would fail, too: each may take
+# as long as a call of Open vSwitch does at most.
+_ENOUGH = 2 * _AT_ONCE
+
+
+@dataclasses.dataclass(frozen=True)
+class Health:
+    """How Open vSwitch is.
+
+    :ivar version: of Open vSwitch; None if it does not work.
+    :ivar error: why not.
+    """
+
+    version: str | None
+    error: str | None
+
+
+class Restorer:
+    """A thread that looks again and again.
+
+    :param vips: the Vips.
+    :param interval: seconds between two rounds.
+    :param clock: seconds.
+    """
+
+    def __init__(self, vips: vips_.Vips, interval: float,
+                 clock: abc.Callable[[], float] = time.monotonic) -> None:
+        self._vips = vips
+        self._interval = interval
+        self._clock = clock
+        self._stopping = threading.Event()
+        self._health = Health(None, 'not looked at yet since the start')
+        self._looked_at = clock()
+        self._said: str | None = None
+        self._failed: frozenset[str] = frozenset()
+        self._rounds = 0
+        self._thread = threading.Thread(
+            target=self._run, name='restorer', daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self, timeout: float) -> None:
+        """End the thread after what it does just now.
+
+        :param timeout: seconds to wait for that at most.
+        """
+        self._stopping.set()
+        self._thread.join(timeout)
+
+    def get_health(self) -> Health:
+        """Return how Open vSwitch was when it was last looked at."""
+        seconds = self._clock() - self._looked_at
+        if seconds > _HANGING + self._interval:
+            return Health(None, f'Open vSwitch has not answered for '
+                                f'{seconds:.0f} s')
+        return self._health
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.look()
+            except Exception:
+                LOG.exception('A round of looking after the VIPs failed. The '
+                              'next one begins in %s s.', self._interval)
+            self._stopping.wait(self._interval)
+
+    def look(self) -> None:
+        """Do one round."""
+        try:
+            version = self._vips.check()
+            self._note(Health(version, None))
+            lost = self._vips.mark_lost()
+            if lost:
+                LOG.warning(
+                    'The flows of %d VIPs were gone, as after a restart of '
+                    'Open vSwitch, and are put back.', len(lost))
+            self._follow_all()
+            if self._rounds % _STRAY_ROUNDS == 0:
+                self._find_strays()
+            self._rounds += 1
+        except exceptions.VswitchUnavailable as e:
+            self._note(Health(None, str(e)))
+        finally:
+            self._looked_at = self._clock()
+
+    def _follow_all(self) -> None:
+        # Who failed last is last in turn, so that it stops nobody else.
+        due = sorted(self._vips.list_due(),
+                     key=lambda vip_id: vip_id in self._failed)
+        failed: dict[str, str] = {}
+        done = in_a_row = 0
+        started = self._clock()
+        with futures.ThreadPoolExecutor(
+                min(_AT_ONCE, len(due)) or 1,
+                thread_name_prefix='restorer') as pool:
+            for first in range(0, len(due), _AT_ONCE):
+                if self._stopping.is_set():
+                    return
+                some = due[first:first + _AT_ONCE]
+                for vip_id, error in zip(some, pool.map(self._follow, some)):
+                    if error is None:
+                        done, in_a_row = done + 1, 0
+                    else:
+                        failed[vip_id], in_a_row = error, in_a_row + 1
+                # It lives.
+                self._looked_at = self._clock()
+                if in_a_row >= _ENOUGH:
+                    break
+        if done:
+            LOG.info('%d VIPs were looked over in %.1f s and are in force.',
+                     done, self._clock() - started)
+        self._failed = frozenset(failed)
+        self._say_failed(failed, len(due) - done)
+
+    def _follow(self, vip_id: str) -> str | None:
+        try:
+            self._vips.follow(vip_id)
+            return None
+        except (exceptions.VswitchUnavailable, exceptions.StoreFailed,
+                exceptions.VipBusy) as e:
+            return str(e)
+        except Exception as e:
+            LOG.exception('The VIP %s cannot be put in force.', vip_id)
+            return f'{type(e).__name__}: {e}'
+
+    def _say_failed(self, failed: dict[str, str], count: int) -> None:
+        # Once, and again when it is something else.
+        reasons = ' '.join(sorted(set(failed.values()))[:3])
+        if failed and reasons != self._said:
+            LOG.warning('%d VIPs are not in force as they should be, among '
+                        'them %s: %s', count, min(failed), reasons)
+        self._said = reasons if failed else None
+
+    def _find_strays(self) -> None:
+        strays = self._vips.find_strays()
+        if strays:
+            LOG.warning(
+                'Open vSwitch has bridges of %d VIPs that this distributor '
+                'does not remember, among them %s: it leaves them alone. Was '
+                '[hmsync_distributor] state_path changed? A controller that '
+                'needs them sends them anew, others can be deleted.',
+                len(strays), strays[0])
+
+    def _note(self, health: Health) -> None:
+        before, self._health = self._health, health
+        if health.error and health.error != before.error:
+            LOG.warning('Open vSwitch does not work: %s What it forwards '
+                        'already goes on, if it runs at all.', health.error)
+        elif health.version and not before.version:
+            LOG.info('Open vSwitch %s works.', health.version)

@@ -1,0 +1,137 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a VIP document has to look like: JSON schemas, as OpenAPI shows them.
+
+What no schema can say, such as that no two members have one slot, is checked
+in document.py.
+"""
+
+import typing
+
+Schema = dict[str, typing.Any]
+
+# Group ids, bucket ids and registers of Open vSwitch could carry more; nobody
+# has measured more.
+MAX_SLOT = 255
+# A port can have as many address pairs, unless Neutron is told otherwise.
+MAX_ADDRESSES = 10
+MAX_VERSION = 2 ** 53 - 1
+# A cluster has two distributors; a third one may be on its way in.
+MAX_PARTNERS = 3
+# Of one node, in the subnets of a VIP, and listeners that are looked at.
+MAX_LOOK_ADDRESSES = 10
+MAX_LOOK_PORTS = 16
+# Seconds that somebody may wait for news.
+MAX_WAIT = 60
+
+ALGORITHMS = ('HASH',)
+FLOW = 'FLOW'
+SOURCE_IP = 'SOURCE_IP'
+AFFINITIES = (FLOW, SOURCE_IP)
+ACTIVE = 'ACTIVE'
+DRAINING = 'DRAINING'
+DEAD = 'DEAD'
+STATES = (ACTIVE, DRAINING, DEAD)
+
+UUID = '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$'
+# Of one device: the last bit of the first octet would make it a group.
+MAC = '^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$'
+
+# With a length, as Python's $ takes a line feed for nothing.
+_ID: Schema = {'type': 'string', 'pattern': UUID, 'maxLength': 36}
+_MAC: Schema = {'type': 'string', 'pattern': MAC, 'maxLength': 17}
+
+
+def _object(**properties: Schema) -> Schema:
+    return {'type': 'object', 'properties': properties,
+            'required': list(properties), 'additionalProperties': False}
+
+
+VIP_ID: Schema = {
+    **_ID, 'description': 'The id of the cluster.'}
+
+VERSION: Schema = {
+    'type': 'integer', 'minimum': 1, 'maximum': MAX_VERSION,
+    'description': 'Each change has a higher one. What has a lower one than '
+                   'that in force, or the same with other content, is '
+                   'refused.'}
+
+MEMBER: Schema = {
+    **_object(
+        id={**_ID, 'description': 'The id of the amphora.'},
+        slot={'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT,
+              'description': 'Its place, for as long as it lives; whoever '
+                             'replaces it takes it over.'},
+        peer_group={'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT,
+                    'description': 'Those who share one have each other\'s '
+                                   'stick tables.'},
+        mac={**_MAC, 'type': ['string', 'null'],
+             'description': 'Of its port in the network of the VIP. null '
+                            'only if it is DEAD.'},
+        state={'type': 'string', 'enum': list(STATES),
+               'description': 'ACTIVE takes new connections, DRAINING keeps '
+                              'those that it has, DEAD has an empty slot.'}),
+    'title': 'Member'}
+
+PORT: Schema = {
+    **_object(
+        id={**_ID, 'description': 'Of the Neutron port of this distributor.'},
+        mac={**_MAC, 'description': 'Its own MAC address.'},
+        mtu={'type': 'integer', 'minimum': 576, 'maximum': 65535,
+             'description': 'That of the network.'}),
+    'title': 'Port'}
+
+LOOK: Schema = {
+    **_object(
+        addresses={'type': 'array', 'minItems': 1,
+                   'maxItems': MAX_LOOK_ADDRESSES,
+                   'items': {'type': 'string', 'format': 'ip'},
+                   'description': 'Those of the port of this distributor '
+                                  'itself: members answer to them.'},
+        ports={'type': 'array', 'minItems': 1, 'maxItems': MAX_LOOK_PORTS,
+               'items': {'type': 'integer', 'minimum': 1, 'maximum': 65535},
+               'description': 'TCP ports that all members serve.'}),
+    'title': 'Look',
+    'description': 'How the front ends of members are looked at. Without it '
+                   'nobody looks at them. It may change without a new '
+                   'version.'}
+
+_DOCUMENT = _object(
+    version=VERSION,
+    active={'type': 'boolean',
+            'description': 'Whether this distributor answers for the '
+                           'addresses; only one may.'},
+    algorithm={'type': 'string', 'enum': list(ALGORITHMS)},
+    affinity={'type': 'string', 'enum': list(AFFINITIES),
+              'description': 'FLOW: each connection for itself. '
+                             'SOURCE_IP: all of one client go to one '
+                             'member.'},
+    addresses={'type': 'array', 'minItems': 1, 'maxItems': MAX_ADDRESSES,
+               'items': {'type': 'string', 'format': 'ip'},
+               'description': 'Those of the VIP, IPv4 and IPv6.'},
+    port=PORT,
+    pin_timeout={'type': 'integer', 'minimum': 1, 'maximum': 7 * 86400,
+                 'description': 'Seconds after which a connection '
+                                'without a packet is forgotten.'},
+    members={'type': 'array', 'maxItems': MAX_SLOT + 1,
+             'items': MEMBER,
+             'description': 'All of them. A slot that nobody has does '
+                            'not exist.'})
+DOCUMENT: Schema = {**_DOCUMENT, 'title': 'VIP'}
+# Controllers of before leave them out.
+DOCUMENT['properties']['partners'] = {
+    'type': 'array', 'maxItems': MAX_PARTNERS, 'items': _MAC,
+    'description': 'The MAC addresses of the ports of the other distributors '
+                   'of this VIP: they are told of pins, and are believed '
+                   'what they tell.'}
+DOCUMENT['properties']['look'] = LOOK

@@ -1,0 +1,212 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The process: gunicorn with one worker, as the agent in an amphora.
+
+One, so that there is one who writes the files; its threads share what it
+knows. The arbiter starts another one when it dies.
+"""
+
+from collections import abc
+import logging as python_logging
+import signal
+import sys
+import threading
+import typing
+
+from gunicorn.app import base
+from gunicorn import arbiter
+from gunicorn import glogging
+from oslo_config import cfg
+from oslo_log import log as logging
+import stevedore
+from stevedore import exception as stevedore_errors
+
+from octavia_hmsync.distributor import api
+from octavia_hmsync.distributor import conf as distributor_conf
+from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor import restore
+from octavia_hmsync.distributor import sights
+from octavia_hmsync.distributor import store
+from octavia_hmsync.distributor import tls
+from octavia_hmsync.distributor import vips
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = 'octavia_hmsync.distributor.backends'
+# Seconds that requests have to end in when the process ends.
+_GRACE = 15
+# Seconds after which the arbiter takes its worker for dead.
+_WORKER_TIMEOUT = 60
+
+
+class _Logger(glogging.Logger):
+    """Has gunicorn log as all others do, with oslo.log."""
+
+    def setup(self, cfg: typing.Any) -> None:
+        self.error_log = python_logging.getLogger('gunicorn.error')
+        self.error_log.propagate = True
+        self.access_log = python_logging.getLogger('gunicorn.access')
+        self.access_log.propagate = True
+
+    def exception(self, msg: typing.Any, *args: typing.Any,
+                  **kwargs: typing.Any) -> None:
+        # Of a connection that breaks or hangs: anybody can have one.
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            self.error_log.debug(f'{msg} (%r)', *args, error)
+        else:
+            self.error_log.exception(msg, *args, **kwargs)
+
+    def reopen_files(self) -> None:
+        """Leave files to oslo.log, which sees by itself when one moved."""
+
+    def close_on_exec(self) -> None:
+        """Leave files to oslo.log."""
+
+
+class _Arbiter(arbiter.Arbiter):
+    """Reads certificates anew at SIGHUP, and keeps the worker.
+
+    gunicorn's own starts another worker beside it, and both would write.
+    """
+
+    def handle_hup(self) -> None:
+        self.kill_workers(signal.SIGHUP)
+
+    # Nor are there ever two by these.
+    def handle_ttin(self) -> None:
+        LOG.info('There is one worker, always: SIGTTIN does nothing.')
+
+    def handle_usr2(self) -> None:
+        LOG.info('There is one worker, always: SIGUSR2 does nothing.')
+
+
+def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., vips.Backend]:
+    """Find what forwards packets.
+
+    :param conf: a parsed oslo.config object.
+    :returns: its class, which takes conf.
+    :raises InvalidConfiguration: if there is none of that name.
+    """
+    name = conf[distributor_conf.GROUP].backend
+    try:
+        found: abc.Callable[..., vips.Backend] = stevedore.DriverManager(
+            NAMESPACE, name).driver
+    except stevedore_errors.NoMatches as e:
+        raise exceptions.InvalidConfiguration(
+            f'[{distributor_conf.GROUP}] backend = {name} is none of the '
+            f'entry points of {NAMESPACE}.') from e
+    return found
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Check what the worker needs, before there is one.
+
+    :param conf: a parsed oslo.config object.
+    :raises InvalidConfiguration: if something cannot be used.
+    :raises StoreBusy: if another process has the directory.
+    """
+    store.Store(conf[distributor_conf.GROUP].state_path).close()
+    find_backend(conf)
+
+
+class Server(base.BaseApplication):
+    """The REST API, the thread that restores, and the one that looks.
+
+    :param conf: a parsed oslo.config object.
+    :raises InvalidConfiguration: if it cannot be used.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._contexts = tls.Contexts(conf)
+        self._restorer: restore.Restorer | None = None
+        self._looker: looker.Looker | None = None
+        self._sights: sights.Sights | None = None
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Configure gunicorn."""
+        options = self._conf[distributor_conf.GROUP]
+        host = options.bind_host
+        settings = {
+            'bind': (f'[{host}]' if ':' in host else host) +
+            f':{options.bind_port}',
+            'proc_name': distributor_conf.PROG,
+            'workers': 1,
+            'worker_class': 'gthread',
+            'threads': options.threads,
+            'timeout': _WORKER_TIMEOUT,
+            'graceful_timeout': _GRACE,
+            # Each request has its own connection: no thread waits for one
+            # that may never come.
+            'keepalive': 0,
+            # Only for gunicorn to know that it is TLS.
+            'certfile': options.server_cert,
+            'ssl_context': self._get_context,
+            'logger_class': _Logger,
+            'post_worker_init': self._begin,
+            'worker_exit': self._end,
+            # Of newer ones: a socket that takes orders, beside SIGTERM.
+            'control_socket_disable': True,
+        }
+        for name, value in settings.items():
+            if name in self.cfg.settings:
+                self.cfg.set(name, value)
+
+    def load(self) -> typing.Any:
+        """Make the application, in the worker."""
+        options = self._conf[distributor_conf.GROUP]
+        try:
+            all_vips = vips.Vips(store.Store(options.state_path),
+                                 find_backend(self._conf)(self._conf))
+        except exceptions.HMSyncException as e:
+            LOG.error('The distributor cannot begin: %s', e)
+            # By this the arbiter ends, instead of trying again at once.
+            sys.exit(arbiter.Arbiter.WORKER_BOOT_ERROR)
+        self._restorer = restore.Restorer(all_vips, options.restore_interval)
+        # Whoever waits for news has a thread that others want, too.
+        self._sights = sights.Sights(options.threads // 2)
+        self._looker = looker.Looker(all_vips, self._sights,
+                                     options.look_interval,
+                                     options.look_misses)
+        return api.create_app(all_vips, self._restorer, self._sights,
+                              distributor_conf.get_host(self._conf),
+                              options.allowed_clients)
+
+    def run(self) -> None:
+        """Serve until SIGTERM. What is forwarded goes on after it."""
+        _Arbiter(self).run()
+
+    def _get_context(self, _config: object, _make_default: object) -> object:
+        return self._contexts.get()
+
+    def _begin(self, worker: typing.Any) -> None:
+        # In a thread: it waits for a lock that the main thread may have.
+        signal.signal(signal.SIGHUP, lambda _number, _frame: threading.Thread(
+            target=self._contexts.reload, daemon=True).start())
+        if self._restorer and self._looker and self._sights:
+            self._sights.end_when(lambda: not worker.alive)
+            self._restorer.start()
+            self._looker.start()
+        LOG.info('The distributor %s serves at port %s.',
+                 distributor_conf.get_host(self._conf),
+                 self._conf[distributor_conf.GROUP].bind_port)
+
+    def _end(self, _arbiter: object, _worker: object) -> None:
+        if self._looker:
+            self._looker.stop(_GRACE)
+        if self._restorer:
+            self._restorer.stop(_GRACE)
+        LOG.info('The distributor ends. Open vSwitch forwards as before.')

@@ -1,0 +1,416 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a distributor does for a document: remembers it, then puts it in force.
+
+What is remembered is the truth; the data plane follows it, at once or, where
+Open vSwitch does not work just now, as soon as it does (see restore.py).
+"""
+
+from collections import abc
+import contextlib
+import dataclasses
+import threading
+import time
+import typing
+
+from oslo_log import log as logging
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import locks
+from octavia_hmsync.distributor import store
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Seconds that a request waits for another one for the same VIP: less than
+# what controllers wait for an answer.
+_LOCK_TIMEOUT = 3
+# Seconds for which a deletion is remembered: no request takes longer to come.
+DELETION_KEPT = 86400
+
+
+class Heard(typing.Protocol):
+    """What came by a Line.
+
+    :ivar frames: from members.
+    :ivar marks: of send() that have come back.
+    :ivar is_more: whether there may be more.
+    """
+
+    frames: list[bytes]
+    marks: list[bytes]
+    is_more: bool
+
+
+class Line(typing.Protocol):
+    """Frames in and out of a VIP's network, never waiting.
+
+    Each method may raise VswitchUnavailable; then it is of no use any more.
+    """
+
+    def fileno(self) -> int:
+        """Return its descriptor."""
+
+    def send(self, frames: abc.Iterable[bytes],
+             mark: bytes | None = None) -> None:
+        """Send frames, and hear of a mark once they were sent."""
+
+    def receive(self) -> Heard:
+        """Return what came."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+class Backend(typing.Protocol):
+    """The data plane; each method may raise VswitchUnavailable.
+
+    A transition is what it wants to have remembered of a VIP: a dict of JSON.
+    """
+
+    def advance(self, document: doc.Document,
+                previous: dict[str, typing.Any] | None,
+                now: float) -> dict[str, typing.Any]:
+        """Return the transition that follows; pure."""
+
+    def is_due(self, document: doc.Document,
+               state: dict[str, typing.Any], now: float) -> bool:
+        """Tell whether a transition ends now, by time alone."""
+
+    def apply(self, vip_id: str, document: doc.Document,
+              previous: dict[str, typing.Any] | None,
+              now: float) -> dict[str, typing.Any]:
+        """Put it in force."""
+
+    def remove(self, vip_id: str) -> bool:
+        """Remove all there is of a VIP."""
+
+    def list_vips(self) -> abc.Iterable[str]:
+        """Return the ids of those that there is something of."""
+
+    def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
+        """Return what went through."""
+
+    def has_lost_flows(self) -> abc.Iterable[str]:
+        """Return the ids of those whose apply() is undone."""
+
+    def check(self) -> object:
+        """Return the version of what forwards packets."""
+
+    def dial(self, vip_id: str) -> 'Line':
+        """Connect to what forwards the packets of a VIP."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """One VIP in a list.
+
+    :ivar id: of the VIP.
+    :ivar document: None if there is something of it on the node that nobody
+                    remembers.
+    :ivar is_in_force: whether the data plane does what the document says.
+    :ivar error: why not, if that is known.
+    """
+
+    id: str
+    document: doc.Document | None
+    is_in_force: bool
+    error: str | None
+
+
+class Vips:
+    """The VIPs of a distributor. Threads may share it.
+
+    :param kept: the Store.
+    :param backend: the data plane.
+    :param clock: seconds since the epoch.
+    :raises StoreFailed: if nothing can be read.
+    """
+
+    def __init__(self, kept: store.Store, backend: Backend,
+                 clock: abc.Callable[[], float] = time.time) -> None:
+        self._store = kept
+        self._backend = backend
+        self._clock = clock
+        self._locks = locks.Locks()
+        self._guard = threading.Lock()
+        self._entries = kept.load()
+        self._unread = set(kept.list_set_aside()) - set(self._entries)
+        # Of those whose entry the data plane does not follow: why.
+        self._pending: dict[str, str] = dict.fromkeys(
+            self._entries, 'not looked at yet since the start')
+        self._stray: set[str] = set()
+
+    def put(self, vip_id: str, document: doc.Document) -> bool:
+        """Put a document in force. Again, it does nothing.
+
+        :param vip_id: id of the VIP.
+        :param document: its Document.
+        :returns: whether it was not in force before.
+        :raises VersionConflict: if it is not newer than what is there.
+        :raises VswitchUnavailable: if it is remembered, but not in force.
+        :raises StoreFailed: if it cannot be remembered; nothing is changed.
+        :raises VipBusy: if others change it meanwhile.
+        """
+        with self._hold(vip_id):
+            entry = self._entries.get(vip_id)
+            before = entry if isinstance(entry, store.Vip) else None
+            if isinstance(entry, store.Deletion):
+                _check_not_deleted(document, entry)
+            is_due = doc.is_due(document,
+                                before.document if before else None)
+            if not is_due and vip_id not in self._pending:
+                return False
+            if is_due:
+                LOG.info('%s', _describe(vip_id, document, before))
+            elif before:
+                # It may know more than what came.
+                document = before.document
+            self._follow(vip_id, document, before)
+            return True
+
+    def _follow(self, vip_id: str, document: doc.Document,
+                before: store.Vip | None) -> None:
+        now = self._clock()
+        vip = store.Vip(document, self._backend.advance(
+            document, before.transition if before else None, now))
+        if vip != self._entries.get(vip_id):
+            self._store.save(vip_id, vip)
+            with self._guard:
+                self._entries[vip_id] = vip
+                self._unread.discard(vip_id)
+                self._stray.discard(vip_id)
+        with self._following(vip_id):
+            self._backend.apply(vip_id, document, vip.transition, now)
+
+    def delete(self, vip_id: str, version: int | None = None) -> bool:
+        """Forget a VIP, and remove all there is of it. Again does nothing.
+
+        :param vip_id: id of the VIP.
+        :param version: that of the deletion, see Client.delete_vip().
+        :returns: whether there was something.
+        :raises VersionConflict, VswitchUnavailable, StoreFailed, VipBusy: as
+                 put() does.
+        """
+        with self._hold(vip_id):
+            entry = self._entries.get(vip_id)
+            there = (isinstance(entry, store.Vip) or
+                     vip_id in self._pending or vip_id in self._unread or
+                     vip_id in self._stray)
+            if isinstance(entry, store.Vip):
+                in_force = entry.document.version
+                if version is not None and version < in_force:
+                    raise exceptions.VersionConflict(
+                        f'the deletion of version {version} came too late: '
+                        f'version {in_force} is in force', in_force)
+                LOG.info('VIP %s: deleted.', vip_id)
+            elif (isinstance(entry, store.Deletion) and
+                  (version is None or version <= (entry.version or 0))):
+                version = entry.version
+            if there or version is not None:
+                self._bury(vip_id, store.Deletion(version, self._clock()))
+            elif entry is None:
+                return self._backend.remove(vip_id)
+            with self._following(vip_id):
+                removed = self._backend.remove(vip_id)
+            return there or removed
+
+    def _bury(self, vip_id: str, deletion: store.Deletion) -> None:
+        self._store.save(vip_id, deletion)
+        with self._guard:
+            self._entries[vip_id] = deletion
+            self._unread.discard(vip_id)
+            self._stray.discard(vip_id)
+
+    def get(self, vip_id: str) -> Summary:
+        """Return one VIP.
+
+        :raises UnknownVip: if there is none.
+        """
+        with self._guard:
+            summary = self._summarize(vip_id)
+        if summary is None:
+            raise exceptions.UnknownVip(f'there is no VIP {vip_id}')
+        return summary
+
+    def list_all(self) -> list[Summary]:
+        """Return all VIPs, by id, also those that nobody remembers."""
+        with self._guard:
+            found = [self._summarize(vip_id) for vip_id in sorted(
+                {*self._entries, *self._unread, *self._stray})]
+        return [summary for summary in found if summary]
+
+    def _summarize(self, vip_id: str) -> Summary | None:
+        entry = self._entries.get(vip_id)
+        if isinstance(entry, store.Vip):
+            return Summary(vip_id, entry.document,
+                           vip_id not in self._pending,
+                           self._pending.get(vip_id))
+        if vip_id in self._unread:
+            return Summary(vip_id, None, False,
+                           'what was remembered of it cannot be read')
+        if vip_id in self._stray:
+            return Summary(vip_id, None, False,
+                           'Open vSwitch has it, and nobody remembers it')
+        return None
+
+    def list_looked_at(self) -> dict[str, tuple[doc.Document, bool]]:
+        """Return VIPs whose members are to be looked at.
+
+        :returns: {id: (document, whether the data plane follows it)}.
+        """
+        with self._guard:
+            return {vip_id: (entry.document, vip_id not in self._pending)
+                    for vip_id, entry in self._entries.items()
+                    if isinstance(entry, store.Vip) and entry.document.look}
+
+    def dial(self, vip_id: str) -> Line:
+        """Connect to what forwards the packets of a VIP.
+
+        :raises VswitchUnavailable: if that cannot be done now.
+        """
+        return self._backend.dial(vip_id)
+
+    def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
+        """Return what the backend counted for a VIP.
+
+        :raises UnknownVip: if there is none with a document.
+        :raises VswitchUnavailable: if nobody knows.
+        """
+        if self.get(vip_id).document is None:
+            raise exceptions.UnknownVip(
+                f'the VIP {vip_id} has no document; send it anew')
+        return self._backend.read_counters(vip_id)
+
+    # What restore.py does, again and again.
+
+    def check(self) -> str:
+        """Return the version of Open vSwitch.
+
+        :raises VswitchUnavailable: if it does not work.
+        """
+        return str(self._backend.check())
+
+    def mark_lost(self) -> abc.Collection[str]:
+        """Note whose flows are gone.
+
+        :returns: ids of those that were in force as far as was known.
+        """
+        found = self._backend.has_lost_flows()
+        with self._guard:
+            lost = [vip_id for vip_id in found
+                    if vip_id not in self._pending and
+                    isinstance(self._entries.get(vip_id), store.Vip)]
+            for vip_id in lost:
+                self._pending[vip_id] = 'its flows were gone'
+        return lost
+
+    def find_strays(self) -> list[str]:
+        """Note of which VIPs there is something that nobody remembers.
+
+        They are left alone: a controller tells whether they are needed.
+
+        :returns: the ids of those that are new.
+        """
+        there = set(self._backend.list_vips())
+        with self._guard:
+            strays = there - set(self._entries) - self._unread
+            new = strays - self._stray
+            self._stray = strays
+        return sorted(new)
+
+    def list_due(self) -> list[str]:
+        """Return those that have to be put in force, or into another one.
+
+        :returns: their ids; first those that this distributor answers for.
+        """
+        now = self._clock()
+        with self._guard:
+            entries = list(self._entries.items())
+            pending = set(self._pending)
+        entries.sort(key=lambda item: (not _is_active(item[1]), item[0]))
+        return [vip_id for vip_id, entry in entries
+                if vip_id in pending or self._has_to_go_on(entry, now)]
+
+    def _has_to_go_on(self, entry: store.Entry, now: float) -> bool:
+        if isinstance(entry, store.Deletion):
+            return now - entry.at > DELETION_KEPT
+        return entry.transition is not None and self._backend.is_due(
+            entry.document, entry.transition, now)
+
+    def follow(self, vip_id: str) -> None:
+        """Put in force what is remembered of a VIP.
+
+        :raises VswitchUnavailable, StoreFailed, VipBusy: as put() does.
+        """
+        with self._hold(vip_id):
+            entry = self._entries.get(vip_id)
+            if isinstance(entry, store.Vip):
+                self._follow(vip_id, entry.document, entry)
+            elif isinstance(entry, store.Deletion):
+                if vip_id in self._pending:
+                    with self._following(vip_id):
+                        self._backend.remove(vip_id)
+                if self._clock() - entry.at > DELETION_KEPT:
+                    self._store.forget(vip_id)
+                    with self._guard:
+                        del self._entries[vip_id]
+
+    @contextlib.contextmanager
+    def _hold(self, vip_id: str) -> abc.Iterator[None]:
+        with self._locks.hold(vip_id, _LOCK_TIMEOUT) as taken:
+            if not taken:
+                raise exceptions.VipBusy(
+                    f'the VIP {vip_id} is being changed by another request: '
+                    f'try again')
+            yield
+
+    @contextlib.contextmanager
+    def _following(self, vip_id: str) -> abc.Iterator[None]:
+        """Note that the data plane does not follow, unless it comes to do."""
+        with self._guard:
+            self._pending[vip_id] = 'on its way'
+        try:
+            yield
+        except Exception as e:
+            with self._guard:
+                self._pending[vip_id] = str(e)
+            raise
+        with self._guard:
+            self._pending.pop(vip_id, None)
+
+
+def _is_active(entry: store.Entry) -> bool:
+    return isinstance(entry, store.Vip) and entry.document.active
+
+
+def _check_not_deleted(document: doc.Document,
+                       deletion: store.Deletion) -> None:
+    if deletion.version is not None and document.version <= deletion.version:
+        raise exceptions.VersionConflict(
+            f'version {document.version} came too late: the VIP was deleted '
+            f'with version {deletion.version}', deletion.version)
+
+
+def _describe(vip_id: str, document: doc.Document,
+              before: store.Vip | None) -> str:
+    states = [member.state for member in document.members]
+    counted = ', '.join(f'{states.count(state)} {state}'
+                        for state in (doc.ACTIVE, doc.DRAINING, doc.DEAD)
+                        if state in states)
+    role = 'answers' if document.active else 'stands by'
+    since = (f'after version {before.document.version}' if before
+             else 'new here')
+    return (f'VIP {vip_id}: version {document.version} ({since}), {role} for '
+            f'{", ".join(document.addresses)}, members: '
+            f'{counted or "none"}.')
