@@ -81,6 +81,19 @@ _keepalive_opts = [
                      'node\'s own, this chooses among them: an alias can '
                      'be named alone, as a network of one address. Empty '
                      'allows any.'),
+    cfg.StrOpt('zone',
+               help='Availability zone of Octavia, or its compute_zone, '
+                    'whose amphorae alone reach this health manager; only '
+                    'for zones whose profile has a management_network of '
+                    'its own, and different on the controllers of each. '
+                    'Amphorae of such a zone send their heartbeats to the '
+                    'health managers of their zone, and to those without a '
+                    'zone where it has none; all other amphorae to those '
+                    'without one. Set it when all controllers have a '
+                    'release of the plugin that knows it. A wrong one gives '
+                    'amphorae addresses that they do not reach: these come '
+                    'back from the trial of the list. Empty for a health '
+                    'manager that all amphorae reach.'),
     cfg.BoolOpt('allow_loopback', default=False,
                 help='Accept a loopback address as an advertised one. Only '
                      'for tests on one machine: no amphora elsewhere could '

@@ -31,6 +31,7 @@ from oslo_config import cfg
 from oslo_config import sources
 from oslo_log import log as logging
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
@@ -56,6 +57,7 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
             hmsync_conf.register_opts(conf)
             network_conf.register_opts(conf)
             image_conf.register_opts(conf)
+            cluster_conf.register_opts(conf)
             return HMSyncConfigurationSource(
                 _begin(conf, _check_name(conf, group_name)))
         except Exception as e:
@@ -107,7 +109,8 @@ def _neutralize(conf):
     """Have a service in which nothing begins read all options, too."""
     for problem in (hmsync_conf.neutralize(conf),
                     network_conf.neutralize(conf),
-                    image_conf.neutralize(conf)):
+                    image_conf.neutralize(conf),
+                    cluster_conf.neutralize(conf)):
         if problem:
             LOG.warning('octavia-hmsync: %s', problem)
 

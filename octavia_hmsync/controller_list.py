@@ -24,6 +24,7 @@ from octavia_hmsync import live_options
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import zones as zn
 
 LOG = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class LiveControllerList(live_options.LiveOptions):
                       generation_repo.get_newest(self._engine))
         if generation is None:
             return None
-        slots, where = (generation.slots,
+        # Of an amphora that is to be built nobody knows the zone here.
+        slots, where = (generation.slots_for(zn.NOWHERE),
                         f' (generation {generation.number})')
         own = heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
         if None not in (own, generation.key_digest) and (

@@ -65,6 +65,10 @@ class NotProven(HMSyncException):
     """A load balancer is not shown to be served as it should be."""
 
 
+class ClusterNotUpdated(HMSyncException):
+    """Too few members of a cluster have taken a change."""
+
+
 class UnknownTemplate(HMSyncException):
     """What Octavia renders is not what the plugin knows how to change."""
 
@@ -133,5 +137,83 @@ class NotPossible(HMSyncException):
     """What an operator asked for cannot be done now."""
 
 
+class ClusterBusy(NotPossible):
+    """Somebody else works on a cluster, or on its load balancer."""
+
+
 class PortBusy(NotPossible):
     """Somebody else works on the port of a node right now."""
+
+
+class InvalidDocument(HMSyncException):
+    """What a distributor is to do is not said as it has to be."""
+
+
+class VersionConflict(HMSyncException):
+    """A distributor has a newer document than the one that it was sent.
+
+    :param in_force: the version that it has.
+    """
+
+    def __init__(self, message: str, in_force: int) -> None:
+        super().__init__(message)
+        self.in_force = in_force
+
+
+class DistributorError(HMSyncException):
+    """A distributor did not do what it was asked for."""
+
+
+class DistributorUnreachable(DistributorError):
+    """It does not answer, or not as one does."""
+
+
+class DistributorFailing(DistributorError):
+    """It answers, and its Open vSwitch or it itself does not work."""
+
+
+class DistributorUntrusted(DistributorError):
+    """One of the two does not take the certificate of the other."""
+
+
+class DistributorOtherVersion(DistributorError):
+    """It speaks another version of the API."""
+
+
+class DistributorRejected(DistributorError):
+    """It takes what it was sent for wrong, however often it is sent."""
+
+
+class DistributorRefused(DistributorError):
+    """It has a newer version than the one that it was sent.
+
+    :param in_force: the version that it has.
+    """
+
+    def __init__(self, message: str, in_force: int) -> None:
+        super().__init__(message)
+        self.in_force = in_force
+
+
+class UnknownCluster(HMSyncException):
+    """A cluster is gone, or was never there."""
+
+
+class NoDistributor(HMSyncException):
+    """No distributor carries the traffic of a cluster as it should."""
+
+
+class StoreBusy(HMSyncException):
+    """Another process has the directory of a distributor."""
+
+
+class StoreFailed(HMSyncException):
+    """A distributor cannot write or read what it remembers."""
+
+
+class VipBusy(HMSyncException):
+    """Another request changes the same VIP, and does not come to an end."""
+
+
+class UnknownVip(HMSyncException):
+    """A distributor has no such VIP."""

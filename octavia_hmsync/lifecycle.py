@@ -18,7 +18,8 @@ has to wait until the process that it is for exists:
 
 * octavia-housekeeping does not fork; its logging being set up tells that the
   configuration is parsed.
-* octavia-worker: each child of the main process.
+* octavia-worker: each child of the main process. Where the provider of
+  clusters is enabled, it takes their orders, too.
 * octavia-health-manager: the main process after its second fork (a database
   connection or a thread before it breaks the listener), and the second
   child, the health check, which renders the configuration of the amphorae
@@ -36,6 +37,8 @@ import typing
 from oslo_log import log as logging
 from stevedore import driver as stevedore_driver
 
+from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import readiness
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import controller_list
 from octavia_hmsync import exceptions
@@ -74,7 +77,8 @@ class Lifecycle:
         self._main_pid = os.getpid()
         problems = (hmsync_conf.neutralize(conf),
                     network_conf.neutralize(conf),
-                    image_conf.neutralize(conf))
+                    image_conf.neutralize(conf),
+                    cluster_conf.neutralize(conf))
         self._problem = next(filter(None, problems), None)
         self._pinned = controller_list.PinnedAddresses(conf)
         self._forks = 0
@@ -93,6 +97,12 @@ class Lifecycle:
         else:
             os.register_at_fork(after_in_parent=self._after_fork_in_parent,
                                 after_in_child=self._after_fork_in_child)
+        if self._service == 'health_manager' and self._problem is None and (
+                self._conf[cluster_conf.GROUP].show_status):
+            # Before any fork: it is for the children of the first child.
+            importlib.import_module(
+                'octavia_hmsync.health_manager.status_floor'
+            ).StatusFloor().register()
 
     def get_value(self, group, option):
         """Return a live value, for a reader in this process.
@@ -135,6 +145,8 @@ class Lifecycle:
             return
         if self._service == 'worker':
             self._start(self._start_live_values)
+            if readiness.is_enabled(self._conf):
+                self._start(self._start_extension)
         elif self._forks or listener.find_process() is not None:
             # Its parent has the same reason not to work, and tells it.
             self._start(self._start_live_values, level=std_logging.DEBUG)

@@ -14,6 +14,7 @@
 
 from oslo_config import cfg
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import conf
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
@@ -40,4 +41,4 @@ def list_opts():
     """
     return [('DEFAULT', [_config_source]), (conf.GROUP, [_driver]),
             *conf.list_opts(), *network_conf.list_opts(),
-            *image_conf.list_opts()]
+            *image_conf.list_opts(), *cluster_conf.list_opts()]

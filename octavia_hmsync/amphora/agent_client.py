@@ -84,7 +84,7 @@ def create_client(conf):
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
-    if conf.controller_worker.amphora_driver == compat.REST_DRIVER:
+    if conf.controller_worker.amphora_driver in compat.REST_DRIVERS:
         return RestAgentClient(conf)
     return DriverAgentClient(conf)
 
@@ -101,7 +101,7 @@ def concurrency(conf):
     places = conf.hmsync.upload_concurrency
     if files != resource.RLIM_INFINITY:
         places = max(1, min(places, files * 3 // 4))
-    if conf.controller_worker.amphora_driver == compat.REST_DRIVER:
+    if conf.controller_worker.amphora_driver in compat.REST_DRIVERS:
         return places
     return min(places, THREADS)
 
@@ -203,11 +203,13 @@ class RestAgentClient:
                     get_host(lb_network_ip, self._interface), self._port,
                     self._tls, amphora_id, request, reader, trace)
             return reader.status, reader.body
-        except TimeoutError as e:
+        except TimeoutError:
+            # What it comes from is no Exception, and no flow of TaskFlow's
+            # could be undone that has it in its record.
             raise exceptions.AgentUnreachable(
                 f'{where} did not answer within {timeout} s: check the '
                 f'amphora and the management network',
-                is_unanswered=not trace.is_answered) from e
+                is_unanswered=not trace.is_answered) from None
         except ssl.SSLCertVerificationError as e:
             raise exceptions.AgentUnreachable(
                 _certificate_error(where, amphora_id, e)) from e

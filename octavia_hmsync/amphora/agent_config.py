@@ -50,13 +50,17 @@ def topology_for(topology, role, conf):
 
     The load balancer's own, because the controller's default says nothing of
     an existing one: Octavia's 'amphora configure' writes SINGLE into an
-    ACTIVE_STANDBY amphora whose load balancer has no flavor.
+    ACTIVE_STANDBY amphora whose load balancer has no flavor. An agent knows
+    no ACTIVE_ACTIVE, and does not start with it.
 
     :param topology: topology of its load balancer, None if it has none.
     :param role: its role, or None.
     :param conf: a parsed oslo.config object.
     :returns: SINGLE or ACTIVE_STANDBY.
     """
+    if (role == compat.ROLE_IN_CLUSTER or
+            topology == compat.TOPOLOGY_ACTIVE_ACTIVE):
+        return compat.TOPOLOGY_OF_ROLE[compat.ROLE_IN_CLUSTER]
     return (topology or compat.TOPOLOGY_OF_ROLE.get(role) or
             conf.controller_worker.loadbalancer_topology)
 

@@ -41,7 +41,7 @@ def get_haproxy_versions(conf, amphorae):
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
-    if conf.controller_worker.amphora_driver != compat.REST_DRIVER:
+    if conf.controller_worker.amphora_driver not in compat.REST_DRIVERS:
         return {}
     client = _InfoClient(conf)
     return asyncio.run(client.get_all(

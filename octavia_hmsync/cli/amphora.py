@@ -73,10 +73,7 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
             '--marker', metavar='<amphora>',
             help='only those behind this one, by id: the last one of the '
                  'page before')
-        parser.add_argument(
-            '--long', action='store_true',
-            help=f'show {", ".join(_LONG_COLUMNS)}, too; -c with one of '
-                 f'these does so as well')
+        base.add_long(parser, _LONG_COLUMNS)
         return parser
 
     def take_action(self, parsed_args):
@@ -99,7 +96,7 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
              base.format_time(row.next_attempt_at),
              base.format_time(row.adopted_at), row.adopted_via,
              base.format_time(row.held_since)) for row in rows]
-        if parsed_args.long or set(parsed_args.columns) & set(_LONG_COLUMNS):
+        if base.is_long(parsed_args, _LONG_COLUMNS):
             return (*_COLUMNS, *_LONG_COLUMNS), shown
         return _COLUMNS, [row[:len(_COLUMNS)] for row in shown]
 

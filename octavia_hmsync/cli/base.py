@@ -18,6 +18,7 @@ from cliff import command
 from oslo_config import cfg
 
 from octavia_hmsync.cli import plain
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import compat
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db import api
@@ -102,6 +103,7 @@ class DatabaseMixin(command.Command):
         hmsync_conf.register_opts(conf)
         network_conf.register_opts(conf)
         image_conf.register_opts(conf)
+        cluster_conf.register_opts(conf)
         return conf
 
     def open_database(self, check_schema=True):
@@ -115,6 +117,7 @@ class DatabaseMixin(command.Command):
         hmsync_conf.check(conf)
         network_conf.check(conf)
         image_conf.check(conf)
+        cluster_conf.check(conf)
         engine = api.create_engine(conf)
         if check_schema:
             with engine.connect() as connection:
@@ -128,3 +131,20 @@ class DatabaseMixin(command.Command):
 def format_time(value):
     """Write a time of the database, UTC, as Octavia's API does."""
     return value.isoformat(timespec='seconds') if value else None
+
+
+def add_long(parser, columns):
+    """Let a list have more columns.
+
+    :param parser: the parser of a cliff lister.
+    :param columns: which.
+    """
+    parser.add_argument(
+        '--long', action='store_true',
+        help=f'show {", ".join(columns)}, too; -c with one of these does so '
+             f'as well')
+
+
+def is_long(parsed_args, columns):
+    """Tell whether a list is to have more columns; see add_long()."""
+    return parsed_args.long or bool(set(parsed_args.columns) & set(columns))

@@ -48,10 +48,11 @@ class ListHealthManagers(base.DatabaseMixin, base.Lister):
             (row.host, row.ip_address, row.port, mem.effective_status(
                 row.status, (row.now - row.keepalive_at).total_seconds(),
                 conf.hmsync.offline_after),
-             base.format_time(row.keepalive_at), _tell_key(row, newest))
+             base.format_time(row.keepalive_at), _tell_key(row, newest),
+             row.zone or '')
             for row in hm_repo.get_rows(engine)]
         return (('host', 'ip_address', 'port', 'status', 'keepalive_at',
-                 'key'), rows)
+                 'key', 'zone'), rows)
 
 
 def _tell_key(row, newest):
@@ -85,12 +86,13 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: see its log.')
         return (('host', 'ip_address', 'port', 'status', 'online_since',
-                 'keepalive_at', 'heard_at', 'key'),
+                 'keepalive_at', 'heard_at', 'key', 'zone'),
                 (row.host, row.ip_address, row.port, status,
                  base.format_time(row.online_since),
                  base.format_time(row.keepalive_at),
                  base.format_time(row.heard_at),
-                 _tell_key(row, generation_repo.get_newest(engine))))
+                 _tell_key(row, generation_repo.get_newest(engine)),
+                 row.zone or ''))
 
 
 def _add_which(parser):

@@ -22,6 +22,7 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import zones as zn
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 
@@ -76,7 +77,9 @@ def prepare(conf, engine, number=None):
     addresses = addr.canonical(set(newest.addresses) - suspects)
     heard = {m.address for m in hm_repo.get_all(engine) if mem.is_listening(
         m, conf.hmsync.offline_after)} | set(pinned)
-    if not set(addresses) & heard:
+    zones = zn.of_list(newest.zones, addresses)
+    if not all(heard.intersection(zn.reachable(addresses, zones, names))
+               for names in zn.views(newest.zones)):
         raise exceptions.NotPossible(
             f'No health manager of generation {target.number} is up: without '
             f'{addr.join_list(addr.canonical(suspects))} nobody would hear '
@@ -113,7 +116,8 @@ def carry_out(conf, engine, change):
             engine, change.newest.number, suspects, change.slots,
             f'generation {change.newest.number} is rolled back: {why}',
             conf.host, (*trial.TRIAL_STATUSES, trial.OPEN),
-            change.newest.key_digest):
+            change.newest.key_digest,
+            zn.of_list(change.newest.zones, change.slots)):
         raise exceptions.NotPossible(
             f'Generation {change.newest.number} is no longer the newest: '
             f'look at "octavia-hmsync generation list" and run it again.')

@@ -57,6 +57,7 @@ LOAD_BALANCER = sa.table(
     'load_balancer', sa.column('id', sa.String(36)),
     sa.column('name', sa.String(255)),
     sa.column('provisioning_status', sa.String(16)),
+    sa.column('operating_status', sa.String(16)),
     sa.column('topology', sa.String(36)),
     sa.column('project_id', sa.String(36)),
     sa.column('provider', sa.String(64)),
@@ -93,12 +94,17 @@ VIP_SECURITY_GROUP = sa.table(
 LISTENER = sa.table(
     'listener', sa.column('id', sa.String(36)),
     sa.column('load_balancer_id', sa.String(36)),
-    sa.column('protocol', sa.String(16)), sa.column('enabled', sa.Boolean()),
+    sa.column('protocol', sa.String(16)),
+    sa.column('protocol_port', sa.Integer()),
+    sa.column('enabled', sa.Boolean()),
     sa.column('provisioning_status', sa.String(16)),
     sa.column('operating_status', sa.String(16)),
     sa.column('tls_certificate_id', sa.String(255)),
     sa.column('client_ca_tls_certificate_id', sa.String(255)),
     sa.column('client_crl_container_id', sa.String(255)))
+LISTENER_CIDR = sa.table(
+    'listener_cidr', sa.column('listener_id', sa.String(36)),
+    sa.column('cidr', sa.String(64)))
 SNI = sa.table(
     'sni', sa.column('listener_id', sa.String(36)),
     sa.column('tls_container_id', sa.String(128)))
@@ -133,13 +139,39 @@ L7RULE = sa.table(
 # Which listeners an amphora's heartbeats told of; of the driver stats_db.
 LISTENER_STATISTICS = sa.table(
     'listener_statistics', sa.column('listener_id', sa.String(36)),
-    sa.column('amphora_id', sa.String(36)))
+    sa.column('amphora_id', sa.String(36)),
+    sa.column('active_connections', sa.Integer()))
 TAG = sa.table(
     'tags', sa.column('resource_id', sa.String(36)),
     sa.column('tag', sa.String(255)))
 IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
-                VIP_SECURITY_GROUP, LISTENER, SNI, POOL, MEMBER, TAG,
-                HEALTH_MONITOR, LISTENER_STATISTICS, L7POLICY, L7RULE)
+                VIP_SECURITY_GROUP, LISTENER, LISTENER_CIDR, SNI, POOL,
+                MEMBER, TAG, HEALTH_MONITOR, LISTENER_STATISTICS, L7POLICY,
+                L7RULE)
+
+# What an availability zone is like, as JSON.
+AVAILABILITY_ZONE = sa.table(
+    'availability_zone', sa.column('name', sa.String(255)),
+    sa.column('availability_zone_profile_id', sa.String(36)))
+AVAILABILITY_ZONE_PROFILE = sa.table(
+    'availability_zone_profile', sa.column('id', sa.String(36)),
+    sa.column('provider_name', sa.String(255)),
+    sa.column('availability_zone_data', sa.String(4096)))
+ZONE_TABLES = (AVAILABILITY_ZONE, AVAILABILITY_ZONE_PROFILE)
+
+# What load balancers and amphorae may be; octavia-db-manage has filled them.
+LB_TOPOLOGY = sa.table(
+    'lb_topology', sa.column('name', sa.String(36)),
+    sa.column('description', sa.String(255)))
+AMPHORA_ROLES = sa.table(
+    'amphora_roles', sa.column('name', sa.String(36)),
+    sa.column('description', sa.String(255)))
+
+LOOKUP_TABLES = (LB_TOPOLOGY, AMPHORA_ROLES)
+
+# Octavia's specifications have these, its code does not.
+TOPOLOGY_ACTIVE_ACTIVE = 'ACTIVE_ACTIVE'
+ROLE_IN_CLUSTER = 'IN_CLUSTER'
 
 StatsDriverMixin = stats_base.StatsDriverMixin
 
@@ -160,12 +192,14 @@ TOPOLOGY_OF_ROLE = {
     constants.ROLE_MASTER: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_BACKUP: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_STANDALONE: constants.TOPOLOGY_SINGLE,
+    # Whose agent is told another one announces its VIP by gratuitous ARP.
+    ROLE_IN_CLUSTER: constants.TOPOLOGY_ACTIVE_STANDBY,
 }
 
 # By what a failover that need not have been would do: a BACKUP carries no
-# traffic, a MASTER has a backup.
-ROLES_BY_HARM = (constants.ROLE_BACKUP, constants.ROLE_MASTER,
-                 constants.ROLE_STANDALONE)
+# traffic, a member of a cluster a part of it, a MASTER has a backup.
+ROLES_BY_HARM = (constants.ROLE_BACKUP, ROLE_IN_CLUSTER,
+                 constants.ROLE_MASTER, constants.ROLE_STANDALONE)
 
 # How many amphorae a load balancer has.
 AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
@@ -173,12 +207,18 @@ AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
 
 # Two names of one provider; before there were others, no name was written.
 AMPHORA_PROVIDERS = ('amphora', constants.OCTAVIA)
+# Ours, whose load balancers have amphorae of Octavia's, too.
+CLUSTER_PROVIDER = 'amphora_cluster'
 ACTIVE = constants.ACTIVE
 ERROR = constants.ERROR
 PENDING_CREATE = constants.PENDING_CREATE
 PENDING_UPDATE = constants.PENDING_UPDATE
 PENDING_DELETE = constants.PENDING_DELETE
 DELETED = constants.DELETED
+# Operating statuses.
+ONLINE = constants.ONLINE
+OFFLINE = constants.OFFLINE
+DEGRADED = constants.DEGRADED
 
 # Where a flavor has its tag; without, [controller_worker] has it.
 AMP_IMAGE_TAG = constants.AMP_IMAGE_TAG
@@ -195,6 +235,9 @@ NO_VOLUMES = constants.VOLUME_NOOP_DRIVER
 HARD_ANTI_AFFINITY = constants.ANTI_AFFINITY
 
 REST_DRIVER = 'amphora_haproxy_rest_driver'
+# Those whose amphorae speak the agent's REST API; the second is the plugin's
+# own, which is the first for all that is no cluster.
+REST_DRIVERS = (REST_DRIVER, 'hmsync')
 
 # What a driver raises when it cannot upload an agent configuration at all.
 UNSUPPORTED_ERRORS = (driver_except.AmpDriverNotImplementedError,

@@ -87,7 +87,7 @@ def get_load_balancer(load_balancer_id):
             session, id=load_balancer_id)
 
 
-def _get_metadata(load_balancer, topology):
+def get_metadata(load_balancer, topology):
     """Return what the flavor and the availability zone ask of an amphora."""
     flavor, zone = {}, {}
     session = db_api.get_session()
@@ -153,7 +153,7 @@ def make_build_flow(load_balancer, role):
     """
     from octavia.api.drivers import utils as provider_utils
 
-    flavor, zone = _get_metadata(load_balancer, ACTIVE_STANDBY)
+    flavor, zone = get_metadata(load_balancer, ACTIVE_STANDBY)
     return _make_flow(role), {
         constants.AVAILABILITY_ZONE: zone,
         constants.BUILD_TYPE_PRIORITY: PRIORITY,

@@ -87,6 +87,58 @@ _FAILOVER = (
          'Endpoints.failover_amphora', 2, ('amphora_id',)),
 )
 
+_REST = 'octavia.amphorae.drivers.haproxy.rest_api_driver'
+# Of the amphora driver, which plans with Octavia's what members are told.
+_MEMBERS = (
+    Call(_REST, 'HaproxyAmphoraLoadBalancerDriver'),
+    *(Call(_REST, f'HaproxyAmphoraLoadBalancerDriver.{name}', count)
+      for name, count in (
+          ('update', 2), ('update_amphora_listeners', 4), ('delete', 2),
+          ('start', 4), ('reload', 4), ('post_network_plug', 4),
+          ('upload_cert_amp', 3), ('update_amphora_agent_config', 4),
+          ('update_vrrp_conf', 5))),
+    Call(_REST, 'AmphoraAPIClient1_0.request', 4,
+         ('timeout_dict', 'retry_404', 'raise_retry_exception')),
+    Call('octavia.common.tls_utils.cert_parser', 'load_certificates_data',
+         2),
+)
+
+# Of what octavia_hmsync.compat.cluster puts together.
+_FLOWS = (
+    Call(f'{_WORKER}.controller_worker', 'ControllerWorker'),
+    Call(f'{_WORKER}.controller_worker', 'ControllerWorker.run_flow', 2,
+         ('store',)),
+    Call(f'{_WORKER}.flows.amphora_flows',
+         'AmphoraFlows.get_amphora_for_lb_subflow', 1, ('prefix', 'role')),
+    Call(f'{_WORKER}.flows.flow_utils',
+         'get_cascade_delete_load_balancer_flow', 3),
+    Call(f'{_WORKER}.flows.flow_utils', 'get_listeners_on_lb', 2),
+    Call(f'{_WORKER}.flows.flow_utils', 'get_pools_on_lb', 2),
+    *(Call(f'{_WORKER}.tasks.network_tasks', f'{name}.execute', count)
+      for name, count in (
+          ('AllocateVIP', 2), ('UpdateVIPSecurityGroup', 2),
+          ('GetVIPSecurityGroupID', 2), ('CreateVIPBasePort', 5),
+          ('CalculateAmphoraDelta', 4), ('HandleNetworkDelta', 3),
+          ('GetAmphoraNetworkConfigsByID', 3))),
+    *(Call(f'{_WORKER}.tasks.database_tasks', f'{name}.execute', count)
+      for name, count in (
+          ('ReloadLoadBalancer', 2), ('UpdateVIPAfterAllocation', 3),
+          ('UpdateAdditionalVIPsAfterAllocation', 3),
+          ('MarkHealthMonitorsOnlineInDB', 2), ('MarkLBActiveInDB', 2))),
+    Call(f'{_WORKER}.tasks.compute_tasks', 'AttachPort.execute', 3),
+    *(Call(f'{_WORKER}.tasks.amphora_driver_tasks', f'{name}.execute', 4)
+      for name in ('AmphoraPostVIPPlug', 'AmphoraePostNetworkPlug')),
+    Call(_REPOSITORIES, 'AmphoraRepository.get', 2, ('id',)),
+    Call(_REPOSITORIES, 'AmphoraRepository.create', 2,
+         ('id', 'status', 'cert_busy')),
+    Call(_REPOSITORIES, 'AmphoraRepository.update', 3,
+         ('load_balancer_id',)),
+    Call(_REPOSITORIES, 'AmphoraHealthRepository.replace', 3,
+         ('last_update', 'busy')),
+    Call(_REPOSITORIES, 'LoadBalancerRepository.update', 3, ('topology',)),
+    Call('octavia.common.rpc', 'get_server', 2, ('access_policy',)),
+)
+
 _CONSTANTS_OF_REPLACE = (
     'AMP_BASE_PORT_PREFIX', 'CONN_MAX_RETRIES', 'CONN_RETRY_INTERVAL',
     'CREATE_AMPHORA_INDB', 'LB_CREATE_NORMAL_PRIORITY')
@@ -120,6 +172,14 @@ def find_of_failover():
     """
     return [*_find_constants(_CONSTANTS_OF_FAILOVER),
             *_find(_FAILOVER + _BOTH)]
+
+
+def find_of_members():
+    """Look for what members of clusters are built and told with.
+
+    :returns: what is not as it was, in words; empty where all is.
+    """
+    return _find(_MEMBERS + _FLOWS)
 
 
 def _find_constants(names):

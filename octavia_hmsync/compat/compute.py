@@ -31,7 +31,10 @@ def load_driver(name):
 
     :param name: an entry point of ``octavia.compute.drivers``.
     :returns: an object with ``get_amphora(compute_id)``, which returns an
-              amphora, whose status is the instance's, and a fault, and
+              amphora, whose status is the instance's, and a fault;
+              ``attach_network_or_port(compute_id, port_id=...)``, which does
+              nothing where the port is there already;
+              ``detach_port(compute_id, port_id)``, which raises nothing; and
               ``delete(compute_id)``.
     """
     return stevedore_driver.DriverManager(

@@ -24,6 +24,7 @@ from octavia_hmsync.health_manager import guard
 from octavia_hmsync.health_manager import instance
 from octavia_hmsync.health_manager import keepalive
 from octavia_hmsync.health_manager import listener
+from octavia_hmsync.health_manager import member_watch
 from octavia_hmsync.health_manager import probes
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import health_manager as figures
@@ -65,7 +66,11 @@ class HealthManagerExtension:
             guard.FailoverGuard(conf, self._engine, self._notifier,
                                 measure).run_once,
             conf.hmsync.poll_interval, self._engine)
-        self._threads = [self._beats]
+        self._members = periodic.PeriodicThread(
+            'members of clusters',
+            member_watch.MemberWatch(conf, self._engine).run_once,
+            conf.hmsync.poll_interval, self._engine)
+        self._threads = [self._beats, self._members]
         if hmsync_conf.hold_max(conf):
             self._threads.append(self._guard)
         measure.listening.set_function(self._listener.is_listening)
@@ -93,6 +98,7 @@ class HealthManagerExtension:
     def stop(self):
         """Say goodbye."""
         self._guard.stop(timeout=5)
+        self._members.stop(timeout=5)
         self._beats.stop(timeout=5)
         try:
             self._keepalive.say_goodbye()

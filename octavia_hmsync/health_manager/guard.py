@@ -20,15 +20,9 @@ from oslo_utils import timeutils
 
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import attempt as attempt_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
-from octavia_hmsync.db.repositories import listeners as listeners_repo
-from octavia_hmsync.db.repositories import previous_list as previous_repo
-from octavia_hmsync.db.repositories import uploader as uploader_repo
+from octavia_hmsync.health_manager import hearing
 from octavia_hmsync.health_manager import silence_watch
-from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import reach
 from octavia_hmsync.membership import silence
 from octavia_hmsync.membership import timing
 from octavia_hmsync.metrics import instruments
@@ -78,8 +72,10 @@ class FailoverGuard:
         silent = self._watch.find(
             now - datetime.timedelta(seconds=timeout / 2), self._held,
             timing.Settings.from_conf(self._conf), self._find_exposed)
-        self._release([row.id for row in silent if _is_heard_since(row)])
-        held = self._choose(silent) if silent else []
+        self._release([row.id for row in silent
+                       if hearing.is_heard_since(row)])
+        held = hearing.find_unheard(self._conf, self._engine, silent,
+                                    hmsync_conf.hold_max(self._conf))
         if held:
             amphora_repo.add_missing(self._engine, held)
             self._notify(payloads.FailoverGuardHolding,
@@ -114,12 +110,9 @@ class FailoverGuard:
                          hold_repo.release_heard(self._engine, amphora_ids))
 
     def _find_exposed(self, exposure):
-        return exposure.find_exposed(self._get_listeners(),
-                                     hmsync_conf.hold_max(self._conf))
-
-    def _get_listeners(self):
-        return listeners_repo.get_listeners(
-            self._engine, timing.Settings.from_conf(self._conf))
+        return exposure.find_exposed(
+            hearing.get_listeners(self._conf, self._engine),
+            hmsync_conf.hold_max(self._conf))
 
     def _notify(self, payload_class, amphora_ids, *values):
         for payload in payloads.split(payload_class, amphora_ids, *values):
@@ -130,27 +123,6 @@ class FailoverGuard:
         return {row.id: silence.begun_before(
             (now - row.last_update).total_seconds(), settings)
             for row in silent}
-
-    def _choose(self, silent):
-        listeners = self._get_listeners()
-        newest = generation_repo.get_newest(self._engine)
-        others = previous_repo.get_known(self._engine, silent)
-        doubtful = generation_repo.find_doubtful(
-            self._engine, {row.generation for row in silent})
-        gone = self._find_gone(newest.number, silent) if newest else set()
-        return [row.id for row in silent if silence.must_hold(
-            _to_silent(row, others.get(row.id, ()), row.id in gone, doubtful),
-            listeners, hmsync_conf.hold_max(self._conf))]
-
-    def _find_gone(self, number, silent):
-        attempts = attempt_repo.get_attempts(self._engine, number,
-                                             [row.id for row in silent])
-        if not attempts:
-            return set()
-        uploaders = uploader_repo.get_all(self._engine)
-        return {amphora_id for amphora_id, of_each in attempts.items()
-                if reach.is_believed(of_each, uploaders,
-                                     self._conf.hmsync.offline_after)}
 
     def _report(self, held, silent):
         """Log whose hold begins, and whose ends without a heartbeat."""
@@ -172,26 +144,3 @@ class FailoverGuard:
         self._held = {amphora_id: self._held[amphora_id]
                       for amphora_id in before - ended}
         self._held.update(dict.fromkeys(held, now))
-
-
-def _to_silent(row, others, is_gone, doubtful):
-    def age(value):
-        return None if value is None else (row.now - value).total_seconds()
-
-    return silence.SilentAmphora(
-        addresses=None if row.controller_ip_port_list is None
-        else addr.split_list(row.controller_ip_port_list),
-        others=others,
-        applied_age=age(row.applied_at),
-        is_gone=is_gone,
-        held_for=None if _is_heard_since(row) else age(row.held_since),
-        is_on_trial=row.generation in doubtful,
-        key_digest=row.key_digest,
-        previous_key_digest=None if row.adopted_at
-        else row.previous_key_digest)
-
-
-def _is_heard_since(row):
-    """Tell whether it was heard since it was held, and is silent again."""
-    return row.held_since is not None and not (
-        hold_repo.is_last_update_ours(row))

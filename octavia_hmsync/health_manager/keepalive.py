@@ -205,8 +205,10 @@ class Keepalive:
                          self._instance, self._conf.hmsync.offline_after,
                          heartbeat_key.digest(self._key),
                          self._is_observing(), version.version_string(),
-                         self._configured_digest())
+                         self._configured_digest(),
+                         self._conf.hmsync.zone)
         self._registered = address
         self._has_been_registered = True
-        LOG.info('Health manager %s is ONLINE at %s.', self._conf.host,
-                 address)
+        LOG.info('Health manager %s is ONLINE at %s%s.', self._conf.host,
+                 address, f' for zone {self._conf.hmsync.zone}'
+                 if self._conf.hmsync.zone else '')

@@ -16,8 +16,10 @@ from oslo_log import log as logging
 
 from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import zone as zone_repo
 from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import subset
+from octavia_hmsync.membership import zones as zn
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class Admissions:
     def __init__(self, engine, newest, good, length):
         self._engine = engine
         self._newest = newest
+        self._good = good
         self._good_number = good.number if good else 0
         self._length = length
 
@@ -97,21 +100,36 @@ class Admissions:
                   before it which nobody found good).
         """
         eligible, astray = [], []
+        names = zone_repo.get_names(self._engine) if (
+            self._newest.zones or self._good and self._good.zones) else {}
+        fresh = {zone: self._find_fresh(zone)
+                 for zone in {zn.NOWHERE, *names.values()}}
         for candidate in admission_repo.get_candidates(
                 self._engine, self._newest.number, self._good_number):
-            addresses = subset.subset(candidate.amphora_id,
-                                      self._newest.slots, self._length)
+            zone = names.get(candidate.amphora_id, zn.NOWHERE)
+            addresses = subset.subset(
+                candidate.amphora_id, self._newest.slots_for(zone),
+                self._length)
             if candidate.addresses == addresses and (
                     self._newest.key_digest in (None, candidate.key_digest)):
                 continue
             eligible.append(canaries.Eligible(
                 candidate.amphora_id, candidate.load_balancer, addresses,
-                candidate.harm, candidate.is_mute, candidate.fell_silent))
+                candidate.harm, candidate.is_mute, candidate.fell_silent,
+                zone, fresh[zone]))
             if (candidate.generation or 0) > self._good_number:
                 # A canary of a list before, with addresses that nobody found
                 # good.
                 astray.append(candidate.amphora_id)
         return eligible, astray
+
+    def _find_fresh(self, zone):
+        """Return what is new in a zone; None for whatever is new anywhere."""
+        if self._good is None or self._good.key_digest not in (
+                None, self._newest.key_digest):
+            return None
+        return (frozenset(self._newest.slots_for(zone)) -
+                frozenset(self._good.slots_for(zone)))
 
 
 def shorten(amphora_ids, limit=10):

@@ -22,16 +22,17 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import listeners as listeners_repo
+from octavia_hmsync.db.repositories import zone as zone_repo
 from octavia_hmsync.house_keeping import admissions
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import heartbeats
-from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import witnesses
+from octavia_hmsync.membership import zones as zn
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 
@@ -72,8 +73,8 @@ class Examiner:
         listeners = listeners_repo.get_listeners(
             self._engine, settings, lambda: self._look(settings))
         members = listeners.members
-        if good and listening.has_nothing_to_lose(
-                good.addresses, newest.addresses,
+        if good and trial.has_nothing_to_lose(
+                good.addresses, good.zones, newest.addresses, newest.zones,
                 listeners.with_key(good.key_digest)):
             self._open(newest, 'amphorae cannot be heard at the old addresses '
                                'any more')
@@ -82,9 +83,10 @@ class Examiner:
         watch = trial.time_to_watch(
             self._conf.hmsync.canary_wait, len(newest.addresses), settings)
         # With another key, nobody was heard at any of them so far.
-        fresh = set(newest.addresses) - set(
-            good.addresses if good and good.key_digest in
-            (None, newest.key_digest) else ())
+        is_key_old = good and good.key_digest in (None, newest.key_digest)
+        fresh = zn.find_fresh(
+            good.addresses if is_key_old else (), good.zones if good else {},
+            newest.addresses, newest.zones)
         admission = admissions.Admissions(
             self._engine, newest, good, settings.max_list_length)
         verdict = self._judge(admitted, admission, newest, watch, settings)
@@ -192,12 +194,12 @@ class Examiner:
                     doubt_repo.get_unproven(self._engine)}
         heard = heartbeat_repo.get_heartbeats(self._engine)
         silent = {a.load_balancer for a in admitted if a.fell_silent}
+        parts = self._get_parts(admitted, newest, settings)
         found = []
         for amphora in admitted:
             if not amphora.is_applied or amphora.load_balancer in silent:
                 continue
-            addresses = frozenset(
-                _subset(amphora.amphora_id, newest, settings))
+            addresses = frozenset(parts[amphora.amphora_id])
             row = unproven.get(amphora.amphora_id)
             if amphora.has_adopted or row is None:
                 found.append(witnesses.Witness(
@@ -211,6 +213,16 @@ class Examiner:
                 can_tell=bool(row.is_certain and not row.doubt.unknown and
                               set(row.doubt.addresses) == addresses)))
         return found
+
+    def _get_parts(self, admitted, generation, settings):
+        """Return the list that each amphora gets of a generation."""
+        ids = [a.amphora_id for a in admitted]
+        names = zone_repo.get_names(
+            self._engine, ids) if generation.zones else {}
+        return {amphora_id: subset.subset(
+            amphora_id, generation.slots_for(names.get(amphora_id,
+                                                       zn.NOWHERE)),
+            settings.max_list_length) for amphora_id in ids}
 
     def _look(self, settings):
         """Note the time, and return for how long we have looked steadily."""
@@ -244,14 +256,14 @@ class Examiner:
 
     def _roll_back_silent(self, newest, good, fresh, admitted, members,
                           settings):
+        parts = self._get_parts(admitted, newest, settings)
         silent: dict[str, set[str]] = {}
         names = []
         for amphora in admitted:
             if amphora.fell_silent:
                 names.append(amphora.amphora_id)
                 silent.setdefault(amphora.load_balancer, set()).update(
-                    fresh & set(_subset(amphora.amphora_id, newest,
-                                        settings)))
+                    fresh & set(parts[amphora.amphora_id]))
         suspects = witnesses.find_suspects(
             fresh, silent, witnesses.find_unheard(fresh, members, settings),
             self._get_witnesses(admitted, newest, settings))
@@ -266,7 +278,8 @@ class Examiner:
                 good.slots if good else None,
                 f'generation {newest.number} is rolled back: {what}',
                 self._conf.host,
-                good_key_digest=good and good.key_digest):
+                good_key_digest=good and good.key_digest,
+                good_zones=good and good.zones):
             return
         LOG.error(
             'Generation %d is ROLLED_BACK: %s. Nobody else gets it%s. Check '
@@ -281,11 +294,6 @@ class Examiner:
                 newest.number, suspects, what, good and good.addresses,
                 self._conf.host):
             self._notifier.send(payload)
-
-
-def _subset(amphora_id, generation, settings):
-    return subset.subset(amphora_id, generation.slots,
-                         settings.max_list_length)
 
 
 def _key(amphora):

@@ -14,8 +14,12 @@
 
 import functools
 
+from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import figures as cluster_figures
 from octavia_hmsync.db import api
 from octavia_hmsync.house_keeping import adoption_watch
+from octavia_hmsync.house_keeping import cluster_announcer
+from octavia_hmsync.house_keeping import cluster_threads
 from octavia_hmsync.house_keeping import delegate
 from octavia_hmsync.house_keeping import image_announcer
 from octavia_hmsync.house_keeping import planner
@@ -70,12 +74,20 @@ class HouseKeepingExtension:
             self._threads.append(self._thread(
                 'image announcer', image_announcer.ImageAnnouncer(
                     self._engine, self._notifier).run_once))
+        self._threads.append(self._thread(
+            'cluster announcer', cluster_announcer.ClusterAnnouncer(
+                self._engine, self._notifier).run_once))
         self._replace_thread = self._thread(
             'replacer', lambda: self._replacer.run_once())
         self._threads += [self._replace_thread, periodic.PeriodicThread(
             'replacement claims', self._renew,
             conf[image_conf.GROUP].replacement_claim_expiry /
             replacer.RENEWALS, self._engine)]
+        self._clusters = None
+        if conf[cluster_conf.GROUP].keep_in_housekeeping:
+            self._clusters = cluster_threads.ClusterThreads(conf,
+                                                            self._engine)
+            self._threads += self._clusters.threads
         interval = conf[network_conf.GROUP].reconcile_interval
         if interval:
             self._threads.append(periodic.PeriodicThread(
@@ -106,7 +118,8 @@ class HouseKeepingExtension:
 
     def _make_reader(self):
         readers = (fleet.Fleet(self._conf, self._engine).read,
-                   figures.Figures(self._engine).read)
+                   figures.Figures(self._engine).read,
+                   cluster_figures.Figures(self._engine).read)
         return lambda: [metric for read in readers for metric in read()]
 
     def _thread(self, name, function):
@@ -151,6 +164,8 @@ class HouseKeepingExtension:
             self._synchronizer.stop()
         if '_replacer' in vars(self):
             self._replacer.stop(timeout=5)
+        if self._clusters:
+            self._clusters.stop(timeout=5)
         self._notifier.close()
         self._export.stop()
 

@@ -29,10 +29,12 @@ from octavia_hmsync.house_keeping import announcer
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import plan
+from octavia_hmsync.membership import plan_by_zone
 from octavia_hmsync.membership import steadiness
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import zones as zn
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
@@ -96,13 +98,19 @@ class Planner:
         good = generation_repo.get_last_good(self._engine)
         keys = keys_repo.make_keys(self._engine, listeners, newest)
         key_digest = self._choose_key(keys, newest)
-        decision = plan.for_key(plan.plan(
-            listeners.with_key(key_digest), newest.addresses if newest and
-            newest.status != trial.ROLLED_BACK else None, keys.suspects,
-            good.addresses if good and
-            good.key_digest in (None, key_digest) else None),
-            newest.addresses if newest else (),
-            is_key_new=keys.published not in (None, key_digest))
+        last = newest.addresses if newest else ()
+        zones = zn.assign(listeners.addresses.union(last), listeners.members,
+                          newest.zones if newest else {},
+                          keys.suspects & set(last))
+        is_good = newest is not None and newest.status != trial.ROLLED_BACK
+        decision = plan.for_key(plan_by_zone.decide(
+            listeners.with_key(key_digest), last if is_good else None,
+            keys.suspects, good.addresses if good and
+            good.key_digest in (None, key_digest) else None, zones),
+            last, is_key_new=keys.published not in (None, key_digest))
+        if is_good and zn.of_list(zones, last) != newest.zones:
+            decision = plan.again(decision, last,
+                                  'for other zones of its addresses')
         self._report_held(decision.held)
         self._purge(opts)
         if decision.addresses is None:
@@ -111,14 +119,16 @@ class Planner:
         number = newest.number + 1 if newest else 1
         slots = subset.assign_slots(newest.slots if newest else {},
                                     decision.addresses)
-        status = trial.first_status(
-            good.addresses if good else (), decision.addresses,
+        zones = zn.of_list(zones, decision.addresses)
+        status = trial.first_status_by_zone(
+            good.addresses if good else (), good.zones if good else {},
+            decision.addresses, zones,
             listeners.with_key(good and good.key_digest), opts.canary_size,
             opts.wave_size, is_key_new=good is not None and
             good.key_digest not in (None, key_digest))
         if not generation_repo.publish(
                 self._engine, number, slots, decision.reason,
-                self._conf.host, status, key_digest):
+                self._conf.host, status, key_digest, zones):
             LOG.debug('Another housekeeper published generation %d.', number)
             return instruments.LOST_RACE
         LOG.info('Published generation %d: %s. controller_ip_port_list is '

@@ -17,7 +17,9 @@ import time
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -25,6 +27,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
+from octavia_hmsync.image.replace import ordered
 from octavia_hmsync.image.replace import process
 from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
@@ -39,6 +42,15 @@ LOG = logging.getLogger(__name__)
 RENEWALS = 4
 # Seconds for which it is believed which image a tag has.
 _TARGETS_AGE = 30
+
+
+def _choose_way(replacement):
+    """Return the class that carries a replacement out."""
+    if replacement.topology == compat.TOPOLOGY_ACTIVE_ACTIVE:
+        # A cluster has one way, whatever the mode.
+        return ordered.Ordered
+    return (stock.Stock if replacement.mode == rollout_repo.FAILOVER
+            else process.Process)
 
 
 class Replacer:
@@ -75,7 +87,7 @@ class Replacer:
         while room > 0 and not self._stopping.is_set():
             # One after the other: a claim has an owner of its own.
             owner = self._make_owner()
-            claimed = replace_repo.claim(
+            claimed = claims_repo.claim(
                 self._engine, owner, 1,
                 self._options.replacement_claim_expiry)
             if not claimed:
@@ -138,7 +150,7 @@ class Replacer:
                 candidate.topology, candidate.flavor_id,
                 candidate.availability_zone, is_canary)
             owner = self._make_owner()
-            begun = replace_repo.begin(
+            begun = claims_repo.begin(
                 self._engine, rollout.id, version, [new], owner,
                 self._options.replacement_claim_expiry)
             if begun is None:
@@ -187,17 +199,15 @@ class Replacer:
         works.append(work)
         LOG.info('Replacement of load balancer %s to image %s begins.',
                  replacement.load_balancer_id, replacement.target_image_id)
-        kind = (stock.Stock if replacement.mode == rollout_repo.FAILOVER
-                else process.Process)
-        outcome = kind(work, inventory.Inventory(
+        outcome = _choose_way(replacement)(work, inventory.Inventory(
             self._conf, self._engine)).run()
         log = (LOG.warning if outcome.state == replace_repo.FAILED
                else LOG.info)
         log('Replacement of load balancer %s is %s%s.',
             replacement.load_balancer_id, outcome.state,
             f': {outcome.reason.rstrip(".")}' if outcome.reason else '')
-        replace_repo.finish(self._engine, replacement.id, owner,
-                            outcome.state, outcome.reason, outcome.wait)
+        claims_repo.finish(self._engine, replacement.id, owner,
+                           outcome.state, outcome.reason, outcome.wait)
 
     def _give_up(self, replacement, owner, works, error):
         """Leave a replacement to whoever can do what this process cannot.
@@ -219,12 +229,12 @@ class Replacer:
                       f'housekeeper {self._conf.host}.')
             LOG.exception('Replacement of load balancer %s:',
                           replacement.load_balancer_id)
-        if not phases.has_lock(phase):
-            replace_repo.finish(self._engine, replacement.id, owner,
-                                replace_repo.FAILED, reason)
+        if not phases.is_begun(phase):
+            claims_repo.finish(self._engine, replacement.id, owner,
+                               replace_repo.FAILED, reason)
 
     def _release(self, replacement, owner):
         try:
-            replace_repo.release(self._engine, replacement.id, owner)
+            claims_repo.release(self._engine, replacement.id, owner)
         except Exception as e:
             LOG.debug('Not released: %s', e)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Ports of amphorae, asked of Neutron."""
+"""Ports of amphorae, and of distributors of clusters, asked of Neutron."""
 
 import dataclasses
 import datetime
@@ -25,22 +25,26 @@ _ID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 # That of a VIP has the id of the load balancer right behind "octavia-lb-".
 _NAME = re.compile(
     f'(?:{"|".join(map(re.escape, compat_compute.PORT_PREFIXES))})({_ID})')
+# See octavia_hmsync.cluster.ports, which is above this layer.
+_DISTRIBUTOR_NAME = re.compile(f'octavia-lb-distributor-({_ID})-.+')
 
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A port that is named as one of an amphora's.
+    """A port that is named as one of an amphora's, or of a distributor's.
 
-    :param amphora_id: of which its name speaks.
+    :param amphora_id: of which its name speaks; None for a distributor's.
     :param device_id: the instance that it is plugged into; None without one.
     :param created_at: UTC; None where nobody tells.
+    :param cluster_id: of which the name of a distributor's speaks.
     """
 
     id: str
     name: str
-    amphora_id: str
+    amphora_id: str | None
     device_id: str | None
     created_at: datetime.datetime | None
+    cluster_id: str | None = None
 
 
 class Ports:
@@ -67,7 +71,7 @@ class Ports:
             return True
 
     def list_ports(self):
-        """Return those that are named as ports of amphorae.
+        """Return those that are named as ports of amphorae or distributors.
 
         Of the project of the credentials, where that is known.
 
@@ -103,10 +107,12 @@ class Ports:
 
 
 def _make(found):
-    match = _NAME.fullmatch(found.name or '')
-    if match is None:
+    name = found.name or ''
+    match = _NAME.fullmatch(name)
+    of_cluster = _DISTRIBUTOR_NAME.fullmatch(name)
+    if match is None and of_cluster is None:
         return None
     created_at = found.created_at and datetime.datetime.strptime(
         found.created_at, '%Y-%m-%dT%H:%M:%SZ')
-    return Port(found.id, found.name, match[1], found.device_id or None,
-                created_at or None)
+    return Port(found.id, name, match and match[1], found.device_id or None,
+                created_at or None, of_cluster and of_cluster[1])

@@ -70,6 +70,12 @@ class Compute(typing.Protocol):
         :raises CloudUnavailable, CloudRefused: if there is no answer.
         """
 
+    def find(self, name: str) -> list[str]:
+        """Return the ids of instances of a name, as far as anybody tells.
+
+        :raises CloudUnavailable, CloudRefused: if there is no answer.
+        """
+
     def delete(self, compute_id: str) -> None:
         """Have an instance deleted; one that is none is no error.
 
@@ -154,6 +160,12 @@ class Nova:
                 if (match := _NAME.fullmatch(server.name or '')) and
                 amphora_id in (None, match[1])]
 
+    def find(self, name):
+        """See Compute."""
+        with self._reported(f'look for the instance {name}'):
+            return [server.id for server in self._connection.compute.servers(
+                name=f'^{name}$') if server.name == name]
+
     def delete(self, compute_id):
         """See Compute."""
         with self._reported(f'delete the instance {compute_id}'):
@@ -194,6 +206,10 @@ class Driver:
     def list_instances(self, amphora_id=None):
         """See Compute: a driver has no list."""
         return None
+
+    def find(self, name):
+        """See Compute: a driver does not tell."""
+        return []
 
     def delete(self, compute_id):
         """See Compute."""

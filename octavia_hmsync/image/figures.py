@@ -85,7 +85,7 @@ class Figures:
                 'a replacement which nobody works on.',
                 sum(kind.unclaimed for kind in kinds
                     if kind.state == replace_repo.RUNNING and
-                    _has_lock(kind.phase)))]
+                    phases.has_lock(kind.phase)))]
 
     def _rollout(self):
         rollout = rollout_repo.get_active(self._engine)
@@ -108,8 +108,3 @@ class Figures:
                 'newest rollout.',
                 {state: counts.get(state, 0)
                  for state in _STATES_OF_ROLLOUT})]
-
-
-def _has_lock(phase):
-    """As phases.has_lock(), for those of a newer release, too."""
-    return phase not in (None, phases.Phase.LOCK)

@@ -23,7 +23,7 @@ from octavia_hmsync.image import load_balancer as lb
 from octavia_hmsync.image import target
 
 # One whose provider was not written is from before there were others.
-_PROVIDERS = (None, *compat.AMPHORA_PROVIDERS)
+_PROVIDERS = (None, *compat.AMPHORA_PROVIDERS, compat.CLUSTER_PROVIDER)
 
 
 class Inventory:

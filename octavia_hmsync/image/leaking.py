@@ -52,7 +52,7 @@ class Leak:
 
     :param id: of the amphora, the instance or the port.
     :param name: None for a row.
-    :param amphora_id: whose it was.
+    :param amphora_id: whose it was; None for a distributor's port.
     :param load_balancer_id: of the amphora, where that is known.
     :param age: seconds.
     :param reason: why it is a leak.
@@ -62,7 +62,7 @@ class Leak:
     kind: Kind
     id: str
     name: str | None
-    amphora_id: str
+    amphora_id: str | None
     load_balancer_id: str | None
     age: float | None
     reason: str
@@ -116,13 +116,15 @@ def judge_instance(instance: compute.Instance, known: leak_repo.Known,
 
 def judge_port(port: amphora_ports.Port, known: leak_repo.Known,
                older_than: float) -> Leak | None:
-    """Tell whether a port belongs to no amphora.
+    """Tell whether a port belongs to no amphora, and to no cluster.
 
-    :param port: by the name of an amphora; read before known.
+    :param port: by the name of one; read before known.
     :param known: what Octavia knows.
     :param older_than: as of judge_instance().
     :returns: a Leak; None if it is none.
     """
+    if port.cluster_id is not None:
+        return _judge_distributor_port(port, known, older_than)
     if port.id in known.port_ids or (
             port.device_id is not None and
             port.device_id in known.compute_ids):
@@ -130,9 +132,21 @@ def judge_port(port: amphora_ports.Port, known: leak_repo.Known,
     return _judge(Kind.PORT, port, known, older_than)
 
 
+def _judge_distributor_port(
+        port: amphora_ports.Port, known: leak_repo.Known,
+        older_than: float) -> Leak | None:
+    age = _get_age(port.created_at, known.now)
+    if port.cluster_id in known.clusters or (
+            age is not None and age < older_than):
+        return None
+    return Leak(Kind.PORT, port.id, port.name, None, None, age,
+                'It is a distributor\'s, and there is no such cluster',
+                'nobody tells how old it is' if age is None else None)
+
+
 def _judge(kind: Kind, found: compute.Instance | amphora_ports.Port,
            known: leak_repo.Known, older_than: float) -> Leak | None:
-    amphora = known.amphorae.get(found.amphora_id)
+    amphora = known.amphorae.get(found.amphora_id or '')
     if found.amphora_id in known.replaced:
         return None
     if amphora is not None and (amphora.status != compat.DELETED or

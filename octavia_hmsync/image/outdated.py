@@ -120,7 +120,8 @@ def get_blocks(load_balancer: lb.LoadBalancer,
     if not is_of_amphorae(load_balancer):
         return (Blocked.OTHER_PROVIDER,)
     blocks = []
-    if load_balancer.topology not in compat.AMPHORAE_OF_TOPOLOGY:
+    if (not has_cluster(load_balancer) and
+            load_balancer.topology not in compat.AMPHORAE_OF_TOPOLOGY):
         blocks.append(Blocked.UNKNOWN_TOPOLOGY)
     if load_balancer.status == compat.ERROR:
         blocks.append(Blocked.ERROR)
@@ -137,6 +138,10 @@ def _get_amphora_blocks(load_balancer: lb.LoadBalancer) -> list[Blocked]:
     allocated = get_allocated(load_balancer)
     if any(a.status == compat.ERROR for a in load_balancer.amphorae):
         blocks.append(Blocked.AMPHORA_ERROR)
+    if has_cluster(load_balancer):
+        # Octavia never fails those over, so that each is busy; how many there
+        # are to be the cluster's rows tell.
+        return blocks
     if any(a.is_busy or a.status not in (
             compat.AMPHORA_ALLOCATED, compat.ERROR)
             for a in load_balancer.amphorae):
@@ -149,5 +154,15 @@ def _get_amphora_blocks(load_balancer: lb.LoadBalancer) -> list[Blocked]:
 
 
 def is_of_amphorae(load_balancer: lb.LoadBalancer) -> bool:
-    """Tell whether Octavia's own provider has made a load balancer."""
-    return load_balancer.provider in (None, *compat.AMPHORA_PROVIDERS)
+    """Tell whether a load balancer has amphorae of Octavia's own."""
+    return (load_balancer.provider in (None, *compat.AMPHORA_PROVIDERS) or
+            has_cluster(load_balancer))
+
+
+def has_cluster(load_balancer: lb.LoadBalancer) -> bool:
+    """Tell whether the amphorae of a load balancer are members of a cluster.
+
+    That replaces them, whatever the mode: one after the other, each before it
+    is broken.
+    """
+    return load_balancer.provider == compat.CLUSTER_PROVIDER

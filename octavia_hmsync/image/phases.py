@@ -59,6 +59,12 @@ class Phase(enum.StrEnum):
     balancer back; LOCK follows then.
     """
 
+    ORDER = 'ORDER'
+    """Of a cluster: a member is ordered to be replaced, or about to be, and
+    whoever manages the cluster does so, with a lock of its own. LOCK follows
+    when another amphora is shown to serve in its place.
+    """
+
 
 class Next(enum.StrEnum):
     """What whoever takes a replacement up has to do."""
@@ -78,8 +84,8 @@ class Next(enum.StrEnum):
     """Do the phase again, and go on."""
 
     WAIT = 'WAIT'
-    """Wait until the worker is done: it is not asked a second time, and what
-    it may work on is not unlocked.
+    """Wait until whoever does it is done: a worker is not asked a second time,
+    and what it may work on is not unlocked.
     """
 
 
@@ -87,7 +93,8 @@ _AFTER_DEATH = {
     Phase.LOCK: Next.AGAIN, Phase.BUILD: Next.BACK, Phase.PROVE: Next.BACK,
     Phase.SWITCH: Next.PROOF, Phase.PROVE_SWITCHED: Next.PROOF,
     Phase.DELETE_OLD: Next.FORWARD, Phase.UNLOCK: Next.FORWARD,
-    Phase.BACK: Next.BACK, Phase.ASK: Next.BACK, Phase.FAILOVER: Next.WAIT}
+    Phase.BACK: Next.BACK, Phase.ASK: Next.BACK, Phase.FAILOVER: Next.WAIT,
+    Phase.ORDER: Next.WAIT}
 
 
 def after_death(phase: str | None) -> Next:
@@ -99,6 +106,14 @@ def after_death(phase: str | None) -> Next:
     return Next.AGAIN if phase is None else _AFTER_DEATH[Phase(phase)]
 
 
+def is_begun(phase: str | None) -> bool:
+    """Tell whether something is under way that somebody has to end.
+
+    :param phase: what the row has; one of a newer release is begun.
+    """
+    return phase not in (None, Phase.LOCK)
+
+
 def has_lock(phase: str | None) -> bool:
     """Tell whether the load balancer is locked by us.
 
@@ -106,4 +121,4 @@ def has_lock(phase: str | None) -> bool:
 
     :param phase: what the row has; one of a newer release has it.
     """
-    return phase not in (None, Phase.LOCK)
+    return is_begun(phase) and phase != Phase.ORDER

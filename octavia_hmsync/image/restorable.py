@@ -55,12 +55,18 @@ def check_load_balancer(snapshot: restore_repo.Snapshot, older_than: float,
     """
     found = [('Provider', _check_provider(snapshot)),
              ('State', _check_state(snapshot)),
-             ('Lock', _check_lock(snapshot, older_than, has_jobboard)),
+             ('Lock', check_lock(snapshot, older_than, has_jobboard)),
              ('Replacement', _check_replacement(snapshot))]
     return tuple(serving.Row(None, check, each) for check, each in found)
 
 
 def _check_provider(snapshot: restore_repo.Snapshot) -> finding.Finding:
+    if snapshot.provider == compat.CLUSTER_PROVIDER:
+        return finding.failure(
+            f'It has a cluster, whose amphorae housekeeping repairs by '
+            f'itself: see "octavia-hmsync cluster show {snapshot.id}", and '
+            f'"octavia-hmsync cluster restore {snapshot.id}" if it is '
+            f'ERROR or PENDING_UPDATE.')
     if snapshot.provider not in (None, *compat.AMPHORA_PROVIDERS):
         return finding.failure(
             f'Its provider is {snapshot.provider}, which has no amphorae of '
@@ -84,8 +90,12 @@ def _check_state(snapshot: restore_repo.Snapshot) -> finding.Finding:
     return finding.success(status)
 
 
-def _check_lock(snapshot: restore_repo.Snapshot, older_than: float,
-                has_jobboard: bool) -> finding.Finding:
+def check_lock(snapshot: restore_repo.Snapshot, older_than: float,
+               has_jobboard: bool) -> finding.Finding:
+    """Tell whether somebody may still work on a load balancer.
+
+    The arguments are those of check_load_balancer().
+    """
     if snapshot.status != compat.PENDING_UPDATE:
         return finding.success()
     if snapshot.unchanged_for < older_than:
@@ -133,7 +143,7 @@ def judge(snapshot: restore_repo.Snapshot,
     if vip.severity is finding.Severity.FAILURE:
         return Verdict(tuple(rows))
     kept = _choose(snapshot, proven)
-    statuses = {each: _get_status(each) for each in snapshot.objects}
+    statuses = {each: get_status(each) for each in snapshot.objects}
     rows += _tell_outcome(snapshot, evidence, kept)
     rows += _tell_objects(statuses)
     return Verdict(tuple(rows), {
@@ -179,7 +189,7 @@ def _get_amphora_status(one: serving.Evidence, kept: list[str]) -> str:
     return status
 
 
-def _get_status(found: restore_repo.Object) -> str:
+def get_status(found: restore_repo.Object) -> str:
     """Tell what becomes of what is not ACTIVE.
 
     Of a listener it is proven that it runs. Else a failover changes nothing:

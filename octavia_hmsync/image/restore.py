@@ -20,13 +20,13 @@ load balancer is PENDING_UPDATE for good.
 import contextlib
 import dataclasses
 
+from octavia_hmsync.amphora import agent as agents
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import amphora_ports
 from octavia_hmsync.image import compute
-from octavia_hmsync.image.replace import agent as agents
 from octavia_hmsync.image import restorable
 from octavia_hmsync.image import serving
 from octavia_hmsync.mgmt_network import cloud
@@ -68,7 +68,7 @@ class Restorer:
         if serving.has_failed(rows):
             return snapshot, restorable.Verdict(rows)
         driver = self._conf.controller_worker.amphora_driver
-        if driver != compat.REST_DRIVER:
+        if driver not in compat.REST_DRIVERS:
             raise exceptions.NotPossible(
                 f'Nobody can tell what amphorae of the driver {driver} do: '
                 f'only those of {compat.REST_DRIVER} can be asked.')

@@ -22,6 +22,7 @@ import random
 import typing
 
 from octavia_hmsync.membership import trial
+from octavia_hmsync.membership import zones as zn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +37,10 @@ class Eligible:
     :param is_mute: whether it is known to go on with an old list: an image
                     that never follows a list cannot tell a bad one.
     :param fell_silent: whether it once did while a list was on trial.
+    :param zone: what its zone is called: there an address may be new that is
+                 not elsewhere; see membership.zones.
+    :param fresh: those of the addresses that are new there, None for all
+                  that are new anywhere.
     """
 
     amphora_id: str
@@ -44,6 +49,14 @@ class Eligible:
     harm: int = 0
     is_mute: bool = False
     fell_silent: bool = False
+    zone: zn.Names = zn.NOWHERE
+    fresh: frozenset[str] | None = None
+
+    @property
+    def tries(self) -> set[tuple[zn.Names, str]]:
+        """What it can tell of: in which zone, and of which address."""
+        return {(self.zone, a) for a in self.addresses
+                if self.fresh is None or a in self.fresh}
 
 
 def choose(eligible: abc.Iterable[Eligible], fresh: abc.Iterable[str],
@@ -65,11 +78,13 @@ def choose(eligible: abc.Iterable[Eligible], fresh: abc.Iterable[str],
     """
     ordered = _in_order(list(eligible), asked, shuffle)
     chosen = ordered[:size]
-    missing = set(fresh).difference(*(e.addresses for e in chosen))
+    fresh = set(fresh)
+    wanted = {(zone, a) for zone in {e.zone for e in ordered} for a in fresh}
+    missing = wanted.difference(*(e.tries for e in chosen))
     for one in ordered[size:]:
-        if missing & set(one.addresses):
+        if missing & one.tries:
             chosen.append(one)
-            missing -= set(one.addresses)
+            missing -= one.tries
     return [one.amphora_id for one in chosen]
 
 

@@ -83,6 +83,13 @@ class Listeners:
         return Listeners(self._members.values(), self.pinned, self.settings,
                          self._left, self._steady_for, key_digest)
 
+    def among(self, addresses: abc.Container[str]) -> 'Listeners':
+        """Return the same of some addresses only."""
+        return Listeners(
+            [m for a, m in self._members.items() if a in addresses],
+            [a for a in self.pinned if a in addresses], self.settings,
+            self._left, self._steady_for, self._key_digest)
+
     @property
     def members(self) -> list[mem.Member]:
         """All registered health managers."""

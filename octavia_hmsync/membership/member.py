@@ -46,6 +46,8 @@ class Member:
                       None if there was none.
     :param key_digest: of the heartbeat key that it listens with, None if
                        that is not known.
+    :param zone: only amphorae of this zone reach it, None for all; see
+                 membership.zones.
     """
 
     host: str
@@ -56,6 +58,7 @@ class Member:
     is_heard: bool | None = None
     announced: str | None = None
     key_digest: str | None = None
+    zone: str | None = None
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:

@@ -121,9 +121,22 @@ def for_key(decision: Decision, last: tuple[str, ...],
     :param is_key_new: whether it is for another key than the next one.
     :returns: a Decision.
     """
-    if not is_key_new or decision.held and decision.addresses is None:
+    return again(decision, last, 'for another heartbeat_key' if is_key_new
+                 else '')
+
+
+def again(decision: Decision, last: tuple[str, ...],
+          reason: str) -> Decision:
+    """Publish the last list again if nothing but what goes with it changes.
+
+    :param decision: a Decision.
+    :param last: the newest published list, a tuple.
+    :param reason: what changes, empty for nothing.
+    :returns: a Decision.
+    """
+    if not reason or decision.held and decision.addresses is None:
         return decision
-    parts = filter(None, (decision.reason, 'for another heartbeat_key'))
+    parts = filter(None, (decision.reason, reason))
     return dataclasses.replace(
         decision, addresses=decision.addresses or last,
         reason=', '.join(parts))
@@ -266,6 +279,19 @@ def _is_proven_alive(listeners: listening.Listeners, address: str) -> bool:
     return (member is not None and listeners.has_key(address) and
             listeners.state(address) is mem.State.ALIVE and
             member.keepalive_age <= listeners.settings.offline_after / 2)
+
+
+def why_implausible(listeners: listening.Listeners,
+                    before: abc.Iterable[str],
+                    removed: abc.Iterable[str]) -> str | None:
+    """Tell what speaks against so many leaving at once, None if nothing.
+
+    :param listeners: who listens where.
+    :param before: a published list.
+    :param removed: those of it that would leave.
+    """
+    return _why_implausible(listeners, _Change(
+        frozenset(before), removed=frozenset(removed)))
 
 
 def _describe(change: _Change, is_urgent: bool) -> str:

@@ -20,6 +20,7 @@ from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import listening
 from octavia_hmsync.membership import member as mem
 from octavia_hmsync.membership import timing
+from octavia_hmsync.membership import zones as zn
 
 # Statuses of a generation.
 CANARY = 'CANARY'
@@ -86,6 +87,51 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
     if canary_size:
         return CANARY
     return WAVES if wave_size else OPEN
+
+
+def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
+                         new: abc.Sequence[str], new_zones: zn.Zones,
+                         listeners: listening.Listeners, canary_size: int,
+                         wave_size: int, is_key_new: bool = False) -> str:
+    """Tell how a list begins its way that is another one in each zone.
+
+    As carefully as any of them needs it.
+
+    :param old: as for first_status(); so are new and the rest.
+    :param old_zones: zone by address of the list that amphorae have.
+    :param new_zones: zone by address of the new one.
+    :returns: CANARY, WAVES or OPEN.
+    """
+    found = {first_status(
+        zn.reachable(old, old_zones, names),
+        zn.reachable(new, new_zones, names), listeners, canary_size,
+        wave_size, is_key_new) for names in zn.views(old_zones, new_zones)}
+    return next(status for status in (CANARY, WAVES, OPEN)
+                if status in found)
+
+
+def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
+                        new: abc.Sequence[str], new_zones: zn.Zones,
+                        listeners: listening.Listeners) -> bool:
+    """Tell of each zone whether its list can do no harm, whatever is wrong.
+
+    :param old: the list that amphorae have; empty if that is not known.
+    :param old_zones: zone by address of it.
+    :param new: the new one.
+    :param new_zones: zone by address of it.
+    :param listeners: who listens where.
+    :returns: False as long as any zone whose list has new addresses has
+              something to lose.
+    """
+    is_any = False
+    for names in zn.views(old_zones, new_zones):
+        before = zn.reachable(old, old_zones, names)
+        after = zn.reachable(new, new_zones, names)
+        if listening.has_nothing_to_lose(before, after, listeners):
+            is_any = True
+        elif not before or not set(after) <= set(before):
+            return False
+    return is_any
 
 
 def silence_limit(settings: timing.Settings) -> float:

@@ -17,6 +17,7 @@ What can go wrong there becomes one line for the operator, in one place.
 
 import contextlib
 import dataclasses
+import functools
 import re
 import warnings
 
@@ -141,6 +142,42 @@ def reported(conf, action, service=NEUTRON):
             # For --debug.
             error.__cause__ = e
     raise error
+
+
+class NeutronClient:
+    """Whoever asks Neutron; a base. Of ports those of one project count.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param connection: an openstack.connection.Connection; made when it is
+                       needed by default.
+    """
+
+    def __init__(self, conf, connection=None):
+        self._conf = conf
+        self._given = connection
+
+    @functools.cached_property
+    def _connection(self):
+        return self._given or connect(self._conf)
+
+    @functools.cached_property
+    def _api(self):
+        with self._reported('find the Neutron API'):
+            return self._connection.network
+
+    @functools.cached_property
+    def _scope(self):
+        """Filters for the project that counts.
+
+        An administrator sees the ports of all, and anybody can give a port
+        any name.
+        """
+        with self._reported('ask Keystone'):
+            project_id = self._connection.current_project_id
+        return {'project_id': project_id} if project_id else {}
+
+    def _reported(self, action):
+        return reported(self._conf, action)
 
 
 def _translate(conf, action, error, service):

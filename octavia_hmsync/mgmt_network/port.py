@@ -18,7 +18,6 @@ is somebody else's, and left alone.
 """
 
 import dataclasses
-import functools
 import hashlib
 import re
 
@@ -119,7 +118,7 @@ def check_binding(port, binding_host):
             f'delete {port.host}" first.')
 
 
-class NodePorts:
+class NodePorts(cloud.NeutronClient):
     """The nodes' ports in the management network.
 
     Every method asks Neutron, and raises CloudUnavailable or CloudRefused,
@@ -131,30 +130,10 @@ class NodePorts:
     """
 
     def __init__(self, conf, connection, ids):
-        self._conf = conf
-        self._connection = connection
+        super().__init__(conf, connection)
         self._ids = ids
         self._network_name = conf[network_conf.GROUP].network_name
         self._tags = frozenset(marks.Mark(self._network_name, ROLE).tags)
-
-    @functools.cached_property
-    def _api(self):
-        with self._reported('find the Neutron API'):
-            return self._connection.network
-
-    @functools.cached_property
-    def _scope(self):
-        """The project that counts.
-
-        An administrator sees the ports of all, and anybody can give a port
-        any name.
-        """
-        with self._reported('ask Keystone'):
-            project_id = self._connection.current_project_id
-        return {'project_id': project_id} if project_id else {}
-
-    def _reported(self, action):
-        return cloud.reported(self._conf, action)
 
     def _to_port(self, port, host=None):
         return NodePort(

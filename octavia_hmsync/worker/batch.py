@@ -25,9 +25,11 @@ from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
+from octavia_hmsync.db.repositories import zone as zone_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import upload_result
+from octavia_hmsync.membership import zones as zn
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.notifications import payloads
 from octavia_hmsync.worker import targets
@@ -56,10 +58,12 @@ class Batch:
     :param notifier: a notifications.outbox.Outbox.
     :param key_digest: digest of the heartbeat key that amphorae get with the
                        list, None if it does not tell.
+    :param zones: zone by address of the list, of those that have one.
     """
 
     def __init__(self, conf, engine, generation, slots, owner, uploads_from,
-                 notifier=outbox.NOWHERE, key_digest=None):
+                 notifier=outbox.NOWHERE, key_digest=None, zones=None):
+        self._zones = zones or {}
         self._scout = uploads_from
         self._conf = conf
         self._engine = engine
@@ -165,8 +169,11 @@ class Batch:
         length = subset.max_list_length(
             self._conf.health_manager.heartbeat_timeout,
             self._conf.health_manager.heartbeat_interval)
-        return {amphora_id: subset.subset(amphora_id, self._slots, length)
-                for amphora_id in amphora_ids}
+        names = zone_repo.get_names(
+            self._engine, amphora_ids) if self._zones else {}
+        return {amphora_id: subset.subset(amphora_id, zn.slots_of(
+            self._slots, self._zones, names.get(amphora_id, zn.NOWHERE)),
+            length) for amphora_id in amphora_ids}
 
     def _render(self, amphorae, lists):
         renderer = agent_config.AgentConfigRenderer(self._conf)

@@ -82,7 +82,8 @@ class BatchRunner:
         with batch.Batch(self._conf, self._engine, target.generation.number,
                          target.generation.slots, owner, self._scout,
                          self._notifier,
-                         target.generation.key_digest) as work:
+                         target.generation.key_digest,
+                         target.generation.zones) as work:
             if not work.claim(limit, target.admitted_to,
                               target.not_admitted_to):
                 return {}

@@ -21,6 +21,7 @@ from oslo_db import exception as db_exc
 
 from octavia_hmsync.cli.checks import option_names
 from octavia_hmsync.cli.checks import result
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import controller_list
 from octavia_hmsync.db import api
@@ -38,7 +39,7 @@ STATISTICS_DRIVER = 'hmsync'
 def check_options(conf, _engine):
     """Whether the options have names and values that can be used."""
     wrong = []
-    for module in (hmsync_conf, network_conf, image_conf):
+    for module in (hmsync_conf, network_conf, image_conf, cluster_conf):
         try:
             module.check(conf)
         except exceptions.InvalidConfiguration as e:

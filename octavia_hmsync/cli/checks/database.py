@@ -47,7 +47,8 @@ def check_octavia(_conf, engine):
     missing = [name for name in compat.SERVICE_MODULES
                if importlib.util.find_spec(name) is None]
     inspector = sa.inspect(engine)
-    for table in (*compat.TABLES, *compat.IMAGE_TABLES):
+    for table in (*compat.TABLES, *compat.IMAGE_TABLES,
+                  *compat.LOOKUP_TABLES, *compat.ZONE_TABLES):
         known = _get_columns(inspector, table.name)
         missing += [f'{table.name}.{column.name}' for column in table.c
                     if column.name not in known]

@@ -23,6 +23,7 @@ import re
 
 from oslo_config import cfg
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
@@ -34,6 +35,7 @@ OWN = {
         {'driver', *(opt.dest for opt in hmsync_conf.OPTS)}),
     network_conf.GROUP: frozenset(opt.dest for opt in network_conf.OPTS),
     image_conf.GROUP: frozenset(opt.dest for opt in image_conf.OPTS),
+    cluster_conf.GROUP: frozenset(opt.dest for opt in cluster_conf.OPTS),
 }
 # Groups of Octavia with options that the plugin uses, and that so may be
 # looked for in its own.

@@ -12,6 +12,7 @@
 
 """All checks of "octavia-hmsync upgrade check", and what each one needs."""
 
+from octavia_hmsync.cli.checks import clusters
 from octavia_hmsync.cli.checks import config
 from octavia_hmsync.cli.checks import controllers
 from octavia_hmsync.cli.checks import database
@@ -44,6 +45,8 @@ CHECKS = (
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
     ('Amphora images', controllers.check_images, _ROWS),
     ('Replacements', images.check_replacements, ()),
+    ('Clusters', clusters.check_clusters, (OPTIONS, *_ROWS)),
+    ('Distributors', clusters.check_distributors, (OPTIONS, *_ROWS)),
 )
 
 

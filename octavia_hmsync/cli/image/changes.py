@@ -59,7 +59,22 @@ class Changes:
             self._app.stderr.write(f'{self._farewell}\n')
         return False
 
-    def look(self, function):
+    def follow(self, look, show, given_up):
+        """Look until it has ended.
+
+        :param look: called for what there is.
+        :param show: called with that; returns whether it has ended well.
+        :param given_up: what to say if the time is over before.
+        :raises NotPossible: with that.
+        """
+        while True:
+            found = self._look(look)
+            if found and show(found):
+                return
+            if not self._wait():
+                raise exceptions.NotPossible(given_up)
+
+    def _look(self, function):
         """Look once.
 
         :param function: called for what is to be returned.
@@ -87,7 +102,7 @@ class Changes:
         self._app.stdout.flush()
         self._said = known
 
-    def wait(self):
+    def _wait(self):
         """Wait for the next look; returns False if there is none."""
         left = self._deadline - time.monotonic()
         if left <= 0:

@@ -58,7 +58,8 @@ class ListImages(base.DatabaseMixin, base.Lister):
             help='only those of this flavor (name or id)')
         parser.add_argument(
             '--topology', type=str.upper,
-            choices=tuple(compat.AMPHORAE_OF_TOPOLOGY),
+            choices=(*compat.AMPHORAE_OF_TOPOLOGY,
+                     compat.TOPOLOGY_ACTIVE_ACTIVE),
             help='only those with this topology')
         parser.add_argument(
             '--availability-zone', metavar='<zone>',
@@ -74,10 +75,7 @@ class ListImages(base.DatabaseMixin, base.Lister):
             '--marker', metavar='<load-balancer-id>',
             help='only those behind this one, by id: the last one of the '
                  'page before')
-        parser.add_argument(
-            '--long', action='store_true',
-            help=f'show {", ".join(_LONG_COLUMNS)}, too; -c with one of '
-                 f'these does so as well')
+        base.add_long(parser, _LONG_COLUMNS)
         return parser
 
     def take_action(self, parsed_args):
@@ -102,7 +100,7 @@ class ListImages(base.DatabaseMixin, base.Lister):
                 for amphora in outdated.get_allocated(load_balancer)])
         shown = [_make_row(load_balancer, targets, versions, known)
                  for load_balancer in found]
-        if parsed_args.long or set(parsed_args.columns) & set(_LONG_COLUMNS):
+        if base.is_long(parsed_args, _LONG_COLUMNS):
             return (*_COLUMNS, *_LONG_COLUMNS), shown
         return _COLUMNS, [row[:len(_COLUMNS)] for row in shown]
 

@@ -24,8 +24,9 @@ class Leaks(base.DatabaseMixin, base.Lister):
     """List what is left of amphorae that are none any more.
 
     Instances of the compute service and ports of Neutron that are named as
-    those of an amphora which Octavia does not know, or has deleted; and
-    amphorae that nobody builds any more. Nothing is deleted without
+    those of an amphora which Octavia does not know, or has deleted; amphorae
+    that nobody builds any more; and ports of distributors of a cluster that
+    there is not. Nothing is deleted without
     --delete, and then each one is looked at again right before. Two Octavias
     whose amphorae are in one project take the other one's for leaks: never
     delete there.

@@ -136,15 +136,11 @@ class Replace(base.DatabaseMixin, command.Command):
                 self.app, parsed_args.interval, parsed_args.timeout,
                 f'Replacement {replacement_id} goes on: see "octavia-hmsync '
                 f'image replacement list".') as watch:
-            while True:
-                found = watch.look(look)
-                if found and self._show(watch, found, max_age):
-                    return
-                if not watch.wait():
-                    raise exceptions.NotPossible(
-                        f'After {parsed_args.timeout:g} s replacement '
-                        f'{replacement_id} has not ended. It goes on: see '
-                        f'"octavia-hmsync image replacement list".')
+            watch.follow(
+                look, lambda found: self._show(watch, found, max_age),
+                f'After {parsed_args.timeout or 0:g} s replacement '
+                f'{replacement_id} has not ended. It goes on: see '
+                f'"octavia-hmsync image replacement list".')
 
     @staticmethod
     def _show(watch, found, max_age):

@@ -41,10 +41,7 @@ class ListReplacements(base.DatabaseMixin, base.Lister):
                                 'ones, too')
         which.add_argument('--rollout', metavar='<rollout>',
                            help='all of this rollout (id), likewise')
-        parser.add_argument(
-            '--long', action='store_true',
-            help=f'show {", ".join(_LONG_COLUMNS)}, too; -c with one of '
-                 f'these does so as well')
+        base.add_long(parser, _LONG_COLUMNS)
         return parser
 
     def take_action(self, parsed_args):
@@ -56,7 +53,7 @@ class ListReplacements(base.DatabaseMixin, base.Lister):
                  r.new_amphora_id, r.attempts,
                  base.format_time(r.not_before))
                 for r in _find(engine, parsed_args)]
-        if parsed_args.long or set(parsed_args.columns) & set(_LONG_COLUMNS):
+        if base.is_long(parsed_args, _LONG_COLUMNS):
             return (*_COLUMNS, *_LONG_COLUMNS), rows
         return _COLUMNS, [row[:len(_COLUMNS)] for row in rows]
 

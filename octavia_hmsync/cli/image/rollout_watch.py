@@ -53,15 +53,10 @@ class WatchRollout(base.DatabaseMixin, command.Command):
                 self.app, parsed_args.interval, parsed_args.timeout,
                 f'Rollout {rollout.id} goes on: see "octavia-hmsync image '
                 f'rollout show".') as watch:
-            while True:
-                found = watch.look(look)
-                if found and self._show(watch, found, max_age):
-                    return
-                if not watch.wait():
-                    raise exceptions.NotPossible(
-                        f'After {parsed_args.timeout:g} s rollout '
-                        f'{rollout.id} has not ended: see "octavia-hmsync '
-                        f'image rollout show".')
+            watch.follow(
+                look, lambda found: self._show(watch, found, max_age),
+                f'After {parsed_args.timeout or 0:g} s rollout {rollout.id} '
+                f'has not ended: see "octavia-hmsync image rollout show".')
 
     @staticmethod
     def _show(watch, found, max_age):

@@ -57,6 +57,11 @@ def check_amphorae(facts):
     if outdated.Blocked.AMPHORA_ERROR in blocks:
         broken = ', '.join(a.id for a in load_balancer.amphorae
                            if a.status == compat.ERROR)
+        if outdated.has_cluster(load_balancer):
+            return finding.failure(
+                f'Members of its cluster are in ERROR, and housekeeping '
+                f'replaces them: {broken}. Wait until that is over.',
+                is_passing=True)
         return finding.failure(
             f'Beside others in ERROR nothing is replaced, and these are: '
             f'{broken}. Fail them over first.')

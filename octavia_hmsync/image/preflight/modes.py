@@ -13,6 +13,7 @@
 """Who cannot be replaced before the old amphora stops, and why."""
 
 from octavia_hmsync import compat
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
@@ -39,7 +40,7 @@ def why_failover(needs: facts.Needs) -> list[str]:
 def check_mode(known: facts.Facts) -> finding.Finding:
     """Whether it can be replaced without a gap."""
     reasons = why_failover(known.needs)
-    if reasons:
+    if reasons and not outdated.has_cluster(known.load_balancer):
         return finding.warning(
             f'Only mode failover is for it, with a gap of some seconds: '
             f'{"; ".join(reasons)}.')

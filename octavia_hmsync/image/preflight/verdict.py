@@ -14,6 +14,7 @@
 import dataclasses
 
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import modes
 from octavia_hmsync.image.preflight import reading
@@ -45,7 +46,9 @@ def judge(conf, engine, load_balancer, targets, mode):
     :returns: a Verdict.
     """
     needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
-    reasons = modes.why_failover(needs) if mode == rollout_repo.REPLACE else ()
+    reasons = (modes.why_failover(needs)
+               if mode == rollout_repo.REPLACE and
+               not outdated.has_cluster(load_balancer) else ())
     if reasons:
         return Verdict((
             f'Mode replace is not for load balancer {load_balancer.id}: '

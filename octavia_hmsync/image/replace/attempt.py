@@ -182,7 +182,7 @@ class Attempt:
         if self._is_permitted:
             return None
         replacement = self._work.replacement
-        problem = known_octavia.why_not(replacement.mode)
+        problem = self._why_not()
         if problem:
             return fail(problem)
         targets = target.Targets(self._work.conf)
@@ -197,6 +197,10 @@ class Attempt:
                         f'which is newer than this replacement', None)
         self._is_permitted = True
         return None
+
+    def _why_not(self):
+        """Tell why the installed Octavia is unknown, None if it is not."""
+        return known_octavia.why_not(self._work.replacement.mode)
 
     def _get_blocks(self, load_balancer):
         """Return what is in the way, but for a lock, which may pass."""

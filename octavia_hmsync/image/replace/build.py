@@ -13,45 +13,37 @@
 
 from oslo_log import log as logging
 from taskflow import engines
+from taskflow import exceptions as taskflow_exc
 from taskflow import states
 
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import phases
+from octavia_hmsync import watched_flow
 
 LOG = logging.getLogger(__name__)
 
 
-class _Watch:
-    """Has the row name the new amphora before anything of it is built.
+class _Steps:
+    """Has the row name the new amphora before anything of it is built."""
 
-    TaskFlow passes over what a listener raises, so that it is kept here.
-    """
-
-    def __init__(self, work, engine):
+    def __init__(self, work):
         self._work = work
-        self._engine = engine
-        self.error = None
 
     def on_running(self, _state, details):
         """Look at each task that begins."""
         self._work.is_idle = details.get('task_name', '').endswith(
             compat_amphora.WAITING_TASKS)
 
-    def on_success(self, _state, details):
+    def check(self, task_name, result):
         """Look at each task that has ended, before the next one begins."""
         self._work.is_idle = False
-        try:
-            if details.get('task_name', '').endswith(
-                    compat_amphora.CREATE_TASK):
-                self._work.new_id = details['result']
-                self._work.enter(phases.Phase.BUILD,
-                                 new_amphora_id=self._work.new_id)
-            else:
-                self._work.check()
-        except Exception as e:
-            self.error = e
-            self._engine.suspend()
+        if task_name.endswith(compat_amphora.CREATE_TASK):
+            self._work.new_id = result
+            self._work.enter(phases.Phase.BUILD,
+                             new_amphora_id=self._work.new_id)
+        else:
+            self._work.check()
 
 
 def build(work, load_balancer, role):
@@ -68,9 +60,9 @@ def build(work, load_balancer, role):
     """
     flow, store = compat_amphora.make_build_flow(load_balancer, role)
     engine = engines.load(flow, store=store)
-    watch = _Watch(work, engine)
-    engine.atom_notifier.register(states.RUNNING, watch.on_running)
-    engine.atom_notifier.register(states.SUCCESS, watch.on_success)
+    steps = _Steps(work)
+    engine.atom_notifier.register(states.RUNNING, steps.on_running)
+    watch = watched_flow.Watch(engine, steps.check)
     try:
         engine.run()
     except Exception as e:
@@ -80,16 +72,13 @@ def build(work, load_balancer, role):
             f'The new amphora could not be built: {_describe(e)}.') from e
     finally:
         work.is_idle = False
-    if watch.error is not None:
-        raise watch.error
+    watch.finish()
 
 
 def _describe(error):
-    """Put into one line why a flow failed.
-
-    One in whose way several things are has no text worth reading.
-    """
-    for cause in error if hasattr(error, '__iter__') else ():
-        return f'{cause.exception_str}'.split('\n', maxsplit=1)[0]
+    """Put into one line why a flow failed."""
+    if isinstance(error, taskflow_exc.WrappedFailure):
+        # Of several things that are in its way, the first.
+        return next(iter(error)).exception_str.split('\n', maxsplit=1)[0]
     text = ' '.join(str(error).split()).rstrip('.')
     return f'{type(error).__name__}: {text[:300]}'

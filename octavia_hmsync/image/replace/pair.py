@@ -19,15 +19,11 @@ long enough.
 
 import time
 
-from oslo_log import log as logging
-
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import keepalived
 from octavia_hmsync.image.replace import work as work_
-
-LOG = logging.getLogger(__name__)
 
 # Seconds; an advertisement is sent each second by default, and three that
 # are missing are what a standby waits for.
@@ -65,8 +61,7 @@ class Pair:
         interface = self._work.insist(self._work.agent_of(new).get_interface,
                                       models[new.id].vrrp_ip)
         lock_repo.set_interface(self._work.engine, new.id, interface)
-        load_balancer = self._work.get_load_balancer()
-        models = {each.id: each for each in load_balancer.amphorae}
+        models[new.id].vrrp_interface = interface
         self._work.update_listeners(load_balancer, models[new.id])
         self._update_others(load_balancer, old, new)
         for each in load_balancer.amphorae:
@@ -170,15 +165,12 @@ class Pair:
         self._upload(load_balancer, taker, keepalived.prefer)
         self._work.insist(taking.reload_keepalived)
         try:
-            # One that is dead takes its time to give no answer.
             deadline = time.monotonic() + _SWITCH_TIMEOUT
-            for _ in range(int(_SWITCH_TIMEOUT / work_.INTERVAL)):
+            while time.monotonic() < deadline:
                 holding = self._work.find_holders(load_balancer.amphorae, vip)
                 if [key for key, holds in holding.items() if holds] == [
                         taker.id]:
                     return
-                if time.monotonic() > deadline:
-                    break
                 self._work.pause()
         finally:
             self._upload(load_balancer, taker)

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 import dataclasses
 import datetime
 
+from octavia_hmsync.amphora import listeners
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 
@@ -108,19 +109,16 @@ def _find_listener_problems(expected, seen, new):
             seen.evidence.listeners.items()):
         if not is_enabled:
             continue
-        status = seen.listeners.get(listener_id)
-        if status != compat.ACTIVE:
-            yield (f'the agent of amphora {new.id} has listener '
-                   f'{listener_id} as {status or "none of its own"}')
-        elif expected.are_listeners_told and (
+        missing = list(listeners.find_missing(new.id, (listener_id,),
+                                              seen.listeners))
+        yield from missing
+        if not missing and expected.are_listeners_told and (
                 listener_id not in new.listeners):
             yield (f'the heartbeats of amphora {new.id} do not tell of '
                    f'listener {listener_id}')
         for amphora_id, statuses in sorted(seen.replaced.items()):
-            status = statuses.get(listener_id)
-            if status != compat.ACTIVE:
-                yield (f'the agent of amphora {amphora_id} has listener '
-                       f'{listener_id} as {status or "none of its own"}')
+            yield from listeners.find_missing(amphora_id, (listener_id,),
+                                              statuses)
 
 
 def _find_holder_problems(expected, seen):

@@ -148,8 +148,13 @@ class Prover:
             proof.HEARTBEATS_MISSED * self._interval,
             self._get_holders(self._work.old_id, self._work.new_id,
                               is_switched),
-            'stats_db' in self._work.conf.controller_worker
-            .statistics_drivers)
+            self._are_listeners_told)
+
+    @property
+    def _are_listeners_told(self):
+        """Whether it is recorded which listeners heartbeats tell of."""
+        return 'stats_db' in (
+            self._work.conf.controller_worker.statistics_drivers)
 
     def _find_problems(self, expected):
         evidence = self._work.read()

@@ -19,9 +19,9 @@ import functools
 
 from oslo_log import log as logging
 
+from octavia_hmsync.amphora import agent
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.compat import amphora as compat_amphora
-from octavia_hmsync.image.replace import agent
 from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)

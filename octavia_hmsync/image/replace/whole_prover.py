@@ -56,8 +56,7 @@ class WholeProver(prover.Prover):
             amphora_id, self._work.replacement.target_image_id
             if amphora_id == self._work.new_id else None, since,
             proof.HEARTBEATS_MISSED * self._interval,
-            are_listeners_told='stats_db' in
-            self._work.conf.controller_worker.statistics_drivers)
+            are_listeners_told=self._are_listeners_told)
 
     def _find_problems(self, expected):
         evidence = self._work.read()

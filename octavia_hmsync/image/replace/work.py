@@ -14,20 +14,22 @@
 import dataclasses
 import threading
 
+from keystoneauth1 import exceptions as ks_exc
 from oslo_config import cfg
 from oslo_log import log as logging
 import sqlalchemy as sa
 import tenacity
 
+from octavia_hmsync.amphora import agent
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
-from octavia_hmsync.image.replace import agent
 
 LOG = logging.getLogger(__name__)
 
@@ -54,6 +56,7 @@ class Work:
     :param replacement: a Replacement.
     :param owner: who has claimed it.
     :param stopping: a threading.Event, when this process ends.
+    :raises CloudUnavailable: if Octavia's drivers cannot be loaded.
     """
 
     conf: cfg.ConfigOpts
@@ -70,8 +73,14 @@ class Work:
         # Whether nothing is changed now, and nothing interrupts that.
         self.is_idle = False
         self._client = agent_client.RestAgentClient(self.conf)
-        self.network = compat_amphora.load_network_driver()
-        self.compute = compat_amphora.load_compute_driver()
+        try:
+            # That of Neutron asks for its extensions.
+            self.network = compat_amphora.load_network_driver()
+            self.compute = compat_amphora.load_compute_driver()
+        except ks_exc.ClientException as e:
+            raise exceptions.CloudUnavailable(
+                f'A driver of the network or compute service cannot be '
+                f'used: {" ".join(str(e).split()).rstrip(".")}.') from e
         self.driver = compat.load_amphora_driver(
             self.conf.controller_worker.amphora_driver)
 
@@ -114,7 +123,7 @@ class Work:
         :raises Lost, Stopped: as check().
         """
         self.check()
-        if not replace_repo.set_phase(
+        if not claims_repo.set_phase(
                 self.engine, self.replacement.id, self.owner, self.expiry,
                 phase, **amphorae):
             self.lost.set()
@@ -125,8 +134,8 @@ class Work:
 
     def renew(self):
         """Go on holding the claim."""
-        if not replace_repo.renew(self.engine, self.replacement.id,
-                                  self.owner, self.expiry):
+        if not claims_repo.renew(self.engine, self.replacement.id,
+                                 self.owner, self.expiry):
             self.lost.set()
 
     def read(self):

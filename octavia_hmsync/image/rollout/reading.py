@@ -75,7 +75,8 @@ def read_fleet(conf, engine, targets, mode):
                 map(str, blocks)) or NO_IMAGE_ID))
         else:
             fleet.candidates.append(_make_candidate(
-                load_balancer, image_id, load_balancer.id in only_failover))
+                load_balancer, image_id, load_balancer.id in only_failover and
+                not outdated.has_cluster(load_balancer)))
     return fleet
 
 

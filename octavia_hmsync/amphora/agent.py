@@ -9,7 +9,7 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""What a replacement asks of amphora agents.
+"""What replacements, and clusters, ask of amphora agents.
 
 A SINGLE amphora holds the VIP from the moment at which its agent plugs it. One
 that is to wait is booted as one of a pair: its agent then leaves the VIP to

@@ -1,0 +1,187 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Checks of what clusters need."""
+
+import collections
+from concurrent import futures
+
+from octavia_hmsync.cli.checks import config
+from octavia_hmsync.cli.checks import result
+from octavia_hmsync.cluster import backends
+from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import readiness
+from octavia_hmsync.compat import changes
+from octavia_hmsync.db import lookup
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_instance as booted_repo
+from octavia_hmsync import exceptions
+
+# Distributors that are asked at once.
+_AT_ONCE = 16
+
+
+def check_clusters(conf, engine):
+    """Whether clusters can be made, and those that are there go on."""
+    clusters = len(cluster_repo.get_all(engine))
+    is_enabled = readiness.is_enabled(conf)
+    if not clusters and not is_enabled:
+        return result.success()
+    if clusters:
+        problem = _find_switched_off(conf, engine, is_enabled)
+        if problem:
+            return result.failure(
+                f'{clusters} load balancers have clusters, and {problem}')
+    problem = readiness.find_misconfiguration(conf)
+    if problem:
+        return result.failure(problem)
+    problem = _find_others(conf, engine)
+    if problem:
+        return result.failure(problem)
+    found = changes.find_of_members()
+    if found:
+        return result.failure(
+            f'Clusters cannot be changed, because the installed Octavia is '
+            f'not one that this release knows: {"; ".join(found)}. Install a '
+            f'release of octavia-hmsync for this Octavia.')
+    with engine.connect() as connection:
+        missing = lookup.find_missing(connection)
+        others = lookup.find_others(connection)
+    if missing:
+        return result.failure(
+            f'No cluster can be recorded: Octavia\'s database has no row '
+            f'{", ".join(missing)}. Run "octavia-hmsync db upgrade".')
+    # Of somebody else they do as well; only a roll-back leaves them.
+    return result.success(
+        f'Added by somebody else than octavia-hmsync, which does no harm: '
+        f'{", ".join(others)}.' if others else None)
+
+
+def _find_switched_off(conf, engine, is_enabled):
+    """Tell what clusters that are there lack, None if nothing."""
+    if config.check_switched_on(conf, engine).code is result.FAILURE:
+        return ('octavia.conf does not switch the plugin on: nobody repairs '
+                'them. See "Switched on".')
+    if not is_enabled:
+        return (f'[api_settings] enabled_provider_drivers has no '
+                f'{readiness.PROVIDER}: nobody can change or delete them. '
+                f'Add it to octavia.conf of octavia-api.')
+    return None
+
+
+def _find_others(conf, engine):
+    """Tell which clusters another driver has, None if none."""
+    ours = conf.controller_worker.distributor_driver
+    others = collections.Counter(
+        cluster.distributor for cluster in cluster_repo.get_all(engine)
+        if cluster.distributor != ours)
+    if not others:
+        return None
+    found = ', '.join(f'{number} with {name}'
+                      for name, number in sorted(others.items()))
+    return (f'[controller_worker] distributor_driver is {ours}, and there '
+            f'are clusters that were made with another one: {found}. No '
+            f'driver takes over those of another one: set it back, or delete '
+            f'their load balancers first.')
+
+
+def check_distributors(conf, engine):
+    """Whether distributors answer, and are whom they should be."""
+    # Clusters leave those that housekeeping deletes by themselves.
+    booted = {one.compute_id for one in booted_repo.get_all(engine)}
+    known = [row for row in distributor_repo.get_all(engine)
+             if not row.enabled and row.vips and row.name not in booted]
+    if backends.is_ovn(conf) and readiness.is_enabled(conf):
+        return _check_ovn(conf)
+    problem = _find_missing_options(conf)
+    if problem:
+        return result.failure(problem)
+    wanted = _get_wanted(conf, engine)
+    if not wanted and not known:
+        # "Clusters" tells whether any is needed.
+        return result.success()
+    problems = _ask(conf, wanted)
+    if wanted and len(problems) == len(wanted):
+        return result.failure(
+            f'No distributor can be used: {" ".join(problems)}')
+    if known:
+        problems.append(
+            f'{", ".join(row.name for row in known)} left [hmsync_cluster] '
+            f'distributors with clusters: put it back until these are '
+            f'elsewhere, see "octavia-hmsync distributor show".')
+    if len(wanted) == 1 and not _get_limit(conf):
+        problems.append(
+            f'[hmsync_cluster] distributors has {wanted[0].name} alone: '
+            f'nobody takes over when it ends. Add another one.')
+    return (result.warning(' '.join(problems)) if problems
+            else result.success())
+
+
+def _get_limit(conf):
+    return conf[cluster_conf.GROUP].distributor_instances
+
+
+def _find_missing_options(conf):
+    """Tell what keeps distributors from being booted, None if nothing."""
+    if not _get_limit(conf):
+        return None
+    from octavia_hmsync.cluster import instance_cloud
+
+    try:
+        instance_cloud.read_options(conf)
+    except exceptions.InvalidConfiguration as e:
+        return str(e)
+    return None
+
+
+def _get_wanted(conf, engine):
+    """Return all distributors there are to be, by name."""
+    from octavia_hmsync.cluster import vips
+
+    return [cluster_conf.Distributor(name, url) for name, url
+            in sorted(vips.get_wanted(conf, engine).items())]
+
+
+def _check_ovn(conf):
+    """Whether both databases of OVN can be used."""
+    from octavia_hmsync.cluster.ovn import connections
+
+    problems = []
+    for database in (connections.NORTHBOUND, connections.SOUTHBOUND):
+        try:
+            connections.connect(conf, database)
+        except exceptions.HMSyncException as e:
+            problems.append(str(e))
+    connections.disconnect()
+    return (result.failure(' '.join(problems)) if problems
+            else result.success())
+
+
+def _ask(conf, wanted):
+    """Return what is wrong with distributors, a list of lines."""
+    # It brings what members need, too, which takes a moment.
+    from octavia_hmsync.cluster import distributors
+    from octavia_hmsync.cluster import sightings
+
+    def ask(one):
+        try:
+            problem = sightings.ask(
+                distributors.make_client(conf, one.url)).problem
+        except exceptions.InvalidConfiguration as e:
+            problem = str(e)
+        return problem and f'{one.name}: {problem}'.rstrip('.') + '.'
+
+    if not wanted:
+        return []
+    with futures.ThreadPoolExecutor(min(len(wanted), _AT_ONCE)) as executor:
+        return [line for line in executor.map(ask, wanted) if line]

@@ -1,0 +1,106 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who distributes, by ``[controller_worker] distributor_driver``.
+
+What each of them can do is what driver_base, the update of members and
+housekeeping ask for: apply(), and of VIPs sync(), add() and remove().
+"""
+
+import weakref
+
+OVN_DRIVER = 'hmsync_ovn'
+
+_instances: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def is_ovn(conf):
+    """Tell whether OVN distributes.
+
+    :param conf: a parsed oslo.config object with Octavia's options.
+    """
+    return conf.controller_worker.distributor_driver == OVN_DRIVER
+
+
+def make(conf, engine):
+    """Make what tells distributors.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :returns: a distributors.Distributors, or an ovn.balancers.Balancers.
+    """
+    # Each brings libraries that take their time.
+    if is_ovn(conf):
+        from octavia_hmsync.cluster.ovn import balancers
+        return balancers.Balancers(conf, engine)
+    from octavia_hmsync.cluster import distributors
+    return distributors.Distributors(conf, engine)
+
+
+def get_distributors():
+    """Return what make() makes, of this process.
+
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+    from octavia_hmsync.cluster import work
+    context = work.get_context()
+    found = _instances.get(context)
+    if found is None:
+        # Of threads that begin at once all get the same one.
+        found = _instances.setdefault(
+            context, make(context.conf, context.engine))
+    return found
+
+
+def get_vips(conf, engine, distributors):
+    """Return what puts VIPs where connections are distributed.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: what make() returns.
+    :returns: a vips.VIPs, or the ovn.balancers.Balancers itself.
+    """
+    if hasattr(distributors, 'northbound'):
+        return distributors
+    from octavia_hmsync.cluster import vips
+    return vips.VIPs(conf, engine, distributors)
+
+
+def make_watch(conf, engine, distributors):
+    """Make what looks at distributors, each time its look() is called.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: what make() returns.
+    :returns: a distributor_watch.DistributorWatch, or an ovn.watch.OVNWatch.
+    """
+    if hasattr(distributors, 'northbound'):
+        from octavia_hmsync.cluster.ovn import watch
+        return watch.make(conf, engine, distributors)
+    from octavia_hmsync.cluster import distributor_watch
+    return distributor_watch.make(conf, engine, distributors)
+
+
+def make_sight_watch(conf, engine, distributors, wake):
+    """Make what hears what is seen of members, as of each run_once().
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: what make() returns.
+    :param wake: called without arguments when something changed.
+    :returns: a sight_watch.SightWatch, or an ovn.sights.OVNSightWatch.
+    """
+    if hasattr(distributors, 'northbound'):
+        from octavia_hmsync.cluster.ovn import sights
+        return sights.make(conf, engine, distributors, wake)
+    from octavia_hmsync.cluster import sight_watch
+    return sight_watch.make(distributors, engine, wake)

@@ -1,0 +1,165 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Going on holding clusters, in the process that works on them.
+
+A cluster is claimed in the database for as long as somebody works on it. The
+claim is renewed by one thread for all that this process works on; whoever
+works asks before each step whether it may go on.
+"""
+
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+
+LOG = logging.getLogger(__name__)
+
+# A claim is renewed so often before it lapses.
+RENEWALS = 4
+
+
+# Somebody else has claimed the cluster meanwhile; touch nothing.
+Lost = claim_repo.Lost
+
+
+class Unwanted(Exception):
+    """The load balancer is to be deleted; take back what is not finished."""
+
+
+class Stopped(Exception):
+    """This process ends; another one goes on."""
+
+
+@dataclasses.dataclass(eq=False)
+class _Held:
+    cluster_id: str
+    owner: str
+    is_deletion: bool
+    is_lost: bool = False
+    is_unwanted: bool = False
+
+
+class Claims:
+    """The claims of this process.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: the name of this controller.
+    :param expiry: seconds after which a claim lapses.
+    """
+
+    def __init__(self, engine, host, expiry):
+        self._engine = engine
+        self._host = host
+        self._expiry = expiry
+        self._lock = threading.Lock()
+        self._held = {}
+        self._thread = None
+        self._ended = threading.Event()
+        self.stopping = threading.Event()
+
+    def claim(self, cluster_id, is_deletion=False, status=None):
+        """Claim a cluster.
+
+        :param cluster_id: which.
+        :param status: its provisioning status from then on; None leaves it.
+        :param is_deletion: whether it is to be deleted, which everybody else
+                            who works on it makes room for.
+        :returns: an owner, new for each call; None if somebody else has it.
+        """
+        owner = f'{self._host}/{uuidutils.generate_uuid()}'
+        if not claim_repo.claim(self._engine, cluster_id, owner,
+                                self._expiry, status):
+            return None
+        self.hold(cluster_id, owner, is_deletion)
+        return owner
+
+    def hold(self, cluster_id, owner, is_deletion=False):
+        """Go on holding what is claimed, until release()."""
+        with self._lock:
+            self._held.setdefault(
+                owner, _Held(cluster_id, owner, is_deletion))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._renew, name='hmsync-cluster-claims',
+                    daemon=True)
+                self._thread.start()
+
+    def check(self, cluster_id, owner, is_deletion=False):
+        """Go on only as long as that is wanted.
+
+        :raises Lost: if somebody else has claimed the cluster.
+        :raises Unwanted: if it is to be deleted, and this is no deletion.
+        :raises Stopped: if this process ends.
+        """
+        with self._lock:
+            held = self._held.get(owner)
+        if held is None:
+            # What another process has begun.
+            self.hold(cluster_id, owner, is_deletion)
+            with self._lock:
+                held = self._held[owner]
+            self._look(held)
+        if held.is_lost:
+            raise Lost
+        if held.is_unwanted:
+            raise Unwanted
+        if self.stopping.is_set():
+            raise Stopped
+
+    def look(self, cluster_id, owner, is_deletion=False):
+        """As check(), of what the database has now."""
+        self.hold(cluster_id, owner, is_deletion)
+        with self._lock:
+            held = self._held[owner]
+        self._look(held)
+        self.check(cluster_id, owner, is_deletion)
+
+    def release(self, cluster_id, owner):
+        """Hold a cluster no longer; doing it twice is harmless."""
+        with self._lock:
+            self._held.pop(owner, None)
+        claim_repo.release(self._engine, cluster_id, owner)
+
+    def end(self):
+        """Renew no claim any more."""
+        self._ended.set()
+
+    def _look(self, held):
+        if not claim_repo.renew(self._engine, held.cluster_id, held.owner,
+                                self._expiry):
+            held.is_lost = True
+            return
+        found = cluster_repo.get(self._engine, held.cluster_id)
+        held.is_unwanted = (
+            not held.is_deletion and
+            (found is None or
+             found.provisioning_status == compat.PENDING_DELETE))
+
+    def _renew(self):
+        while not self._ended.wait(self._expiry / RENEWALS):
+            with self._lock:
+                held = list(self._held.values())
+            for each in held:
+                try:
+                    self._look(each)
+                except Exception as e:
+                    # It lapses if this lasts.
+                    if api.is_database_error(e):
+                        LOG.debug('A claim was not renewed: %s', e)
+                    else:
+                        LOG.exception('A claim was not renewed:')

@@ -1,0 +1,106 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What each distributor of a cluster is to do, made of rows. Pure.
+
+The same rows always make the same documents: what changes one of them is a
+new version of the cluster, see db.repositories.cluster.
+"""
+
+from collections import abc
+import itertools
+import typing
+
+from octavia_hmsync.cluster import looks
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import schemas
+from octavia_hmsync import exceptions
+
+ALGORITHM = 'HASH'
+
+# What a member is to a distributor, by its state. BUILDING and STANDBY ones
+# are nothing to it yet.
+_STATES = {member_repo.ACTIVE: doc.ACTIVE,
+           member_repo.DRAINING: doc.DRAINING,
+           member_repo.FAILED: doc.DEAD}
+
+
+def make(cluster: cluster_repo.Cluster,
+         members: abc.Iterable[member_repo.Member],
+         addresses: abc.Iterable[str], vip: vip_repo.VIP,
+         pin_timeout: int,
+         others: abc.Iterable[vip_repo.VIP] = ()) -> doc.Document:
+    """Make the document of a cluster for one of its distributors.
+
+    :param cluster: the cluster.
+    :param members: its members, in any state.
+    :param addresses: of its load balancer.
+    :param vip: its VIP on the distributor.
+    :param pin_timeout: ``[hmsync_cluster] pin_timeout``.
+    :param others: its VIPs on other distributors, and on this one.
+    :returns: a Document, such as a distributor takes.
+    :raises InvalidDocument: if no distributor would take it, in one line: a
+                             member carries traffic and has no MAC address.
+    """
+    if not (vip.port_id and vip.mac and vip.mtu):
+        raise exceptions.InvalidDocument(
+            f'The cluster {cluster.id} has no port yet on the distributor '
+            f'{vip.distributor_name}, so that it cannot be told anything: '
+            f'its VIP is added first.')
+    addresses = list(addresses)
+    own = [address for address in (vip.addresses or '').split(',')
+           if address and address not in addresses]
+    ports = sorted(looks.parse_ports(cluster.ports))
+    look = {} if not (own and ports) else {'look': {
+        'addresses': own[:schemas.MAX_LOOK_ADDRESSES],
+        'ports': ports[:schemas.MAX_LOOK_PORTS]}}
+    partners = sorted(other.mac for other in others
+                      if other.port_id and other.mac and other.id != vip.id)
+    return doc.parse({
+        **look, 'version': cluster.version, 'active': vip.active,
+        'algorithm': ALGORITHM, 'affinity': cluster.affinity,
+        'addresses': addresses,
+        'port': {'id': vip.port_id, 'mac': vip.mac, 'mtu': vip.mtu},
+        'pin_timeout': pin_timeout,
+        'members': _describe(filter(is_told, members)),
+        'partners': partners[:schemas.MAX_PARTNERS]})
+
+
+def is_told(member: member_repo.Member) -> bool:
+    """Tell whether distributors are told of a member at all.
+
+    One whose slot another one took keeps its connections while it drains.
+    """
+    if member.slot is None:
+        return member.state == member_repo.DRAINING and bool(member.mac)
+    return member.state in _STATES
+
+
+def _describe(
+        members: abc.Iterable[member_repo.Member]
+) -> list[dict[str, typing.Any]]:
+    # Numbers that no cluster comes to, in groups where nobody else is.
+    spare = itertools.count(schemas.MAX_SLOT, -1)
+    described = []
+    for member in sorted(members, key=lambda member: member.id):
+        slot, group = member.slot, member.peer_group
+        if slot is None:
+            slot = group = next(spare)
+        described.append({
+            # One that died before it had an amphora holds its slot all the
+            # same.
+            'id': member.amphora_id or member.id, 'slot': slot,
+            'peer_group': group, 'mac': member.mac,
+            'state': _STATES[member.state]})
+    return described

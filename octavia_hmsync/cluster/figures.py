@@ -1,0 +1,90 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Figures of clusters for Prometheus, from the database.
+
+Every housekeeper has the same ones.
+"""
+
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import cluster_figures as figures_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_instance as booted_repo
+from octavia_hmsync.metrics import reading
+
+_PROVISIONING = (compat.ACTIVE, compat.PENDING_CREATE, compat.PENDING_UPDATE,
+                 compat.PENDING_DELETE, compat.ERROR)
+_OPERATING = (compat.ONLINE, compat.DEGRADED, compat.ERROR, compat.OFFLINE)
+_HEALTHS = (member_repo.HEALTHY, member_repo.SUSPECT, member_repo.DEAD)
+_ORDERS = (member_repo.DRAIN, member_repo.REPLACE)
+_DISTRIBUTORS = (distributor_repo.ONLINE, distributor_repo.OFFLINE)
+
+
+class Figures:
+    """Reads the figures, in one statement.
+
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def read(self):
+        """Return the figures, a list of metrics."""
+        found = figures_repo.read(self._engine)
+        return [
+            _gauge_by('status', 'clusters', 'Load balancers that have a '
+                      'cluster, by provisioning status of that.',
+                      _PROVISIONING, found.clusters),
+            _gauge_by('status', 'clusters_by_health', 'Clusters by operating '
+                      'status.', _OPERATING, found.health),
+            _gauge_by('state', 'cluster_members', 'Amphorae of clusters.',
+                      member_repo.STATES, found.members),
+            _gauge_by('status', 'distributors', 'Distributors, by whether '
+                      'they answered when they were last asked.',
+                      _DISTRIBUTORS, found.distributors),
+            reading.gauge(
+                'clusters_below_desired_size', 'Clusters with fewer ACTIVE '
+                'members than desired_size.', found.short),
+            reading.gauge(
+                'clusters_below_min_size', 'Clusters with fewer ACTIVE '
+                'members than min_size.', found.failing),
+            reading.gauge(
+                'clusters_unreachable', 'Clusters without a distributor that '
+                'answers, and answers for their VIP.', found.unreachable),
+            reading.gauge(
+                'distributor_vips_behind', 'VIPs of clusters whose '
+                'distributor has not the newest version.', found.behind),
+            _gauge_by('health', 'cluster_members_by_health', 'Amphorae of '
+                      'clusters, by what is made of the signs against them.',
+                      _HEALTHS, found.members_by_health),
+            _gauge_by('order', 'cluster_orders', 'Amphorae of clusters for '
+                      'which something is ordered.', _ORDERS, found.orders),
+            reading.gauge(
+                'clusters_without_standby', 'Clusters with fewer members '
+                'that stand by than they are to have.',
+                found.without_standby),
+            reading.gauge(
+                'cluster_connections_draining', 'Open connections of members '
+                'that leave, when somebody looked last.', found.draining),
+            reading.gauge(
+                'distributors_drained', 'Distributors that an operator has '
+                'drained.', found.drained),
+            _gauge_by('state', 'distributor_instances', 'Distributors that '
+                      'housekeeping has booted, or boots.',
+                      booted_repo.STATES, found.booted)]
+
+
+def _gauge_by(label, name, text, all_labels, found):
+    return reading.gauge_by(label, name, text,
+                            {**dict.fromkeys(all_labels, 0), **found})

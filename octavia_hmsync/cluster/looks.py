@@ -1,0 +1,141 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What distributors are told, and tell, of members beside their traffic.
+
+At which ports they look, and how many connections of one that drains are
+open.
+"""
+
+from collections import abc
+import typing
+
+from oslo_log import log as logging
+
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_look as look_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+_OTHERS = ('UDP', 'SCTP')
+# What a column bears.
+_MOST = 2 ** 31 - 1
+# Seconds for which clocks may be apart, and a connection may begin.
+_MARGIN = 2
+
+
+def choose_ports(load_balancer: typing.Any,
+                 without: str | None = None) -> set[int]:
+    """Return the ports at which the members of a load balancer answer. Pure.
+
+    :param load_balancer: Octavia's data model; of one that is disabled they
+                          answer nobody, and at a listener in ERROR perhaps
+                          never did.
+    :param without: id of a listener that does not count.
+    """
+    return {listener.protocol_port for listener in load_balancer.listeners
+            if load_balancer.enabled and listener.enabled and
+            listener.provisioning_status != compat.ERROR and
+            listener.id != without and listener.protocol not in _OTHERS and
+            not listener.allowed_cidrs}
+
+
+def format_ports(ports: abc.Iterable[int]) -> str:
+    """Return ports as rows have them."""
+    return ','.join(map(str, sorted(ports)))
+
+
+def parse_ports(text: str | None) -> set[int]:
+    """Return the ports that a row has."""
+    return {int(port) for port in (text or '').split(',') if port}
+
+
+def record_ports(engine: typing.Any) -> int:
+    """Record at which ports members are looked at, where that is wrong.
+
+    Somebody may have died before he did, or been of a release of before.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: of how many clusters.
+    """
+    changed = [
+        cluster_id for cluster_id, (recorded, ports)
+        in look_repo.get_ports(engine).items()
+        if format_ports(ports) != (recorded or '') and
+        cluster_repo.set_ports(engine, cluster_id, ports)]
+    return len(changed)
+
+
+def record_addresses(engine: typing.Any, ports: typing.Any) -> None:
+    """Record the addresses of ports of distributors that nobody has asked for.
+
+    :param engine: an SQLAlchemy engine.
+    :param ports: a ports.Ports.
+    :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+    """
+    for vip in vip_repo.get_all(engine):
+        if vip.port_id and vip.addresses is None:
+            addresses = ports.get_addresses(vip.port_id)
+            if addresses is not None:
+                vip_repo.set_port(engine, vip.id, vip.port_id, vip.mac,
+                                  vip.mtu, addresses)
+
+
+def count_connections(
+        engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
+        interval: float) -> dict[str, int | None]:
+    """Record how many connections of members that drain are open.
+
+    Their own heartbeats tell; of one that is silent its distributor knows of
+    those that it remembers one by one, which are not all: of none it says
+    nothing.
+
+    :param engine: an SQLAlchemy engine.
+    :param client_of: called with the URL of a distributor for its client.
+    :param interval: seconds between two heartbeats.
+    :returns: {id of a member: how many}, None if nobody knows.
+    """
+    rows = look_repo.get_connections(engine, interval + _MARGIN)
+    silent = {row[0] for row in rows.values() if row[3] is None}
+    pins = {cluster_id: _read_pins(engine, client_of, cluster_id)
+            for cluster_id in silent}
+    counted: dict[str, int | None] = {}
+    for member_id, (cluster_id, amphora_id, before, count) in rows.items():
+        if count is None:
+            count = pins[cluster_id].get(amphora_id) or None
+        if count is not None:
+            # An amphora's own word, or a distributor's.
+            count = min(max(0, count), _MOST)
+        counted[member_id] = count
+        if count != before:
+            member_repo.record(engine, member_id, connections=count)
+    return counted
+
+
+def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
+               cluster_id: str) -> dict[str, int]:
+    for vip in vip_repo.get_of_cluster(engine, cluster_id):
+        if vip.active and vip.status == distributor_repo.ONLINE:
+            try:
+                found = client_of(vip.url).get_statistics(cluster_id)
+                return {one['id']: int(one['pins'])
+                        for one in found['members']} if found else {}
+            except exceptions.DistributorError as e:
+                LOG.debug('Connections were not counted: %s', e)
+            except (KeyError, TypeError, ValueError) as e:
+                LOG.debug('Connections cannot be read: %r', e)
+    return {}

@@ -1,0 +1,50 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The managers of clusters that are installed."""
+
+import functools
+
+from stevedore import driver as stevedore_driver
+from stevedore import exception as stevedore_exc
+
+from octavia_hmsync.cluster_managers import reference
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync import exceptions
+
+NAMESPACE = 'octavia_hmsync.cluster_managers'
+# Of the plugin's own one, today and in the release before.
+_OWN = ('reference', cluster_repo.HMSYNC)
+
+
+@functools.lru_cache(maxsize=None)
+def get(name):
+    """Return the manager that has a name, the same one each time.
+
+    :param name: the cluster_type of a cluster.
+    :raises InvalidConfiguration: if none has it, or it cannot be loaded.
+    """
+    if name in _OWN:
+        return get_reference()
+    try:
+        return stevedore_driver.DriverManager(
+            NAMESPACE, name, invoke_on_load=True).driver
+    except stevedore_exc.NoMatches as e:
+        raise exceptions.InvalidConfiguration(
+            f'No cluster manager "{name}" can be loaded: {e}. Install the '
+            f'package that has it on this controller, or change '
+            f'[hmsync_cluster] cluster_manager.') from e
+
+
+@functools.lru_cache(maxsize=None)
+def get_reference():
+    """Return the plugin's own one."""
+    return reference.ReferenceManager()

@@ -1,0 +1,64 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What has become of a change that all members of a cluster are told: rules.
+
+No I/O.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+
+ACTIVE = 'ACTIVE'
+STANDBY = 'STANDBY'
+DRAINING = 'DRAINING'
+# Who is told of a change. Of the others nobody sends anything to: what is
+# built is configured before it is registered, what has failed never again.
+TOLD = frozenset((ACTIVE, STANDBY, DRAINING))
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """What follows.
+
+    :param is_success: whether enough members have taken it.
+    :param to_drain: ids of members that are to get no new connection.
+    :param to_fail: ids of members that stood by, and may not take a slot.
+    """
+
+    is_success: bool
+    to_drain: tuple[str, ...] = ()
+    to_fail: tuple[str, ...] = ()
+
+
+def judge(states: Mapping[str, str], failures: Mapping[str, str],
+          min_size: int) -> Verdict:
+    """Judge a change.
+
+    Where too few have taken it, nobody is drained: an old configuration is
+    better than none, and Octavia says ERROR.
+
+    :param states: {id of a member: its state}, of all that were told.
+    :param failures: {id of a member: why it did not take it}.
+    :param min_size: how many ACTIVE ones have to.
+    :returns: Verdict.
+    """
+    took = [member_id for member_id, state in states.items()
+            if state == ACTIVE and member_id not in failures]
+    if len(took) < min_size:
+        return Verdict(False)
+
+    def find(state: str) -> tuple[str, ...]:
+        return tuple(sorted(
+            member_id for member_id in failures
+            if states.get(member_id) == state))
+
+    return Verdict(True, find(ACTIVE), find(STANDBY))

@@ -1,0 +1,183 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What OVN's load balancer of a cluster is to be, made of rows. Pure.
+
+All traffic to a VIP goes to one of the members' own addresses, whatever its
+port, so that no listener waits for anything here. Each port of a listener has
+an entry of its own besides, which is the same but for the health check that
+OVN makes of its members.
+
+Who leaves gets no new connections, and keeps those that it has: OVN follows
+each of them. So one that drains is in no entry.
+"""
+
+from collections import abc
+import dataclasses
+import ipaddress
+
+CLUSTER_KEY = 'octavia-hmsync:cluster'
+VERSION_KEY = 'octavia-hmsync:version'
+
+_PREFIX = 'octavia-hmsync-'
+# Seconds, and looks, after which a member is out.
+_CHECK = {'interval': '1', 'timeout': '1', 'success_count': '1',
+          'failure_count': '2'}
+_OPTIONS = {'event': 'false', 'reject': 'true'}
+SOURCE_IP = 'SOURCE_IP'
+# OVN 23.03 looks at members by IPv4 alone.
+_CHECKED = 4
+# No packet has this destination.
+_NOWHERE = '0.0.0.1'
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """Where connections go to.
+
+    :param member_id: of which member.
+    :param port_id: of its front end, by which OVN knows it.
+    :param addresses: its own there, of each family one.
+    """
+
+    member_id: str
+    port_id: str
+    addresses: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Balancer:
+    """A row of Load_Balancer, and its health checks.
+
+    :param name: by which it is known.
+    :param version: of the cluster.
+    :param vips: {address or address and port: those of backends}.
+    :param selection_fields: by what connections are spread; empty for all
+                             that tells one from another one.
+    :param ip_port_mappings: {own address: its port, and who asks there}.
+    :param checks: keys of vips whose backends are looked at.
+    :param external_ids: how it is told from others.
+    """
+
+    name: str
+    version: int
+    vips: dict[str, str]
+    selection_fields: tuple[str, ...]
+    ip_port_mappings: dict[str, str]
+    checks: frozenset[str]
+    external_ids: dict[str, str]
+
+    options: dict[str, str] = dataclasses.field(
+        default_factory=lambda: dict(_OPTIONS))
+
+
+def get_name(cluster_id: str) -> str:
+    """Return the name of the load balancer of a cluster."""
+    return f'{_PREFIX}{cluster_id}'
+
+
+def get_check_options() -> dict[str, str]:
+    """Return the options of each health check."""
+    return dict(_CHECK)
+
+
+def make(cluster_id: str, version: int, affinity: str,
+         addresses: abc.Iterable[str], backends: abc.Iterable[Backend],
+         ports: abc.Iterable[int], source: str | None) -> Balancer:
+    """Make the load balancer of a cluster.
+
+    :param cluster_id: whose.
+    :param version: of the cluster.
+    :param affinity: FLOW or SOURCE_IP.
+    :param addresses: where clients find it: VIPs, and floating ones.
+    :param backends: who gets new connections, by slot: the order tells OVN
+                     which clients are whose, where affinity is SOURCE_IP.
+    :param ports: of listeners.
+    :param source: the address that nobody else has, from which OVN asks
+                   members; None if there is none: nobody is asked.
+    """
+    backends = list(backends)
+    vips: dict[str, str] = {}
+    checks = set()
+    for text in addresses:
+        address = ipaddress.ip_address(text)
+        own = [ip for _, ip in _list_addresses(backends, address.version)]
+        vips[_key(address)] = ','.join(_key(ip) for ip in own)
+        for port in sorted(set(ports)):
+            key = _key(address, port)
+            vips[key] = ','.join(_key(ip, port) for ip in own)
+            if own and source and address.version == _CHECKED:
+                checks.add(key)
+    return Balancer(
+        get_name(cluster_id), version, vips,
+        ('ip_src',) if affinity == SOURCE_IP else (),
+        _make_mappings(backends, source) if checks else {},
+        frozenset(checks),
+        {CLUSTER_KEY: cluster_id, VERSION_KEY: str(version)})
+
+
+def make_look(cluster_id: str, version: int,
+              backends: abc.Iterable[Backend], ports: abc.Iterable[int],
+              source: str | None) -> Balancer:
+    """Make what has OVN look at members, whether they get connections or not.
+
+    It is at no switch and no router, so that it carries nothing. Without it
+    nobody would see that one that was drained is well again.
+
+    :param cluster_id, version, ports, source: as make() takes them.
+    :param backends: all members that have a front end.
+    """
+    backends = list(backends)
+    vips = {}
+    own = [ip for _, ip in _list_addresses(backends, _CHECKED)]
+    if source and own:
+        vips = {_key(_NOWHERE, port): ','.join(_key(ip, port) for ip in own)
+                for port in sorted(set(ports))}
+    return Balancer(
+        f'{get_name(cluster_id)}-look', version, vips, (),
+        _make_mappings(backends, source) if vips else {}, frozenset(vips),
+        {CLUSTER_KEY: cluster_id, VERSION_KEY: str(version)})
+
+
+def _list_addresses(backends: list[Backend],
+                    version: int) -> list[tuple[str, str]]:
+    return [(one.port_id, ip) for one in backends for ip in one.addresses
+            if ipaddress.ip_address(ip).version == version]
+
+
+def _make_mappings(backends: list[Backend],
+                   source: str | None) -> dict[str, str]:
+    return {ip: f'{port_id}:{source}'
+            for port_id, ip in _list_addresses(backends, _CHECKED)}
+
+
+def _key(address: object, port: int | None = None) -> str:
+    ip = ipaddress.ip_address(str(address))
+    if port is None:
+        return str(ip)
+    return f'[{ip}]:{port}' if ip.version == 6 else f'{ip}:{port}'
+
+
+def read_cidrs(text: str) -> tuple[str, ...]:
+    """Read the addresses of a port, as Neutron tells OVN.
+
+    :param text: addresses with the length of their prefix.
+    :returns: of each family the first one.
+    """
+    found: dict[int, str] = {}
+    for one in text.split():
+        try:
+            address = ipaddress.ip_interface(one).ip
+        except ValueError:
+            continue
+        found.setdefault(address.version, str(address))
+    return tuple(found.values())

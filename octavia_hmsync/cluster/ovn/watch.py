@@ -1,0 +1,170 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whether OVN has what rows say.
+
+Networks, routers and floating addresses come and go without anybody telling
+us: here their changes are followed.
+"""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster import distributor_watch
+from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster.ovn import balancers as balancers_
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_front as front_repo
+from octavia_hmsync.db.repositories import cluster_look as look_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Clusters that are told at once.
+_AT_ONCE = 4
+# Seconds between two looks at what is rare.
+_FULL_LOOK = 60
+
+
+class _Silent:
+    """OVN in place of a distributor's client: it counts nothing."""
+
+    def __init__(self, _url):
+        pass
+
+    def get_statistics(self, _cluster_id):
+        return None
+
+
+class OVNWatch:
+    """Looks at OVN, each time look() is called.
+
+    :param engine: an SQLAlchemy engine.
+    :param balancers: a balancers.Balancers.
+    :param clock: seconds, for tests.
+    :param heartbeat_interval: seconds between two heartbeats of an amphora.
+    """
+
+    def __init__(self, engine, balancers, clock=time.monotonic,
+                 heartbeat_interval=10):
+        self._engine = engine
+        self._balancers = balancers
+        self._clock = clock
+        self._heartbeat_interval = heartbeat_interval
+        self._swept: float | None = None
+        # The state of OVN's database that all was compared with.
+        self._compared: int | None = None
+
+    def look(self):
+        """Ask OVN, and tell it what it does not know.
+
+        :returns: a distributor_watch.Report.
+        """
+        row = self._balancers.sync()
+        try:
+            change = self._balancers.northbound.get_change()
+            there = self._balancers.northbound.list()
+        except exceptions.DistributorError as e:
+            self._set_status(row, str(e))
+            return distributor_watch.Report({row.name: str(e)}, 0, {})
+        self._set_status(row)
+        vips = vip_repo.get_of_distributor(self._engine, row.id)
+        self._sweep(vips, there)
+        work = self._find_work(vips, there, change != self._compared)
+        failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
+        self._compared = None if failed else change
+        looks.count_connections(self._engine, _Silent,
+                                self._heartbeat_interval)
+        return distributor_watch.Report({}, len(work) - len(failed), failed)
+
+    def _set_status(self, row, problem=None):
+        distributor_repo.set_status(
+            self._engine, row.id, distributor_repo.OFFLINE if problem
+            else distributor_repo.ONLINE)
+        if problem and (row.status == distributor_repo.ONLINE or
+                        not row.last_seen):
+            LOG.warning('The distributor %s is OFFLINE: %s', row.name,
+                        problem)
+
+    def _sweep(self, vips, there):
+        """Take out of OVN what is of no cluster any more."""
+        now = self._clock()
+        if self._swept is not None and now - self._swept < _FULL_LOOK:
+            return
+        known = {vip.cluster_id for vip in vips}
+        gone = {vip.cluster_id for vip in vip_repo.get_left(self._engine)}
+        for cluster_id in sorted((there.keys() - known) | (gone & known)):
+            if cluster_repo.get(self._engine, cluster_id) is not None:
+                continue
+            try:
+                self._balancers.remove(cluster_id)
+            except (exceptions.CloudUnavailable,
+                    exceptions.CloudRefused) as e:
+                LOG.info('The port of the cluster %s, which is gone, is '
+                         'deleted later: %s', cluster_id, e)
+                return
+        look_repo.forget_connections(self._engine)
+        self._swept = now
+
+    def _find_work(self, vips, there, is_changed):
+        """Return the ids of clusters of which OVN has not what it should.
+
+        :param is_changed: whether networks and routers may have changed.
+        """
+        behind = {vip.cluster_id for vip in vip_repo.get_behind(self._engine)}
+        ports = front_repo.get_listener_ports(self._engine)
+        applied = self._balancers.get_applied()
+        found = []
+        for vip in vips:
+            if vip.applied_version is None:
+                # It is being made right now.
+                continue
+            state = there.get(vip.cluster_id)
+            if (vip.cluster_id in behind or state is None or
+                    state.rows != 2 or
+                    state.version != vip.applied_version or
+                    # Another process has told OVN of other members.
+                    self._get_version(applied, vip) != state.version or
+                    self._has_changed(applied.get(vip.cluster_id),
+                                      ports.get(vip.cluster_id, frozenset()),
+                                      is_changed)):
+                found.append(vip.cluster_id)
+        return sorted(found)
+
+    @staticmethod
+    def _get_version(applied, vip):
+        known = applied.get(vip.cluster_id)
+        return known and known[0].version
+
+    def _has_changed(self, known, ports, is_changed):
+        applied, addresses = known
+        if not is_changed:
+            return ports != applied.ports
+        scene = self._balancers.northbound.read(
+            applied.network_id, applied.vip_port_id, applied.port_ids)
+        return (ports != applied.ports or
+                balancers_.describe(scene, addresses) != applied.scene)
+
+
+def make(conf, engine, balancers):
+    """Make an OVNWatch.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param engine: an SQLAlchemy engine.
+    :param balancers: a balancers.Balancers.
+    """
+    return OVNWatch(
+        engine, balancers,
+        heartbeat_interval=conf.health_manager.heartbeat_interval)

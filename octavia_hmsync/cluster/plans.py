@@ -1,0 +1,145 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What members of a cluster are told of their load balancer.
+
+It is what Octavia's driver would ask of their agents, strictly: a listener
+that it leaves out, for want of a certificate, makes it fail.
+"""
+
+import hashlib
+import json
+
+from octavia_hmsync.cluster import own as own_
+from octavia_hmsync.cluster import peers
+from octavia_hmsync.cluster import silent_vip
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora_driver as compat_driver
+from octavia_hmsync import exceptions
+
+
+class Plans:
+    """Plans of what members are told of a load balancer.
+
+    :param without: a listener that is about to go.
+    :raises NotPossible: if something that a listener needs cannot be fetched.
+    """
+
+    def __init__(self, load_balancer, without=None):
+        self._planner = compat_driver.Planner()
+        self._load_balancer = load_balancer
+        self._without = without
+        self._own = own_.find(load_balancer)
+        for listener in self._get_listeners(load_balancer):
+            try:
+                self._planner.fetch_secrets(listener)
+            except Exception as e:
+                # Of any certificate manager. Octavia's driver would leave the
+                # listener out, in all members.
+                raise exceptions.NotPossible(
+                    f'What listener {listener.id} needs cannot be fetched '
+                    f'({type(e).__name__}: {" ".join(str(e).split())}), and '
+                    f'no amphora was changed: see its certificates, and '
+                    f'[certificates] cert_manager in octavia.conf.') from e
+
+    def _get_listeners(self, load_balancer):
+        return [listener for listener in load_balancer.listeners
+                if self._without is None or listener.id != self._without.id]
+
+    def _show(self, group, amphora_id):
+        shown = peers.show(self._load_balancer, group)
+        own_.show(shown, self._own.get(amphora_id))
+        return shown
+
+    def update(self, group, amphora_id):
+        """Return the plan of a Target that gets all listeners."""
+        def plan(facts):
+            shown = self._show(group, amphora_id)
+            amphora = find_amphora(shown, amphora_id)
+            requests = self._planner.plan(
+                'update_amphora_listeners', shown, amphora,
+                facts=facts).get(amphora_id, [])
+            self._check(requests)
+            return requests
+        return plan
+
+    def delete(self, group, amphora_id):
+        """Return the plan of a Target that loses the listener."""
+        def plan(facts):
+            shown = self._show(group, amphora_id)
+            # Octavia's driver takes it from the list.
+            listener = next(
+                (each for each in shown.listeners
+                 if each.id == self._without.id),
+                None) or peers.show_listener(self._without, shown)
+            requests = self._planner.plan('delete', listener,
+                                          facts=facts).get(amphora_id, [])
+            if any(request.path.endswith('/haproxy') for request in requests):
+                self._check(requests)
+            return requests
+        return plan
+
+    def digest(self):
+        """Return what tells one configuration from another one.
+
+        It is the same for all members, whatever their haproxy.
+        """
+        shown = peers.show(self._load_balancer, frozenset())
+        shown.listeners = self._get_listeners(shown)
+        nobody = compat_driver.make_nobody()
+        requests = self._planner.plan('update_amphora_listeners', shown,
+                                      nobody).get(nobody.id, [])
+        return hashlib.sha256(json.dumps(
+            [(request.method, request.path, request.body)
+             for request in requests]).encode()).hexdigest()
+
+    def _check(self, requests):
+        """Look whether Octavia has left something out; it only logs that."""
+        text = ''.join(request.body for request in requests
+                       if request.path.endswith('/haproxy'))
+        for listener in self._get_listeners(self._load_balancer):
+            if (self._load_balancer.enabled and listener.enabled and
+                    listener.protocol not in compat.LVS_PROTOCOLS and
+                    f'frontend {listener.id}' not in text):
+                raise exceptions.UnknownTemplate(
+                    f'Octavia leaves listener {listener.id} out: see the log '
+                    f'of this service')
+
+
+def make_act(load_balancer, function):
+    planner = compat_driver.Planner()
+
+    def make_plan(_group, amphora_id):
+        return lambda _facts: planner.plan(
+            function, load_balancer, find_amphora(load_balancer, amphora_id),
+            None).get(amphora_id, [])
+
+    return make_plan
+
+
+def find_amphora(load_balancer, amphora_id):
+    return next((amphora for amphora in load_balancer.amphorae
+                 if amphora.id == amphora_id and
+                 amphora.status not in compat.DELETED_STATUSES), None)
+
+
+def render_requests(vips, interface, mac, own=()):
+    """Return what a member's agent is asked for, to have the VIPs.
+
+    keepalived that runs reads its configuration anew.
+
+    :param vips, interface, mac, own: as silent_vip.render() takes them.
+    :returns: a list of compat's Request.
+    """
+    return [compat_driver.Request('PUT', 'vrrp/upload',
+                                  silent_vip.render(vips, interface, mac,
+                                                    own)),
+            compat_driver.Request('PUT', 'vrrp/start')]

@@ -1,0 +1,263 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Hears from distributors what they see of members, and records it.
+
+A thread for each distributor asks for news and waits for them. Any number of
+controllers may do so: the rows are the same, whoever writes them.
+"""
+
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for which a distributor may wait for news.
+_WAIT = 20
+# Seconds after an answer without news that came at once: too many wait there.
+_PAUSE = 1
+# Seconds before one that did not answer is asked again; each time twice. What
+# it had told counts from the moment in which it answers at all.
+_FIRST_PAUSE, _LAST_PAUSE = 1, 5
+# Seconds before one that knows of no sights is.
+_OLD_PAUSE = 60
+# Of what a distributor says is wrong.
+_LONGEST = 200
+# Threads at most.
+_MOST = 64
+
+_STATES = (sight_repo.UP, sight_repo.DOWN)
+_NOTHING = ('UNKNOWN', 'GONE')
+
+
+def read(news):
+    """Read what a distributor tells. Pure.
+
+    :param news: its answer.
+    :returns: {(id of a cluster, id of an amphora or member): Look or None},
+              None if nothing is seen.
+    :raises ValueError: if it cannot be read.
+    """
+    found = {}
+    try:
+        for one in news['sights']:
+            state, error = one['state'], one.get('error')
+            if state not in (*_STATES, *_NOTHING):
+                raise ValueError(f'the state {str(state)[:_LONGEST]!a}')
+            found[str(one['vip']), str(one['member'])] = (
+                None if state in _NOTHING else sight_repo.Look(
+                    state, None if error is None else
+                    ascii(str(error))[1:-1][:_LONGEST]))
+    except (KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f'{type(e).__name__}: {e}') from e
+    return found
+
+
+class Watcher:
+    """Hears one distributor.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributor: a db.repositories.distributor.Distributor.
+    :param client_of: called with its URL for a client.
+    :param wake: called without arguments when something changed.
+    """
+
+    def __init__(self, engine, distributor, client_of, wake):
+        self._engine = engine
+        self.distributor = distributor
+        self._client_of = client_of
+        self._wake = wake
+        self._run = None
+        self._sequence = 0
+        self._pause = _FIRST_PAUSE
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(
+            target=self._loop, daemon=True,
+            name=f'hmsync-sights-{distributor.name}')
+
+    def start(self):
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self):
+        """Have the thread end, at once or with its next answer."""
+        self._stopping.set()
+
+    def join(self, timeout):
+        """Wait for the thread."""
+        self._thread.join(timeout)
+
+    def is_alive(self):
+        """Tell whether there is a thread."""
+        return self._thread.is_alive()
+
+    def _loop(self):
+        periodic.leave_signals_to_main_thread()
+        while not self._stopping.is_set():
+            self._stopping.wait(self.hear())
+
+    def hear(self):
+        """Ask once, and record what is new.
+
+        :returns: seconds to wait before the next time.
+        """
+        name = self.distributor.name
+        try:
+            pause = self._hear()
+            self._pause = _FIRST_PAUSE
+            return pause
+        except exceptions.DistributorOtherVersion as e:
+            LOG.debug('The distributor %s tells nothing of members: %s',
+                      name, e)
+            return _OLD_PAUSE
+        except exceptions.HMSyncException as e:
+            # Whether it answers is the distributor watch's to say.
+            LOG.debug('The distributor %s was not heard: %s', name, e)
+        except ValueError as e:
+            LOG.warning('What the distributor %s sees of members cannot be '
+                        'read (%s): see whether its release is one that this '
+                        'one can speak to.', name, e)
+            pause, self._pause = _OLD_PAUSE, _FIRST_PAUSE
+            return pause
+        except Exception as e:
+            # What was told is not recorded.
+            self._run = None
+            if not api.is_database_error(e):
+                LOG.exception('What the distributor %s sees of members was '
+                              'not recorded. That goes on in %s s.', name,
+                              self._pause)
+        pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
+        return pause
+
+    def _hear(self):
+        begun = time.monotonic()
+        try:
+            news = self._client_of(self.distributor.url).get_sights(
+                self._run, self._sequence, 0 if self._run is None else _WAIT)
+            seen = read(news)
+            is_whole = bool(news['whole'])
+            if not isinstance(news['run'], str) or (
+                    type(news['sequence']) is not int):
+                raise ValueError('its run or sequence is none')
+        except (exceptions.DistributorOtherVersion, ValueError):
+            # What it has told before may hold no more.
+            sight_repo.forget(self._engine, self.distributor.id)
+            self._run = None
+            raise
+        if self._stopping.is_set():
+            return 0
+        if self._record(seen, is_whole):
+            self._wake()
+        self._run, self._sequence = news['run'], news['sequence']
+        is_early = time.monotonic() - begun < _PAUSE
+        return _PAUSE if is_early and (is_whole or not seen) else 0
+
+    def _record(self, seen, is_whole):
+        """Record what is seen.
+
+        :returns: whether that is another thing than before.
+        """
+        distributor_id = self.distributor.id
+        ids = self._find(seen, is_whole)
+        looks = {ids[key]: look for key, look in seen.items() if key in ids}
+        nothing = {member_id for member_id, look in looks.items()
+                   if look is None}
+        if is_whole:
+            nothing |= set(sight_repo.get_of_observer(
+                self._engine, distributor_id)) - set(looks)
+        forgotten = sight_repo.forget(
+            self._engine, distributor_id, nothing) if nothing else 0
+        changed = sight_repo.record(self._engine, distributor_id, {
+            member_id: look for member_id, look in looks.items() if look})
+        if changed or forgotten:
+            LOG.info('The distributor %s sees %d members as another than '
+                     'before', self.distributor.name,
+                     len(changed) + forgotten)
+        return bool(changed or forgotten)
+
+    def _find(self, seen, is_whole):
+        """Return {(id of a cluster, id of its amphora): id of the member}."""
+        if not seen:
+            return {}
+        if is_whole:
+            members = member_repo.get_all(self._engine)
+        else:
+            members = [member for cluster_id in sorted({key[0] for key
+                                                        in seen})
+                       for member in member_repo.get_of_cluster(
+                           self._engine, cluster_id)]
+        return {(member.cluster_id, member.amphora_id or member.id):
+                member.id for member in members}
+
+
+class SightWatch:
+    """Has a Watcher for each distributor, as of each call of run_once().
+
+    :param engine: an SQLAlchemy engine.
+    :param client_of: called with the URL of a distributor for a client.
+    :param wake: called without arguments when something changed.
+    """
+
+    def __init__(self, engine, client_of, wake):
+        self._engine = engine
+        self._client_of = client_of
+        self._wake = wake
+        self._watchers = {}
+
+    def run_once(self):
+        """Begin to hear who is new, and no more who has left.
+
+        :raises DBError: if the database cannot be used.
+        """
+        rows = {row.id: row for row in
+                distributor_repo.get_enabled(self._engine)}
+        for key, watcher in list(self._watchers.items()):
+            row = rows.get(key)
+            if (row is None or row.url != watcher.distributor.url or
+                    not watcher.is_alive()):
+                watcher.stop()
+                del self._watchers[key]
+        for key, row in sorted(rows.items()):
+            if key not in self._watchers and len(self._watchers) < _MOST:
+                self._watchers[key] = Watcher(self._engine, row,
+                                              self._client_of, self._wake)
+                self._watchers[key].start()
+
+    def stop(self, timeout=0):
+        """Hear nobody any more; a request under way comes to nothing.
+
+        :param timeout: seconds to wait for that.
+        """
+        for watcher in self._watchers.values():
+            watcher.stop()
+        deadline = time.monotonic() + timeout
+        for watcher in self._watchers.values():
+            watcher.join(max(0, deadline - time.monotonic()))
+
+
+def make(distributors, engine, wake):
+    """Make the SightWatch of a process.
+
+    :param distributors: a distributors.Distributors.
+    :param engine: an SQLAlchemy engine.
+    :param wake: as SightWatch takes it.
+    """
+    return SightWatch(engine, distributors.client_of, wake)

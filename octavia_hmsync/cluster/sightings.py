@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Asking distributors how they are, and recording it."""
+
+import dataclasses
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# How often one is asked before it counts as one that does not answer.
+_TRIES = 2
+# Letters: of what it says, and of what a column bears of its release.
+_DETAIL, _VERSION = 300, 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What a distributor said.
+
+    :param problem: why it does not count, None if it does.
+    :param software_version: what it is.
+    :param versions: {id of a cluster: version in force}; None if it was not
+                     asked.
+    :param blind: ids of clusters whose members it could look at, and was not
+                  told how.
+    """
+
+    problem: str | None = None
+    software_version: str | None = None
+    versions: dict[str, int] | None = None
+    blind: frozenset[str] = frozenset()
+
+
+def ask(distributor, is_full=False):
+    """Ask a distributor, without raising anything that it does wrong.
+
+    :param distributor: its client.
+    :param is_full: whether to ask which VIPs it has, too.
+    :returns: a Seen.
+    """
+    problem = None
+    for _try in range(_TRIES):
+        try:
+            said = distributor.get_versions()
+            status = distributor.get_status()
+            if status['status'] != distributor_repo.ONLINE:
+                # Nobody there carries traffic for sure.
+                return Seen(_show(status.get('error')) or
+                            'it does not work')
+            vips = distributor.list_vips() if is_full else None
+            return Seen(
+                software_version=_show(said['software_version'])[:_VERSION],
+                versions=None if vips is None else {
+                    one['id']: one['version'] for one in vips},
+                # One that knows nothing of looks does not say.
+                blind=frozenset(one['id'] for one in vips or ()
+                                if one.get('looked_at') is False))
+        except exceptions.DistributorError as e:
+            problem = str(e)
+        except (KeyError, TypeError) as e:
+            problem = (f'It answers what cannot be read '
+                       f'({type(e).__name__}): see whether its release is '
+                       f'one that this one can speak to')
+    return Seen(problem)
+
+
+def _show(said):
+    """Return a distributor's own words so that they can stand in a log."""
+    return '' if said is None else ascii(
+        ' '.join(str(said).split()))[1:-1][:_DETAIL]
+
+
+def record(engine, row, seen):
+    """Record whether a distributor answers, and log when that changes.
+
+    :param engine: an SQLAlchemy engine.
+    :param row: a db.repositories.distributor.Distributor.
+    :param seen: what ask() returned.
+    """
+    if seen.problem:
+        distributor_repo.set_status(engine, row.id, distributor_repo.OFFLINE)
+        if row.status == distributor_repo.ONLINE or not row.last_seen:
+            LOG.warning('The distributor %s is OFFLINE: %s', row.name,
+                        seen.problem)
+        return
+    distributor_repo.set_status(engine, row.id, distributor_repo.ONLINE,
+                                seen.software_version)
+    if row.status != distributor_repo.ONLINE:
+        LOG.info('The distributor %s is ONLINE, software %s', row.name,
+                 seen.software_version)

@@ -1,0 +1,163 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""keepalived of a member: it has the VIPs, and no neighbour hears of it.
+
+A distributor answers for the VIPs. Each member has them at its loopback
+interface, so that it takes what the distributor sends on, and answers nobody
+who asks who has them: arp_ignore is for ARP; of IPv6 no address of another
+interface is ever answered for. Without arp_announce a member would ask for
+its gateway's MAC in the name of the VIP, which the gateway believes. For IPv6
+it asks in the name of a link-local address, or not at all: the agent takes
+away the one that the kernel gives the interface.
+
+keepalived sets both before it adds the addresses, each time it starts, and
+takes the addresses with it when it stops. There is no vrrp_instance, so that
+nothing announces an address. The agent leaves them alone, also when it plugs
+the interface again, since it was booted as one of a pair.
+"""
+
+import ipaddress
+import operator
+import re
+import typing
+
+from octavia_hmsync.amphora import agent
+from octavia_hmsync import exceptions
+
+# Of routes from the VIPs: the one that Octavia's own configuration has.
+_TABLE = 1
+_RULE_PRIORITY = 100
+_INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
+
+_TEMPLATE = '''\
+# By octavia-hmsync, for a member of a cluster: a distributor answers for the
+# VIPs, never this amphora.
+global_defs {{
+    startup_script "/sbin/sysctl -q -w net.ipv4.conf.all.arp_ignore=1 \
+net.ipv4.conf.all.arp_announce=2" root
+}}
+
+static_ipaddress {{
+{addresses}
+}}
+
+static_routes {{
+{routes}
+}}
+
+static_rules {{
+{rules}
+}}
+'''
+
+
+def render(vips, interface, mac, own=()):
+    """Render the keepalived configuration of a member.
+
+    :param vips: (address, agent.Subnet) pairs, that of the load balancer
+                 first.
+    :param interface: the name of the interface in their networks.
+    :param mac: its MAC.
+    :param own: what own.read() returns: addresses that clients' connections
+                are sent to, too.
+    :returns: text.
+    :raises InvalidAddress: if something is no address.
+    """
+    if not _INTERFACE.fullmatch(interface):
+        raise exceptions.InvalidAddress(
+            f'"{interface!a}" is no name of an interface: see what the agent '
+            f'of the amphora answers.')
+    try:
+        addresses = [ipaddress.ip_address(address) for address, _ in vips]
+        routes = _render_routes(vips, interface)
+        more = [f'{_make_link_local(mac)}/64 dev {interface}'
+                for _ in range(any(each.version == 6 for each in addresses))]
+        more += [f'{each} dev {interface}' for each, is_there in own
+                 if not is_there]
+    except ValueError as e:
+        raise exceptions.InvalidAddress(
+            f'The VIPs cannot be given to an amphora: {e}. See the subnets '
+            f'of the load balancer.') from e
+    return _TEMPLATE.format(
+        addresses=_indent([f'{_host(address)} dev lo'
+                           for address in addresses] + more),
+        routes=_indent(routes),
+        rules=_indent(f'from {_host(address)} table {_TABLE} priority '
+                      f'{_RULE_PRIORITY}' for address in (
+                          *addresses, *(each.ip for each, _ in own))))
+
+
+def _make_link_local(mac):
+    """Return the one that the kernel would take, which Neutron lets pass.
+
+    :raises ValueError: if that is no MAC.
+    """
+    mac = bytes.fromhex(mac.replace(':', ''))
+    if len(mac) != 6:
+        raise ValueError('a MAC has six bytes')
+    return ipaddress.IPv6Address(
+        b'\xfe\x80' + bytes(6) + bytes([mac[0] ^ 2]) + mac[1:3] +
+        b'\xff\xfe' + mac[3:])
+
+
+def _host(address):
+    return f'{address}/{address.max_prefixlen}'
+
+
+def _indent(lines):
+    return '\n'.join(f'    {line}' for line in lines)
+
+
+def _render_routes(vips, interface):
+    """Return the routes of what comes from the VIPs.
+
+    Of two VIPs in one subnet the first has them: a table has one route to a
+    destination.
+    """
+    # An answer goes back the way it came, whatever other networks the amphora
+    # is in.
+    routes: dict[typing.Any, str] = {}
+    for address, subnet in vips:
+        vip = ipaddress.ip_address(address)
+        network = ipaddress.ip_network(subnet.cidr, strict=False)
+        routes.setdefault(network, f'{network} dev {interface} src {vip} '
+                                   f'scope link table {_TABLE}')
+        if subnet.gateway:
+            gateway = ipaddress.ip_address(subnet.gateway)
+            routes.setdefault(
+                ('default', gateway.version),
+                f'default via {gateway} dev {interface} onlink table '
+                f'{_TABLE}')
+        for destination, nexthop in subnet.host_routes:
+            network = ipaddress.ip_network(destination, strict=False)
+            routes.setdefault(
+                network, f'{network} via {ipaddress.ip_address(nexthop)} dev '
+                         f'{interface} onlink table {_TABLE}')
+    return routes.values()
+
+
+def read_vips(load_balancer, network_config):
+    """Return what render() takes.
+
+    :param load_balancer: Octavia's data model of it.
+    :param network_config: of one amphora, by the network driver, as a dict.
+    :returns: a tuple of (address, agent.Subnet) pairs.
+    """
+    vips = [(load_balancer.vip.ip_address, network_config['vip_subnet'])]
+    vips += sorted(((vip['ip_address'], vip['subnet'])
+                    for vip in network_config['additional_vip_data']),
+                   key=operator.itemgetter(0))
+    return tuple((address, agent.Subnet(
+        subnet['cidr'], subnet['gateway_ip'], tuple(
+            (route['destination'], route['nexthop'])
+            for route in subnet.get('host_routes') or ())))
+        for address, subnet in vips)

@@ -1,0 +1,120 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What a manager is told of a cluster, out of rows."""
+
+import dataclasses
+
+from octavia_hmsync.cluster import managers
+from octavia_hmsync.cluster_managers import base
+from octavia_hmsync.cluster_managers import signs
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import cluster_view as view_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """A cluster at one moment, and who decides for it.
+
+    :param view: what rows say.
+    :param cluster: the same, as a manager takes it.
+    :param members: likewise.
+    :param limits: how long is waited.
+    :param manager: a ClusterManager.
+    """
+
+    view: view_repo.View
+    cluster: base.Cluster
+    members: list[base.Member]
+    limits: base.Limits
+    manager: base.ClusterManager
+
+    def decide(self):
+        """Return what is to be done, the first thing first."""
+        return self.manager.decide(self.cluster, self.members, self.limits)
+
+    def get_health(self):
+        """Return {id of a member: its health}."""
+        return self.manager.get_health(self.members, self.limits)
+
+    def get_status(self):
+        """Return the operating status of the cluster."""
+        return self.manager.get_status(self.cluster, self.members,
+                                       self.limits)
+
+    def settle(self):
+        """Return what its load balancer is that somebody died with."""
+        return self.manager.settle(self.cluster, self.members)
+
+
+def read(context, cluster_id):
+    """Return the Situation of a cluster, or None if it is gone.
+
+    :param context: a work.Context.
+    :param cluster_id: its id.
+    :raises InvalidConfiguration: if its manager is not installed here.
+    """
+    view = view_repo.read(context.engine, cluster_id,
+                          context.conf.hmsync.offline_after)
+    if view is None:
+        return None
+    return describe(view, base.Limits(context.options.drain_timeout),
+                    managers.get(view.cluster.cluster_type))
+
+
+def describe(view, limits, manager):
+    """Return the Situation that rows are.
+
+    :param view: a View.
+    :param limits: a base.Limits.
+    :param manager: a ClusterManager.
+    """
+    cluster = view.cluster
+    seen = [_describe_sight(sight, view) for sight in view.sights]
+    found = signs.read(seen)
+    return Situation(
+        view, base.Cluster(
+            cluster.provisioning_status, view.load_balancer_status,
+            cluster.desired_size, cluster.min_size,
+            _age(cluster.now, cluster.created_at), cluster.size,
+            cluster.standby, view.enabled, view.may_resize,
+            signs.is_misdirected(seen)),
+        [_describe_member(member, view, found) for member in view.members],
+        limits, manager)
+
+
+def _age(now, then):
+    return max(0.0, (now - then).total_seconds())
+
+
+def _describe_sight(sight, view):
+    if sight.distributor_id == sight_repo.HEARTBEATS:
+        return signs.Sight(
+            sight.member_id, None, sight.state,
+            _age(sight.now, sight.changed_at), is_online=view.is_heard,
+            error=sight.error)
+    return signs.Sight(
+        sight.member_id, sight.distributor_id, sight.state,
+        _age(sight.now, sight.changed_at), sight.is_active,
+        sight.status == distributor_repo.ONLINE, sight.error)
+
+
+def _describe_member(member, view, found):
+    return base.Member(
+        member.id, member.slot, member.state,
+        _age(member.now, member.updated_at),
+        view.amphora_statuses.get(member.amphora_id), member.ordered,
+        member.connections,
+        member.config_digest is not None or
+        member.state == member_repo.BUILDING,
+        found.get(member.id, base.NO_SIGNS))

@@ -1,0 +1,511 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The tasks of flows for clusters that Octavia has none for.
+
+Each finds what it needs in the database, so that a flow may be run again from
+its beginning, by another process too. None undoes anything once somebody else
+has claimed the cluster.
+"""
+
+import time
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+from taskflow import task
+from taskflow.types import failure
+
+from octavia_hmsync.cluster import claims
+from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import distribution
+from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import members
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync import compat
+from octavia_hmsync.compat import cluster as compat_cluster
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_lock as lock_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+CLUSTER_ID = 'cluster_id'
+OWNER = 'owner'
+MEMBER_ID = 'member_id'
+OLD_MEMBER_ID = 'old_member_id'
+
+# Of members that serve nothing.
+UNFINISHED = (member_repo.BUILDING, member_repo.FAILED)
+
+# Seconds that somebody waits for the lock of a load balancer.
+LOCK_PATIENCE = 300
+# Seconds for which a deletion waits for whoever works on the cluster: by then
+# a claim has lapsed, or was given back.
+DELETION_PATIENCE = 300
+
+
+def _get_work(cluster_id, owner, is_deletion=False):
+    return work_.Work(work_.get_context(), cluster_id, owner, is_deletion)
+
+
+def _is_ours(work):
+    """Tell whether what was begun may be undone by us."""
+    try:
+        work.look()
+    except claims.Lost:
+        LOG.warning('Cluster %s was taken up by somebody else.',
+                    work.cluster_id)
+        return False
+    except (claims.Unwanted, claims.Stopped):
+        # Whoever deletes it, or goes on, finds what there is.
+        work.release()
+        return False
+    return True
+
+
+class ClaimCluster(task.Task):
+    """Be the only one who works on a cluster.
+
+    :param is_deletion: whether it is to be deleted.
+    :param patience: seconds to wait for whoever has it.
+    :param status: its provisioning status from then on, where Octavia has
+                   locked the load balancer for this: whoever finds it without
+                   a claim gives the load balancer back.
+    """
+
+    default_provides = OWNER
+
+    def __init__(self, is_deletion=False, patience=0, status=None):
+        super().__init__()
+        self._is_deletion = is_deletion
+        self._patience = patience
+        self._status = status
+
+    def execute(self, cluster_id):
+        """Claim it.
+
+        :returns: the owner.
+        :raises ClusterBusy: if somebody else works on it.
+        """
+        context = work_.get_context()
+        deadline = time.monotonic() + self._patience
+        while True:
+            owner = context.claims.claim(cluster_id, self._is_deletion,
+                                         self._status)
+            if owner:
+                return owner
+            if time.monotonic() >= deadline:
+                if self._status is not None:
+                    cluster_repo.set_status(context.engine, cluster_id,
+                                            self._status)
+                raise exceptions.ClusterBusy(
+                    f'Somebody else works on cluster {cluster_id}.')
+            context.claims.stopping.wait(work_.INTERVAL)
+
+    def revert(self, result, cluster_id, *args, **kwargs):
+        """Give it back."""
+        if not isinstance(result, failure.Failure):
+            work_.get_context().claims.release(cluster_id, result)
+
+
+class ReleaseCluster(task.Task):
+    """Let somebody else work on a cluster."""
+
+    def execute(self, cluster_id, owner):
+        _get_work(cluster_id, owner).release()
+
+
+class TakeBackOnRevert(task.Task):
+    """Have nothing be there of a load balancer that could not be built.
+
+    It is in ERROR then, and keeps its address.
+    """
+
+    def execute(self, cluster_id, owner):
+        pass
+
+    def revert(self, cluster_id, owner, *args, **kwargs):
+        work = _get_work(cluster_id, owner)
+        if _is_ours(work):
+            take_back(work)
+
+
+def take_back(work):
+    """Delete all that was built for a load balancer, which is in ERROR then.
+
+    :param work: a Work.
+    """
+    try:
+        remove_from_distributors(work)
+        _remove_all(work)
+        load_balancer = work.get_load_balancer()
+        if load_balancer.server_group_id:
+            compat_cluster.delete_server_group(load_balancer.server_group_id)
+            compat_cluster.update_load_balancer(load_balancer.id,
+                                                server_group_id=None)
+    except members.INTERRUPTIONS:
+        # Who goes on there takes it back, too.
+        raise
+    except Exception:
+        # Deleting the load balancer does it again.
+        LOG.exception('Cluster %s was not taken back in full:',
+                      work.cluster_id)
+    lock_repo.unlock(work.engine, work.cluster_id, work.owner,
+                     work_.CLAIM_EXPIRY, compat.ERROR)
+
+
+def remove_from_distributors(work):
+    """Have no distributor know a cluster any more."""
+    distribution.run(work, 'remove_vip')
+    distribution.run(work, 'delete_distributor')
+
+
+class ErrorOnRevert(task.Task):
+    """Have a load balancer that could not be changed be one in ERROR."""
+
+    def execute(self, cluster_id, owner):
+        pass
+
+    def revert(self, cluster_id, owner, *args, **kwargs):
+        work = _get_work(cluster_id, owner)
+        if _is_ours(work):
+            lock_repo.unlock(work.engine, cluster_id, owner,
+                             work_.CLAIM_EXPIRY, compat.ERROR)
+
+
+class DeletionErrorOnRevert(task.Task):
+    """Have a load balancer that could not be deleted be one in ERROR."""
+
+    def execute(self, cluster_id, owner):
+        pass
+
+    def revert(self, cluster_id, owner, *args, **kwargs):
+        work = _get_work(cluster_id, owner, is_deletion=True)
+        if _is_ours(work):
+            lock_repo.fail_deletion(work.engine, cluster_id, owner,
+                                    work_.CLAIM_EXPIRY)
+
+
+class EnsureServerGroup(task.Task):
+    """Have the amphorae of a load balancer be kept apart, if wanted."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        load_balancer = work.get_load_balancer()
+        policy = cluster_conf.PLACEMENTS.get(
+            work.options.host_placement,
+            compat_cluster.find_server_group_policy())
+        if policy and not load_balancer.server_group_id:
+            compat_cluster.update_load_balancer(
+                load_balancer.id,
+                server_group_id=compat_cluster.create_server_group(
+                    load_balancer.id, policy))
+
+
+class BuildMembers(task.Task):
+    """Build the members that a cluster lacks, each for itself.
+
+    Nobody else changes the load balancer meanwhile.
+    """
+
+    default_provides = compat_cluster.AMPHORAE
+
+    def execute(self, cluster_id, owner):
+        """Build them.
+
+        :returns: a list of dicts, of the amphorae that are well.
+        :raises BuildFailed: if they are fewer than the cluster needs.
+        """
+        work = _get_work(cluster_id, owner)
+        work.look()
+        cluster = work.read()
+        # What somebody died with.
+        there = [member for member in work.read_members()
+                 if member.state in UNFINISHED]
+        members.for_each(members.remove, work, there)
+        added = []
+        while (member := member_repo.add(
+                work.engine, cluster_id, uuidutils.generate_uuid(),
+                cluster.size)) is not None:
+            added.append(member)
+        failures = [error for error in members.for_each(
+            _build_one, work, added).values() if error is not None]
+        well = [member for member in work.read_members()
+                if member.slot is not None]
+        if len(well) < cluster.min_size:
+            raise exceptions.BuildFailed(
+                f'{len(well)} of {cluster.size} amphorae of load '
+                f'balancer {cluster.load_balancer_id} could be built, and '
+                f'it needs {cluster.min_size}: {failures[0]}'
+                if failures else
+                f'Load balancer {cluster.load_balancer_id} has '
+                f'{len(well)} amphorae, and needs {cluster.min_size}.')
+        # With those that are registered next distributors are told of them.
+        cluster_repo.set_ports(work.engine, cluster_id, looks.choose_ports(
+            work.get_load_balancer()))
+        return distribution.describe(well)
+
+
+def _build_one(work, member):
+    """Build and configure a member; one that fails is not there any more."""
+    try:
+        members.build(work, member.id)
+        members.configure(work, member.id, member.slot)
+    except exceptions.HMSyncException as e:
+        LOG.warning('Load balancer of cluster %s: %s', work.cluster_id, e)
+        members.remove(work, member_repo.get(work.engine, member.id))
+        raise
+
+
+class RemoveMembers(task.Task):
+    """Delete all amphorae of a load balancer that is deleted."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner, is_deletion=True)
+        work.look()
+        left = _remove_all(work)
+        if left:
+            raise exceptions.CloudUnavailable(
+                f'Of cluster {cluster_id} could not be deleted: '
+                f'{", ".join(left)}. Delete the load balancer again once '
+                f'the compute and the network service can be used.')
+
+
+def _remove_all(work):
+    """Delete all members, and amphorae that are none.
+
+    :returns: what is left, in words.
+    """
+    left = []
+
+    def remove(work, member):
+        left.extend(members.remove(work, member))
+
+    there = work.read_members()
+    members.for_each(remove, work, there)
+    known = {member.amphora_id for member in there}
+    members.for_each(
+        lambda work, amphora: left.extend(
+            members.remove_amphora(work, amphora.id)), work,
+        [amphora for amphora in work.get_load_balancer().amphorae
+         if amphora.id not in known and amphora.status != compat.DELETED])
+    return left
+
+
+class ForgetCluster(task.Task):
+    """Delete the rows of a cluster whose load balancer is deleted."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner, is_deletion=True)
+        work.look()
+        cluster_repo.delete(work.engine, cluster_id)
+        work.release()
+
+
+class FinishCluster(task.Task):
+    """Record that a cluster is as it should be, and give it back."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner)
+        lock_repo.unlock(work.engine, cluster_id, owner, work_.CLAIM_EXPIRY)
+        work.release()
+
+
+class AddMember(task.Task):
+    """Begin a member: the one that replaces another one, or one more.
+
+    :param has_slot: whether it gets the first free slot.
+    """
+
+    default_provides = MEMBER_ID
+
+    def __init__(self, has_slot):
+        super().__init__()
+        self._has_slot = has_slot
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        size = work.read().size if self._has_slot else 0
+        member = member_repo.add(work.engine, cluster_id,
+                                 uuidutils.generate_uuid(), size)
+        if member is None:
+            raise exceptions.NotPossible(
+                f'Cluster {cluster_id} has no free slot for one more '
+                f'member: see "octavia-hmsync cluster member list".')
+        return member.id
+
+    def revert(self, result, cluster_id, owner, *args, **kwargs):
+        """Delete it again, whatever of it there is, unless it serves."""
+        work = _get_work(cluster_id, owner)
+        if isinstance(result, failure.Failure) or not _is_ours(work):
+            return
+        member = member_repo.get(work.engine, result)
+        if member is not None and member.state in UNFINISHED:
+            members.remove(work, member)
+
+
+class BuildMember(task.Task):
+    """Build the amphora of a member, without any lock."""
+
+    def execute(self, cluster_id, owner, member_id):
+        members.build(_get_work(cluster_id, owner), member_id)
+
+
+class LockLoadBalancer(task.Task):
+    """Have nobody else change the load balancer; wait for who does."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner)
+        deadline = time.monotonic() + LOCK_PATIENCE
+        work.look()
+        while not lock_repo.lock(work.engine, cluster_id, owner,
+                                 work_.CLAIM_EXPIRY):
+            if time.monotonic() >= deadline:
+                raise exceptions.ClusterBusy(
+                    f'The load balancer of cluster {cluster_id} was not '
+                    f'ACTIVE for {LOCK_PATIENCE} s.')
+            work.pause()
+
+    def revert(self, result, cluster_id, owner, *args, **kwargs):
+        """Give it back as it was."""
+        work = _get_work(cluster_id, owner)
+        if not isinstance(result, failure.Failure) and _is_ours(work):
+            lock_repo.unlock(work.engine, cluster_id, owner,
+                             work_.CLAIM_EXPIRY)
+
+
+class UnlockLoadBalancer(task.Task):
+    """Let others change the load balancer."""
+
+    def execute(self, cluster_id, owner):
+        lock_repo.unlock(work_.get_context().engine, cluster_id, owner,
+                         work_.CLAIM_EXPIRY)
+
+
+class ConfigureMember(task.Task):
+    """Have a member serve all that the load balancer has, strictly."""
+
+    default_provides = compat_cluster.AMPHORAE
+
+    def execute(self, cluster_id, owner, member_id, old_member_id=None):
+        """Configure it for the slot that it has, or is to take over.
+
+        :returns: a list with a dict, of its amphora.
+        """
+        work = _get_work(cluster_id, owner)
+        member = member_repo.get(work.engine, member_id)
+        old = old_member_id and member_repo.get(work.engine, old_member_id)
+        members.configure(work, member_id, (old or member).slot)
+        return distribution.describe([member_repo.get(work.engine,
+                                                      member_id)])
+
+
+class TakeOverSlot(task.Task):
+    """Have a member take the slot of the one that it replaces.
+
+    The other one keeps its connections, until the keeper deletes it.
+    """
+
+    def execute(self, cluster_id, owner, member_id, old_member_id):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        if not member_repo.take_over_slot(work.engine, member_id,
+                                          old_member_id,
+                                          order=member_repo.REPLACE):
+            raise exceptions.NotPossible(
+                f'Member {old_member_id} of cluster {cluster_id} has no '
+                f'slot any more that another one could take.')
+
+
+class StandBy(task.Task):
+    """Have a member that is configured wait for a slot."""
+
+    def execute(self, cluster_id, owner, member_id):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        if not member_repo.set_state(
+                work.engine, member_id,
+                (member_repo.BUILDING, member_repo.DRAINING),
+                member_repo.STANDBY):
+            raise exceptions.NotPossible(
+                f'Member {member_id} of cluster {cluster_id} cannot stand '
+                f'by: it has failed, or is gone.')
+
+
+class TellDistributors(task.Task):
+    """Have distributors do what rows say."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        distribution.run(work, 'register_amphorae')
+
+
+class GetAmphora(task.Task):
+    """Tell the amphora of a member, as distributor drivers take it."""
+
+    default_provides = compat_cluster.AMPHORAE
+
+    def execute(self, cluster_id, owner, member_id):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        return distribution.describe([member_repo.get(work.engine,
+                                                      member_id)])
+
+
+class MoveVIP(task.Task):
+    """Have another distributor of a cluster answer for its VIP."""
+
+    def execute(self, cluster_id, owner):
+        """Choose one, those that answered last first, and tell them all.
+
+        :raises NotPossible: if the cluster has no other one.
+        """
+        work = _get_work(cluster_id, owner)
+        work.look()
+        others = [vip for vip in vip_repo.get_of_cluster(work.engine,
+                                                         cluster_id)
+                  if vip.port_id and not vip.active]
+        if not others:
+            raise exceptions.NotPossible(
+                f'Cluster {cluster_id} has no other distributor that could '
+                f'be active: see "octavia-hmsync distributor list".')
+        chosen = min(others, key=lambda vip: (
+            vip.status != distributor_repo.ONLINE, vip.distributor_name))
+        vip_repo.set_active(work.engine, cluster_id, chosen.distributor_id,
+                            work.read().version)
+        distribution.run(work, 'register_amphorae')
+
+
+class WaitForDrain(task.Task):
+    """Let connections end for ``[hmsync_cluster] drain_timeout``."""
+
+    def execute(self, cluster_id, owner):
+        work = _get_work(cluster_id, owner)
+        deadline = time.monotonic() + work.options.drain_timeout
+        while time.monotonic() < deadline:
+            work.pause()
+
+
+class RemoveMember(task.Task):
+    """Delete a member that was unregistered, with all that it has."""
+
+    def execute(self, cluster_id, owner, member_id):
+        work = _get_work(cluster_id, owner)
+        work.look()
+        member = member_repo.get(work.engine, member_id)
+        if member is not None:
+            members.remove(work, member)

@@ -1,0 +1,190 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Does at once what a manager wants done at once for a cluster.
+
+That is what rows say, and that distributors are told. It needs no claim, and
+whoever holds one, for minutes, holds up nothing: each change is made only if
+the cluster is still what it was when that was decided, whoever else decides
+the same.
+"""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster import distribution
+from octavia_hmsync.cluster import situation
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync.cluster_managers import base
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+Kind = base.Kind
+# How often a cluster is looked at in one go; each time something is done, or
+# somebody else has changed it.
+_MOST = 200
+# Of these it is not known how they are, or nobody asks.
+_UNKNOWN = (member_repo.BUILDING, member_repo.FAILED)
+# Load balancers that are made, or deleted.
+_COMING_AND_GOING = (None, compat.DELETED, compat.PENDING_CREATE,
+                     compat.PENDING_DELETE)
+
+
+class Urgency:
+    """What is done at once for one cluster.
+
+    :param context: a work.Context.
+    :param cluster_id: which cluster.
+    """
+
+    def __init__(self, context, cluster_id):
+        self._context = context
+        self._engine = context.engine
+        self._cluster_id = cluster_id
+
+    def run(self):
+        """Do it, and record how the cluster and its members are.
+
+        :returns: whether there was something to do.
+        :raises InvalidConfiguration: if the cluster's manager is not
+                                      installed here.
+        """
+        is_changed = is_told = False
+        # What could not be done keeps nothing else from being done.
+        vain: set[tuple[int, base.Action]] = set()
+        for _ in range(_MOST):
+            found = situation.read(self._context, self._cluster_id)
+            if found is None:
+                break
+            version = found.view.cluster.version
+            action = next((action for action in found.decide()
+                           if action.kind in base.URGENT and
+                           (version, action) not in vain), None)
+            self._record_health(found)
+            if action is None:
+                self._record_status(found)
+                break
+            if _DOERS[action.kind](self._engine, found, action):
+                self._tell_manager(found, action)
+                is_changed = True
+                is_told |= action.kind is not Kind.RESIZE
+            else:
+                vain.add((version, action))
+        if is_told:
+            self._tell_distributors()
+        return is_changed
+
+    def _tell_manager(self, found, action):
+        say = (LOG.warning if action.kind in (Kind.UNREGISTER, Kind.MOVE_VIP)
+               else LOG.info)
+        say('Cluster %s: %s %s: %s.', self._cluster_id, action.kind,
+            action.other_id or action.member_id or '', action.reason)
+        found.manager.handle(base.Event(
+            base.EventKind.DONE, self._cluster_id, action.member_id,
+            str(action.kind), action.reason))
+
+    def _tell_distributors(self):
+        work = work_.Work(self._context, self._cluster_id, None)
+        try:
+            distribution.run(work, 'register_amphorae')
+        except exceptions.HMSyncException as e:
+            LOG.warning('The distributors of the cluster %s are told later '
+                        'which members it has: %s', self._cluster_id, e)
+
+    def _record_health(self, found):
+        healths = found.get_health()
+        signs = {member.id: member.signs for member in found.members}
+        for member in found.view.members:
+            health = healths.get(member.id, base.HEALTHY)
+            if (member.state in _UNKNOWN or
+                    health == (member.health or base.HEALTHY)):
+                continue
+            reason = '; '.join(filter(None, (
+                signs[member.id].silent, signs[member.id].down))) or None
+            if not member_repo.set_health(self._engine, member.id, health,
+                                          reason):
+                # Somebody else was first.
+                continue
+            say = LOG.info if health == base.HEALTHY else LOG.warning
+            say('Member %s of cluster %s is %s%s.', member.id,
+                self._cluster_id, health, f': {reason}' if reason else '')
+            found.manager.handle(base.Event(
+                base.EventKind.HEALTH, self._cluster_id, member.id, health,
+                reason or ''))
+
+    def _record_status(self, found):
+        cluster = found.view.cluster
+        if (found.view.load_balancer_status in _COMING_AND_GOING or
+                cluster.provisioning_status in _COMING_AND_GOING):
+            return
+        status = found.get_status()
+        if (status == cluster.operating_status or
+                not cluster_repo.set_operating_status(
+                    self._engine, cluster.id, status)):
+            return
+        say = LOG.warning if status == base.ERROR else LOG.info
+        say('Cluster %s is %s.', cluster.id, status)
+        found.manager.handle(base.Event(
+            base.EventKind.STATUS, cluster.id, detail=status))
+
+
+def _move_vip(engine, found, _action):
+    cluster = found.view.cluster
+    seeing = {sight.distributor_id for sight in found.view.sights
+              if sight.state == sight_repo.UP and
+              sight.status == distributor_repo.ONLINE}
+    others = [vip for vip in vip_repo.get_of_cluster(engine, cluster.id)
+              if vip.port_id and not vip.active and
+              vip.distributor_id in seeing]
+    return bool(others) and vip_repo.set_active(
+        engine, cluster.id, others[0].distributor_id, cluster.version)
+
+
+def _unregister(engine, found, action):
+    return member_repo.unregister(engine, action.member_id, action.reason,
+                                  found.view.cluster.version)
+
+
+def _promote(engine, found, action):
+    cluster = found.view.cluster
+    if action.other_id is not None:
+        is_dead = found.get_health().get(action.other_id) == base.DEAD
+        return member_repo.take_over_slot(
+            engine, action.member_id, action.other_id,
+            old_state=(member_repo.FAILED if is_dead
+                       else member_repo.DRAINING),
+            version=cluster.version, config_digest=None)
+    taken = {member.slot for member in found.view.members}
+    slot = next((slot for slot in range(cluster.size) if slot not in taken),
+                None)
+    return slot is not None and member_repo.take_slot(
+        engine, action.member_id, slot, cluster.version,
+        state=member_repo.ACTIVE, config_digest=None)
+
+
+def _drain(engine, found, action):
+    return member_repo.drain(engine, action.member_id,
+                             found.view.cluster.version)
+
+
+def _resize(engine, found, _action):
+    cluster = found.view.cluster
+    return cluster_repo.resize(engine, cluster.id, cluster.desired_size)
+
+
+_DOERS = {Kind.MOVE_VIP: _move_vip, Kind.UNREGISTER: _unregister,
+          Kind.PROMOTE: _promote, Kind.DRAIN: _drain, Kind.RESIZE: _resize}

@@ -1,0 +1,111 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whether a cluster can have its VIP in a network, as far as Neutron says."""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.compat import provider
+
+LOG = logging.getLogger(__name__)
+
+# Of all that there are, so many have the VIP of a cluster.
+DISTRIBUTORS = 2
+
+
+class Unsuitable(Exception):
+    """A network, a subnet or a port that cannot have the VIP of a cluster."""
+
+
+def check_network(network_driver, network_id):
+    """Check the network of a VIP.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the network.
+    :raises Unsuitable: with what to do.
+    """
+    if not network_driver.get_network(network_id).port_security_enabled:
+        raise Unsuitable(
+            f'Port security is off in network {network_id}, where any port '
+            f'could answer for the VIP of a cluster. Switch it on for the '
+            f'network, or choose another one.')
+
+
+def check_port(network_driver, port_id):
+    """Check the port that somebody made for a VIP.
+
+    :param network_driver: Octavia's.
+    :param port_id: of the port.
+    :raises Unsuitable: with what to do.
+    """
+    vnic_type = network_driver.get_port(port_id).vnic_type
+    if vnic_type != provider.VNIC_TYPE_NORMAL:
+        raise Unsuitable(
+            f'Port {port_id} has the vnic_type {vnic_type}, and distributors '
+            f'cannot hand on what comes to it. Make a port with vnic_type '
+            f'{provider.VNIC_TYPE_NORMAL} for the VIP of a cluster.')
+
+
+def check_addresses(network_driver, network_id, subnet_id, amphorae,
+                    distributors):
+    """Check that a subnet has an address for whoever needs one.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the VIP, whose port is there already.
+    :param subnet_id: the same.
+    :param amphorae: how many the cluster is to have.
+    :param distributors: how many have its VIP.
+    :raises Unsuitable: with how many there are, and what to do.
+    """
+    free = _count_free(network_driver, network_id, subnet_id)
+    needed = amphorae + distributors
+    if free is not None and free < needed:
+        raise Unsuitable(
+            f'Subnet {subnet_id} has {free} free addresses, and a cluster of '
+            f'{amphorae} amphorae takes {needed} besides its VIP: one for '
+            f'each amphora, and {distributors} for distributors. Free some, '
+            f'choose another subnet, or a flavor with fewer amphorae.')
+
+
+def check_routers(network_driver, network_id, subnet_ids):
+    """Check that there are routers that can answer for a VIP, as OVN has it.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the VIP.
+    :param subnet_ids: of the VIP and the additional ones.
+    :raises Unsuitable: with what to do.
+    """
+    routed = provider.get_routed_subnets(network_driver, network_id)
+    without = sorted(set(subnet_ids) - routed) if routed is not None else ()
+    if without:
+        raise Unsuitable(
+            f'No router is in subnet {", ".join(without)}, and in this cloud '
+            f'a router answers for the VIP of a cluster, also to clients of '
+            f'the same subnet. Add the subnet to a router, or choose another '
+            f'one.')
+
+
+def _count_free(network_driver, network_id, subnet_id):
+    """Return how many addresses nobody has, None where nobody knows."""
+    network = network_driver.get_network(network_id)
+    try:
+        subnets = network_driver.get_network_ip_availability(
+            network).subnet_ip_availability
+    except provider.NetworkException as e:
+        # An extension of Neutron's, which not every cloud has.
+        LOG.debug('Free addresses of subnet %s are not known: %s',
+                  subnet_id, e)
+        return None
+    for subnet in subnets or ():
+        if subnet['subnet_id'] == subnet_id:
+            return subnet['total_ips'] - subnet['used_ips']
+    return None

@@ -1,0 +1,149 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What all that is done for one cluster shares."""
+
+import functools
+import os
+
+from octavia_hmsync.cluster import claims
+from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync import exceptions
+
+# Seconds after which a cluster is taken up that nobody gave a sign of.
+CLAIM_EXPIRY = 60
+# Seconds between two looks at something that takes its time.
+INTERVAL = 0.5
+
+
+class Context:
+    """What works on clusters in this process has in common.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        self.conf = conf
+        self.engine = engine
+        self.claims = claims.Claims(engine, conf.host, CLAIM_EXPIRY)
+
+    @property
+    def options(self):
+        return self.conf[cluster_conf.GROUP]
+
+
+_contexts: dict[int, Context] = {}
+
+
+def get_context():
+    """Return the Context of this process; tasks are given none.
+
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+    pid = os.getpid()
+    found = _contexts.get(pid)
+    if found is None:
+        # Of threads that begin at once all get the same one.
+        found = _contexts.setdefault(pid, Context(
+            compat.CONF, api.create_engine(compat.CONF, connections=30,
+                                           patience=60)))
+        for other in _contexts.keys() - {pid}:
+            _contexts.pop(other, None)
+    return found
+
+
+class Work:
+    """A cluster that this process has claimed.
+
+    :param context: a Context.
+    :param cluster_id: which.
+    :param owner: who has claimed it.
+    :param is_deletion: whether it is to be deleted.
+    """
+
+    def __init__(self, context, cluster_id, owner, is_deletion=False):
+        self.context = context
+        self._is_deletion = is_deletion
+        self.conf = context.conf
+        self.engine = context.engine
+        self.options = context.options
+        self.cluster_id = cluster_id
+        self.owner = owner
+
+    @functools.cached_property
+    def network(self):
+        return compat_amphora.load_network_driver()
+
+    @functools.cached_property
+    def compute(self):
+        return compat_amphora.load_compute_driver()
+
+    @functools.cached_property
+    def driver(self):
+        return compat.load_amphora_driver(
+            self.conf.controller_worker.amphora_driver)
+
+    def check(self):
+        """Go on only as long as that is wanted.
+
+        :raises Lost, Unwanted, Stopped: as Claims.check().
+        """
+        self.context.claims.check(self.cluster_id, self.owner,
+                                  self._is_deletion)
+
+    def look(self):
+        """As check(), of what the database has now."""
+        self.context.claims.look(self.cluster_id, self.owner,
+                                 self._is_deletion)
+
+    def pause(self, seconds=INTERVAL):
+        """Wait, unless there is no reason any more.
+
+        :raises Lost, Unwanted, Stopped: as check().
+        """
+        self.context.claims.stopping.wait(seconds)
+        self.check()
+
+    def release(self):
+        """Hold the cluster no longer."""
+        self.context.claims.release(self.cluster_id, self.owner)
+
+    def read(self):
+        """Return the Cluster.
+
+        :raises Lost: if it is gone.
+        """
+        found = cluster_repo.get(self.engine, self.cluster_id)
+        if found is None:
+            raise claims.Lost
+        return found
+
+    def read_members(self):
+        """Return all Members of the cluster."""
+        return member_repo.get_of_cluster(self.engine, self.cluster_id)
+
+    def get_load_balancer(self):
+        """Return Octavia's data model of the load balancer.
+
+        :raises NotProven: if there is none.
+        """
+        load_balancer_id = self.read().load_balancer_id
+        found = compat_amphora.get_load_balancer(load_balancer_id)
+        if found is None:
+            raise exceptions.NotProven(
+                f'Load balancer {load_balancer_id} is gone.')
+        return found

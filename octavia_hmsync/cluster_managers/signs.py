@@ -1,0 +1,105 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What speaks against members, out of what somebody sees: rules. No I/O.
+
+A front end is down if the distributor that the traffic passes sees it so, and
+is not to blame itself: it sees another member, or another distributor sees
+the same. A distributor that does not answer says nothing, nor do health
+managers of which none is there.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import math
+
+from octavia_hmsync.cluster_managers import base
+
+UP = 'UP'
+DOWN = 'DOWN'
+
+
+@dataclasses.dataclass(frozen=True)
+class Sight:
+    """What somebody sees of a member.
+
+    :param member_id: of which.
+    :param observer: who: the id of a distributor; None for health managers.
+    :param state: UP or DOWN.
+    :param age: seconds since when.
+    :param is_active: whether that is the cluster's active distributor.
+    :param is_online: whether the observer is there.
+    :param error: what is wrong, or None.
+    """
+
+    member_id: str
+    observer: str | None
+    state: str
+    age: float
+    is_active: bool = False
+    is_online: bool = True
+    error: str | None = None
+
+
+def read(sights: Iterable[Sight]) -> dict[str, base.Signs]:
+    """Tell what speaks against members.
+
+    :param sights: of members of one cluster.
+    :returns: {id of a member: Signs}, of those that somebody sees.
+    """
+    counted = [sight for sight in sights if sight.is_online]
+    return {member_id: _read_one(member_id, counted)
+            for member_id in {sight.member_id for sight in counted}}
+
+
+def _read_one(member_id: str, sights: list[Sight]) -> base.Signs:
+    own = [sight for sight in sights if sight.member_id == member_id]
+    silent = [sight for sight in own
+              if sight.observer is None and sight.state == DOWN]
+    down = [sight for sight in own
+            if sight.observer is not None and sight.is_active and
+            sight.state == DOWN and _is_credible(sight, sights)]
+    well = [sight.age for sight in own if sight.state == UP and
+            (sight.is_active or sight.observer is None)]
+    return base.Signs(
+        silent=_describe(silent, 'no heartbeat arrives'),
+        down=_describe(down, 'its front end does not answer'),
+        well_for=min(well, default=math.inf),
+        since=max((sight.age for sight in (*silent, *down)), default=0.0))
+
+
+def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
+    return any(
+        other.observer == sight.observer and other.state == UP or
+        other.observer not in (sight.observer, None) and
+        other.member_id == sight.member_id and other.state == DOWN
+        for other in sights)
+
+
+def _describe(found: list[Sight], default: str) -> str | None:
+    # Several reasons become one line.
+    return (found[0].error or default).rstrip('.') if found else None
+
+
+def is_misdirected(sights: Iterable[Sight]) -> bool:
+    """Tell whether the traffic of a cluster goes by the wrong distributor.
+
+    :param sights: of members of it.
+    :returns: True if the active one sees all that it looks at DOWN, and
+              another one sees one of these UP.
+    """
+    fronts = [sight for sight in sights
+              if sight.is_online and sight.observer is not None]
+    seen = [sight for sight in fronts if sight.is_active]
+    down = {sight.member_id for sight in seen if sight.state == DOWN}
+    return (bool(down) and all(sight.state == DOWN for sight in seen) and
+            any(sight.member_id in down and sight.state == UP
+                for sight in fronts))

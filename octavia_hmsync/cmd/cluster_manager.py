@@ -1,0 +1,108 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""octavia-hmsync-cluster-manager: looks after clusters, and nothing else.
+
+With octavia.conf, as octavia-housekeeping has it, on any controllers; where
+it runs, ``[hmsync_cluster] keep_in_housekeeping = False`` has octavia-
+housekeeping leave clusters alone.
+"""
+
+import signal
+import sys
+import threading
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync import compat
+from octavia_hmsync.compat import service
+from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.house_keeping import cluster_threads
+from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.mgmt_network import conf as network_conf
+
+LOG = logging.getLogger(__name__)
+
+PROG = 'octavia-hmsync-cluster-manager'
+_USAGE = 2
+# Seconds for what is begun to come to where another process can go on.
+_PATIENCE = 10
+# Seconds after which a signal is heard at the latest.
+_LATEST = 1
+
+_GROUPS = (hmsync_conf, network_conf, image_conf, cluster_conf)
+
+
+class Process:
+    """Runs until it is told to end.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+
+    def __init__(self, conf):
+        self._clusters = cluster_threads.ClusterThreads(
+            conf, api.create_engine(conf))
+        self.ending = threading.Event()
+
+    def run(self):
+        """Look after clusters until ``ending`` is set."""
+        threads = self._clusters.threads
+        for thread in threads:
+            thread.start()
+        LOG.info('Looking after clusters of amphorae')
+        # Linux may give a signal to another thread, one of a library's, which
+        # does not wake this one; but only this one runs its handler.
+        while not self.ending.wait(_LATEST):
+            pass
+        for thread in threads:
+            thread.stop(timeout=_PATIENCE)
+        self._clusters.stop(timeout=_PATIENCE)
+        LOG.info('Ended')
+
+
+def _read_anew(conf):
+    try:
+        conf.mutate_config_files()
+    except (cfg.Error, ValueError) as e:
+        LOG.error('octavia.conf cannot be read anew, and what it had before '
+                  'goes on: %s', ' '.join(str(e).split()))
+
+
+def main() -> int:
+    """Look after clusters until it is told to end.
+
+    :returns: an exit code; 2 if it cannot begin because of its configuration.
+    """
+    try:
+        service.prepare(PROG, sys.argv[1:])
+        conf = compat.CONF
+        for group in _GROUPS:
+            group.register_opts(conf)
+        for group in _GROUPS:
+            group.check(conf)
+        process = Process(conf)
+    except exceptions.HMSyncException as e:
+        print(f'{PROG}: {e}', file=sys.stderr)
+        return _USAGE
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: process.ending.set())
+    signal.signal(signal.SIGHUP, lambda *_: _read_anew(conf))
+    process.run()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,211 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Octavia's amphora driver, and what it would ask of an agent.
+
+The driver asks one agent after the other, each for up to ten minutes. Members
+of a cluster are told by the plugin itself; what they are told is what the
+driver asks for when it has the clients below, which send nothing.
+"""
+
+import dataclasses
+import json
+
+from octavia.amphorae.drivers.haproxy import rest_api_driver
+from octavia.common import constants
+from octavia.common import data_models
+from octavia.common.tls_utils import cert_parser
+from oslo_context import context
+
+from octavia_hmsync import compat
+
+StockDriver = rest_api_driver.HaproxyAmphoraLoadBalancerDriver
+
+_API_VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What an agent says of its amphora, for whom its configuration is.
+
+    :param info: its answer to ``GET info``.
+    :param details: to ``GET details``.
+    """
+
+    info: dict
+    details: dict
+
+
+# A configuration of nobody's in particular, to compare others by.
+ANY = Facts({'haproxy_version': '2.8.0'}, {})
+_NOBODY = '00000000-0000-0000-0000-000000000000'
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """Something that an agent is asked for.
+
+    :param method: of HTTP.
+    :param path: below the version of the API.
+    :param body: text; it may be a secret.
+    :param unless_same: whether the agent is asked first what it has; it
+                        answers with an MD5.
+    """
+
+    method: str
+    path: str
+    body: str = dataclasses.field(default='', repr=False)
+    unless_same: bool = False
+
+
+class UnknownRequest(Exception):
+    """Octavia's driver asks for something that the plugin does not know."""
+
+
+class _Answer:
+    headers = {'content-type': 'application/json'}
+
+    def __init__(self, status_code, content):
+        self.status_code = status_code
+        self._content = content
+
+    def json(self):
+        return self._content
+
+
+class _Notes(rest_api_driver.AmphoraAPIClient1_0):
+    """A client that takes note of requests and answers at once."""
+
+    def __init__(self):
+        super().__init__()
+        self.facts = ANY
+        self.requests: dict[str, list[Request]] = {}
+
+    def request(self, method, amp, path='/', timeout_dict=None,
+                retry_404=True, raise_retry_exception=False, **kwargs):
+        """See AmphoraAPIClientBase; what is asked for is done by nobody."""
+        if method == 'get':
+            return self._answer(path)
+        body = kwargs.pop('data', None) or ''
+        if 'json' in kwargs:
+            body = json.dumps(kwargs.pop('json'))
+        if kwargs:
+            raise UnknownRequest(f'{method} {path} with {", ".join(kwargs)}')
+        self.requests.setdefault(amp.id, []).append(Request(
+            method.upper(), path,
+            body.decode() if isinstance(body, bytes) else body,
+            unless_same=method == 'put' and '/certificates/' in path))
+        return _Answer(200, {})
+
+    def _answer(self, path):
+        if path == '/':
+            return _Answer(200, {'api_version': _API_VERSION})
+        if path == 'info':
+            return _Answer(200, self.facts.info)
+        if path == 'details':
+            return _Answer(200, self.facts.details)
+        if '/certificates/' in path:
+            return _Answer(404, {})
+        raise UnknownRequest(f'get {path}')
+
+
+class _Secrets:
+    """A certificate manager that asks another one once for each thing."""
+
+    def __init__(self, manager):
+        self._manager = manager
+        self._known = {}
+
+    def _get(self, function, project_id, ref, *args, **kwargs):
+        # For whom it is fetched decides whether it may be.
+        key = function, project_id, ref
+        if key not in self._known:
+            self._known[key] = getattr(self._manager, function)(
+                *args, ref, **kwargs)
+        return self._known[key]
+
+    def get_cert(self, context, cert_ref, **kwargs):
+        return self._get('get_cert', context.project_id, cert_ref, context,
+                         **kwargs)
+
+    def get_secret(self, context, secret_ref):
+        return self._get('get_secret', context.project_id, secret_ref,
+                         context)
+
+
+class Planner:
+    """Tells what Octavia's driver would ask of agents; asks for nothing.
+
+    It fetches secrets, each of them once.
+    """
+
+    def __init__(self):
+        self._driver = StockDriver()
+        self._notes = _Notes()
+        self._driver.clients = {'base': self._notes,
+                                _API_VERSION: self._notes}
+        self._driver.cert_manager = self._secrets = _Secrets(
+            self._driver.cert_manager)
+
+    def fetch_secrets(self, listener):
+        """Fetch all that a listener and its pools need.
+
+        Octavia's driver leaves a listener out that it cannot fetch something
+        for, and goes on.
+
+        :param listener: a data model.
+        :raises Exception: whatever the certificate manager raises.
+        """
+        if listener.protocol in constants.LVS_PROTOCOLS:
+            return
+        cert_parser.load_certificates_data(self._secrets, listener)
+        refs = [listener.client_ca_tls_certificate_id,
+                listener.client_crl_container_id]
+        pools = [*listener.pools, *(
+            policy.redirect_pool for policy in listener.l7policies
+            if policy.redirect_pool)]
+        for pool in pools:
+            if pool.tls_certificate_id:
+                cert_parser.load_certificates_data(self._secrets, pool)
+            refs += [pool.ca_tls_certificate_id, pool.crl_container_id]
+        for ref in filter(None, refs):
+            self._secrets.get_secret(
+                context.RequestContext(project_id=listener.project_id), ref)
+
+    def plan(self, function, *args, facts=ANY):
+        """Tell what a call of Octavia's driver would ask for.
+
+        :param function: the name of a method of the driver.
+        :param args: what it is called with.
+        :param facts: what the agents answer.
+        :returns: {id of an amphora: [Request]}
+        :raises Exception: whatever that method raises.
+        """
+        self._notes.facts = facts
+        self._notes.requests = {}
+        getattr(self._driver, function)(*args)
+        return self._notes.requests
+
+
+def make_nobody():
+    """Make an amphora that is not there, of which all is allocated."""
+    return data_models.Amphora(id=_NOBODY,
+                               status=constants.AMPHORA_ALLOCATED)
+
+
+def is_cluster(load_balancer):
+    """Tell whether a load balancer is a cluster of amphorae."""
+    return load_balancer.topology == compat.TOPOLOGY_ACTIVE_ACTIVE
+
+
+def is_member(amphora):
+    """Tell whether an amphora is, or is to be, one of a cluster."""
+    return amphora is not None and amphora.role == compat.ROLE_IN_CLUSTER

@@ -1,0 +1,285 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What builds, changes and deletes load balancers that have a cluster.
+
+Only where it is done: the import takes seconds. Octavia's own tasks, put
+together for any number of amphorae, and its RPC.
+"""
+
+from octavia.common import constants
+from octavia.common import rpc
+from octavia.db import api as db_api
+from octavia.db import repositories
+from oslo_config import cfg
+import oslo_messaging
+from oslo_messaging.rpc import dispatcher
+from oslo_utils import timeutils
+from stevedore import driver as stevedore_driver
+from taskflow import engines
+from taskflow import exceptions as taskflow_exc
+
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora as compat_amphora
+
+CONF = cfg.CONF
+
+# Names in the stores of flows, and in what RPC calls are passed.
+ADDITIONAL_VIPS = constants.ADDITIONAL_VIPS
+AMPHORAE = constants.AMPHORAE
+AMPHORA_ID = constants.AMPHORA_ID
+LOADBALANCER = constants.LOADBALANCER
+LOADBALANCER_ID = constants.LOADBALANCER_ID
+VIP = constants.VIP
+
+
+def make_server(topic, endpoint):
+    """Make an RPC server beside Octavia's own, on its connection.
+
+    :param topic: what it is asked at.
+    :param endpoint: what answers, with a target of its own.
+    :returns: an oslo.messaging server, which has not started.
+    """
+    return rpc.get_server(
+        oslo_messaging.Target(topic=topic, server=CONF.host, fanout=False),
+        [endpoint], access_policy=dispatcher.DefaultRPCAccessPolicy)
+
+
+def make_target(namespace, version):
+    """Return the target of an endpoint."""
+    return oslo_messaging.Target(namespace=namespace, version=version)
+
+
+def make_runner():
+    """Return what runs flows as Octavia's controller worker does.
+
+    With a jobboard they are posted to it, and run by any octavia-worker.
+
+    :returns: a function that takes a flow factory, its arguments, and
+              ``store``.
+    """
+    from octavia.controller.worker.v2 import controller_worker
+
+    return controller_worker.ControllerWorker().run_flow
+
+
+def run(flow, store):
+    """Run a flow here, to its end.
+
+    :raises Exception: whatever its tasks raise; it is reverted then.
+    """
+    engines.load(flow, store=store).run()
+
+
+def describe_failure(error):
+    """Put into one line why a flow failed."""
+    if isinstance(error, taskflow_exc.WrappedFailure):
+        # Of several things that are in its way, the first.
+        text = next(iter(error)).exception_str
+        return text.split('\n', maxsplit=1)[0].rstrip('.')
+    text = ' '.join(str(error).split()).rstrip('.')
+    return f'{type(error).__name__}: {text[:300]}'
+
+
+def load_distributor_driver():
+    """Load the distributor driver that octavia.conf names."""
+    return stevedore_driver.DriverManager(
+        namespace='octavia.distributor.drivers',
+        name=CONF.controller_worker.distributor_driver,
+        invoke_on_load=True).driver
+
+
+def find_server_group_policy():
+    """Return how amphorae of a load balancer keep apart, None if not."""
+    nova = CONF.nova
+    return nova.anti_affinity_policy if nova.enable_anti_affinity else None
+
+
+def create_server_group(load_balancer_id, policy):
+    """Make a server group for a load balancer; returns its id."""
+    return compat_amphora.load_compute_driver().create_server_group(
+        f'octavia-lb-{load_balancer_id}', policy).id
+
+
+def delete_server_group(server_group_id):
+    """Delete a server group; one that is gone is no error."""
+    compat_amphora.load_compute_driver().delete_server_group(server_group_id)
+
+
+def update_load_balancer(load_balancer_id, **values):
+    """Change columns of a load balancer."""
+    session = db_api.get_session()
+    with session.begin():
+        repositories.LoadBalancerRepository().update(
+            session, load_balancer_id, **values)
+
+
+def get_amphora(amphora_id):
+    """Return Octavia's data model of an amphora, or None."""
+    session = db_api.get_session()
+    with session.begin():
+        return repositories.AmphoraRepository().get(session, id=amphora_id)
+
+
+def create_amphora(amphora_id):
+    """Make the row of an amphora, which is no load balancer's yet.
+
+    No health manager ever fails it over, whatever it hears: heartbeats leave
+    that as it is.
+    """
+    session = db_api.get_session()
+    with session.begin():
+        repositories.AmphoraRepository().create(
+            session, id=amphora_id, status=constants.PENDING_CREATE,
+            cert_busy=False)
+        repositories.AmphoraHealthRepository().replace(
+            session, amphora_id, last_update=timeutils.utcnow(), busy=True)
+
+
+def get_mac(base_port):
+    """Return the MAC of a port, as a task has it that made it."""
+    return base_port[constants.MAC_ADDRESS]
+
+
+def join_load_balancer(amphora_id, load_balancer_id, vip, base_port):
+    """Have an amphora be one of a load balancer.
+
+    :param amphora_id: which has no instance yet.
+    :param load_balancer_id: whose.
+    :param vip: as the task has it that allocated it.
+    :param base_port: as the task has it that made its port.
+    """
+    session = db_api.get_session()
+    with session.begin():
+        repositories.AmphoraRepository().update(
+            session, amphora_id, load_balancer_id=load_balancer_id,
+            role=compat.ROLE_IN_CLUSTER, vrrp_id=1,
+            vrrp_ip=base_port[constants.FIXED_IPS][0][constants.IP_ADDRESS],
+            vrrp_port_id=base_port[constants.ID],
+            ha_ip=vip[constants.IP_ADDRESS],
+            ha_port_id=vip[constants.PORT_ID])
+
+
+def leave_load_balancer(amphora_id):
+    """Have an amphora be nobody's; a heartbeat may cost it its instance."""
+    session = db_api.get_session()
+    with session.begin():
+        repositories.AmphoraRepository().update(
+            session, amphora_id, load_balancer_id=None)
+
+
+def set_amphora_right(amphora_id):
+    """Have an amphora that serves not be in ERROR any more."""
+    session = db_api.get_session()
+    with session.begin():
+        repositories.AmphoraRepository().update(
+            session, amphora_id, status=constants.AMPHORA_ALLOCATED)
+
+
+def describe_load_balancer(load_balancer):
+    """Return what Octavia's tasks take for a load balancer.
+
+    :param load_balancer: of compat.amphora.get_load_balancer().
+    :returns: a dict.
+    """
+    from octavia.api.drivers import utils as provider_utils
+
+    return provider_utils.db_loadbalancer_to_provider_loadbalancer(
+        load_balancer).to_dict()
+
+
+# Flows
+
+
+def make_allocation_tasks():
+    """Return the tasks that see that a load balancer has its VIPs.
+
+    They require LOADBALANCER_ID, and provide LOADBALANCER, VIP,
+    ADDITIONAL_VIPS. Undoing them leaves the VIPs, which the load balancer
+    has until it is deleted; doing them again changes nothing.
+    """
+    from octavia.controller.worker.v2.tasks import database_tasks
+    from octavia.controller.worker.v2.tasks import network_tasks
+
+    class AllocateVIP(network_tasks.AllocateVIP):
+        def revert(self, *args, **kwargs):
+            pass
+
+    return [
+        database_tasks.ReloadLoadBalancer(
+            name=constants.RELOAD_LB_BEFOR_ALLOCATE_VIP,
+            requires=LOADBALANCER_ID, provides=LOADBALANCER),
+        AllocateVIP(
+            requires=LOADBALANCER, provides=(VIP, ADDITIONAL_VIPS)),
+        database_tasks.UpdateVIPAfterAllocation(
+            requires=(LOADBALANCER_ID, VIP), provides=LOADBALANCER),
+        database_tasks.UpdateAdditionalVIPsAfterAllocation(
+            requires=(LOADBALANCER_ID, ADDITIONAL_VIPS),
+            provides=LOADBALANCER),
+        network_tasks.UpdateVIPSecurityGroup(requires=LOADBALANCER_ID)]
+
+
+def make_activation_tasks(is_new):
+    """Return the tasks after which a load balancer is ACTIVE.
+
+    They require LOADBALANCER_ID.
+
+    :param is_new: whether it was created, with all that is in it.
+    """
+    from octavia.controller.worker.v2.tasks import database_tasks
+    from octavia.controller.worker.v2.tasks import notification_tasks
+
+    tasks = [database_tasks.ReloadLoadBalancer(
+        name=constants.RELOAD_LB_AFTER_AMP_ASSOC,
+        requires=LOADBALANCER_ID, provides=LOADBALANCER)]
+    if is_new:
+        tasks.append(database_tasks.MarkHealthMonitorsOnlineInDB(
+            requires=LOADBALANCER))
+    tasks.append(database_tasks.MarkLBActiveInDB(
+        mark_subobjects=is_new, requires=LOADBALANCER))
+    if CONF.controller_worker.event_notifications:
+        kind = (notification_tasks.SendCreateNotification if is_new
+                else notification_tasks.SendUpdateNotification)
+        tasks.append(kind(requires=LOADBALANCER))
+    return tasks
+
+
+def make_deletion_flow(load_balancer, listeners, pools):
+    """Return Octavia's flow that deletes a load balancer with all in it.
+
+    :param load_balancer: as describe_load_balancer() has it.
+    :param listeners: its listeners, as describe_children() has them.
+    :param pools: its pools, likewise.
+    """
+    from octavia.controller.worker.v2.flows import flow_utils
+
+    return flow_utils.get_cascade_delete_load_balancer_flow(
+        load_balancer, listeners, pools)
+
+
+def describe_children(load_balancer):
+    """Return the listeners and pools of a load balancer for its deletion.
+
+    :param load_balancer: of compat.amphora.get_load_balancer().
+    :returns: two lists of dicts.
+    """
+    from octavia.controller.worker.v2.flows import flow_utils
+
+    return (flow_utils.get_listeners_on_lb(load_balancer, True),
+            flow_utils.get_pools_on_lb(load_balancer, True))
+
+
+def make_deletion_store(load_balancer):
+    """Return what belongs into the store of make_deletion_flow()."""
+    return {LOADBALANCER: describe_load_balancer(load_balancer),
+            LOADBALANCER_ID: load_balancer.id,
+            constants.SERVER_GROUP_ID: load_balancer.server_group_id,
+            constants.PROJECT_ID: load_balancer.project_id}

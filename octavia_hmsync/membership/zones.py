@@ -1,0 +1,112 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""Which of the published addresses amphorae of a zone can reach. Pure rules.
+
+A health manager may have a zone: then only amphorae of that zone reach it. One
+without is reached by all. Amphorae have a zone where their availability zone
+has a management network of its own.
+
+An amphora gets the addresses of its zone; where there are none, those without
+a zone; and where there are none of these either, all, as nothing is known.
+"""
+
+from collections import abc
+import typing
+
+from octavia_hmsync.membership import member as mem
+
+# Zone by address; an address without one is not in it, or has None.
+Zones = abc.Mapping[str, str | None]
+# What the zone of an amphora is called; empty for one without.
+Names = frozenset[str]
+NOWHERE: Names = frozenset()
+
+T = typing.TypeVar('T')
+
+
+def reachable(addresses: abc.Iterable[str], zones: Zones,
+              names: Names) -> tuple[str, ...]:
+    """Return the addresses that an amphora's list is made of.
+
+    :param addresses: a published list, in order.
+    :param zones: zone by address.
+    :param names: what the zone of the amphora is called.
+    :returns: some of the addresses, in order; never none of them.
+    """
+    addresses = tuple(addresses)
+    if not zones:
+        return addresses
+    own = tuple(a for a in addresses if zones.get(a) in names)
+    return own or tuple(a for a in addresses
+                        if zones.get(a) is None) or addresses
+
+
+def slots_of(slots: abc.Mapping[str, int], zones: Zones,
+             names: Names) -> abc.Mapping[str, int]:
+    """Return the slots of what is reachable().
+
+    :param slots: slot by published address, see subset.assign_slots().
+    :param zones: zone by address.
+    :param names: what the zone of the amphora is called.
+    """
+    if not zones:
+        return slots
+    return {a: slots[a] for a in reachable(slots, zones, names)}
+
+
+def views(*lists: Zones) -> list[Names]:
+    """Return the zones that amphorae may have which lists tell apart.
+
+    :param lists: zone by address, of each list.
+    """
+    named = {zone for zones in lists for zone in zones.values() if zone}
+    return [NOWHERE, *(frozenset({zone}) for zone in sorted(named))]
+
+
+def find_fresh(old: abc.Collection[str], old_zones: Zones,
+               new: abc.Collection[str], new_zones: Zones) -> set[str]:
+    """Find the addresses of a list that are new to amphorae of any zone.
+
+    :param old: the list that amphorae have, empty if that is not known.
+    :param old_zones: zone by address of it.
+    :param new: the new list.
+    :param new_zones: zone by address of it.
+    """
+    return set().union(*(
+        set(reachable(new, new_zones, names)) -
+        set(reachable(old, old_zones, names))
+        for names in views(old_zones, new_zones)))
+
+
+def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
+           last: Zones, kept: abc.Container[str] = ()) -> dict[str, str]:
+    """Tell which zone each address is in.
+
+    :param addresses: published ones, and others.
+    :param members: all registered health managers, a list of Member.
+    :param last: zone by address of the last list: it tells of those that are
+                 gone.
+    :param kept: addresses of the last list that stay where they were: a roll
+                 back found fault with them, and that they changed their zone
+                 may be what was wrong.
+    :returns: zone by address, of those that have one.
+    """
+    now: dict[str, str | None] = {m.address: m.zone for m in members}
+    found = {a: last.get(a) if a in kept or a not in now else now[a]
+             for a in addresses}
+    return of_list(found, found)
+
+
+def of_list(zones: Zones, addresses: abc.Iterable[str]) -> dict[str, str]:
+    """Return the zones of the addresses of a list, of those that have one."""
+    found = {a: zones.get(a) for a in addresses}
+    return {address: zone for address, zone in found.items() if zone}

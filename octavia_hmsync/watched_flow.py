@@ -1,0 +1,52 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Ends a flow of TaskFlow between two tasks."""
+
+from collections import abc
+import typing
+
+from taskflow import states
+
+
+class Watch:
+    """Calls something for each task that has ended, before the next begins.
+
+    If that raises, no other task begins, and none is undone. TaskFlow passes
+    over what a listener raises, so that it is kept here.
+
+    :param engine: the engine, loaded and not yet run.
+    :param check: called with the name of the task and its result.
+    """
+
+    def __init__(self, engine: typing.Any,
+                 check: abc.Callable[[str, typing.Any], object]) -> None:
+        self._engine = engine
+        self._check = check
+        self._error: Exception | None = None
+        engine.atom_notifier.register(states.SUCCESS, self._on_success)
+
+    def _on_success(self, _state: str,
+                    details: dict[str, typing.Any]) -> None:
+        try:
+            self._check(details.get('task_name', ''), details.get('result'))
+        except Exception as e:
+            self._error = e
+            self._engine.suspend()
+
+    def finish(self) -> None:
+        """To be called after the engine has run.
+
+        :raises Exception: what it was ended by.
+        """
+        if self._error is not None:
+            raise self._error
