@@ -83,6 +83,7 @@ function octavia_hmsync_switch_off {
     fi
     octavia_hmsync_list_remove DEFAULT config_source ""
     octavia_hmsync_list_remove controller_worker statistics_drivers stats_db
+    octavia_hmsync_withdraw_clusters
     inidelete "$OCTAVIA_CONF" hmsync driver
     if [[ -f $OCTAVIA_HMSYNC_PINNED ]] && ! ini_has_option "$OCTAVIA_CONF" \
             health_manager controller_ip_port_list; then
@@ -90,6 +91,116 @@ function octavia_hmsync_switch_off {
             "$(cat "$OCTAVIA_HMSYNC_PINNED")"
     fi
     rm -f "$OCTAVIA_HMSYNC_PINNED"
+}
+
+function octavia_hmsync_has_clusters {
+    [[ $OCTAVIA_HMSYNC_CLUSTERS == True ]] \
+        || is_service_enabled "$OCTAVIA_HMSYNC_DISTRIBUTOR" \
+        || is_service_enabled "$OCTAVIA_HMSYNC_MANAGER"
+}
+
+OCTAVIA_HMSYNC_PROVIDER="amphora_cluster: A cluster of amphorae"
+
+# Offers load balancers on clusters of amphorae.
+function octavia_hmsync_offer_clusters {
+    local providers
+    providers=$(iniget "$OCTAVIA_CONF" api_settings enabled_provider_drivers)
+    if [[ -z $providers ]]; then
+        # Octavia's own default: the option replaces all of it.
+        providers="amphora: The Octavia Amphora driver."
+        providers+=", octavia: Deprecated alias of the Octavia Amphora driver."
+    fi
+    if [[ $providers != *"$OCTAVIA_HMSYNC_PROVIDER"* ]]; then
+        iniset "$OCTAVIA_CONF" api_settings enabled_provider_drivers \
+            "$providers, $OCTAVIA_HMSYNC_PROVIDER"
+    fi
+    iniset "$OCTAVIA_CONF" controller_worker amphora_driver hmsync
+    iniset "$OCTAVIA_CONF" controller_worker distributor_driver hmsync_ovs
+    iniset "$OCTAVIA_CONF" hmsync_cluster distributors \
+        "${OCTAVIA_HMSYNC_DISTRIBUTORS:-$(hostname)=https://$HOST_IP:9444}"
+    if is_service_enabled "$OCTAVIA_HMSYNC_MANAGER"; then
+        iniset "$OCTAVIA_CONF" hmsync_cluster keep_in_housekeeping False
+    fi
+}
+
+function octavia_hmsync_withdraw_clusters {
+    local providers
+    providers=$(iniget "$OCTAVIA_CONF" api_settings enabled_provider_drivers)
+    if [[ $providers != *", $OCTAVIA_HMSYNC_PROVIDER"* ]]; then
+        return 0
+    fi
+    iniset "$OCTAVIA_CONF" api_settings enabled_provider_drivers \
+        "${providers/, $OCTAVIA_HMSYNC_PROVIDER/}"
+    # As Octavia's plugin has written it.
+    if [[ -n $OCTAVIA_AMPHORA_DRIVER ]]; then
+        iniset "$OCTAVIA_CONF" controller_worker amphora_driver \
+            "$OCTAVIA_AMPHORA_DRIVER"
+    else
+        inidelete "$OCTAVIA_CONF" controller_worker amphora_driver
+    fi
+    inidelete "$OCTAVIA_CONF" controller_worker distributor_driver
+    inidelete "$OCTAVIA_CONF" hmsync_cluster distributors
+    inidelete "$OCTAVIA_CONF" hmsync_cluster keep_in_housekeeping
+}
+
+# A certificate for the address of this node, of the authority that has issued
+# those of amphorae.
+function octavia_hmsync_make_certificate {
+    local directory=$OCTAVIA_HMSYNC_DISTRIBUTOR_DIR
+    local ca key passphrase
+    ca=$(iniget "$OCTAVIA_CONF" certificates ca_certificate)
+    key=$(iniget "$OCTAVIA_CONF" certificates ca_private_key)
+    passphrase=$(iniget "$OCTAVIA_CONF" certificates ca_private_key_passphrase)
+    openssl req -newkey rsa:3072 -nodes -subj "/CN=$HOST_IP" \
+        -keyout "$directory/server.key" -out "$directory/server.csr" \
+        || die $LINENO "octavia-hmsync: no key for the distributor"
+    PASSPHRASE=$passphrase openssl x509 -req -in "$directory/server.csr" \
+        -days 365 -CA "$ca" -CAkey "$key" -passin env:PASSPHRASE \
+        -CAserial "$directory/serial" -CAcreateserial \
+        -extfile <(echo "subjectAltName=IP:$HOST_IP") \
+        -out "$directory/server.pem" \
+        || die $LINENO "octavia-hmsync: no certificate for the distributor"
+}
+
+function octavia_hmsync_configure_distributor {
+    local directory=$OCTAVIA_HMSYNC_DISTRIBUTOR_DIR
+    local conf=$directory/distributor.conf
+    mkdir -p "$directory"
+    chmod 700 "$directory"
+    if [[ ! -f $directory/server.pem ]]; then
+        octavia_hmsync_make_certificate
+    fi
+    touch "$conf"
+    iniset "$conf" hmsync_distributor bind_host "$HOST_IP"
+    iniset "$conf" hmsync_distributor server_cert "$directory/server.pem"
+    iniset "$conf" hmsync_distributor server_key "$directory/server.key"
+    iniset "$conf" hmsync_distributor client_ca \
+        "$(iniget "$OCTAVIA_CONF" controller_worker client_ca)"
+    iniset "$conf" hmsync_distributor state_path "$directory/state"
+}
+
+# The distributor speaks to the sockets of Open vSwitch, which are root's.
+function octavia_hmsync_start {
+    local program=$OCTAVIA_HMSYNC_BIN_DIR/octavia-hmsync
+    local own_conf=$OCTAVIA_HMSYNC_DISTRIBUTOR_DIR/distributor.conf
+    if is_service_enabled "$OCTAVIA_HMSYNC_DISTRIBUTOR"; then
+        octavia_hmsync_configure_distributor
+        run_process "$OCTAVIA_HMSYNC_DISTRIBUTOR" \
+            "$program-distributor --config-file $own_conf" "" root
+    fi
+    if is_service_enabled "$OCTAVIA_HMSYNC_MANAGER"; then
+        run_process "$OCTAVIA_HMSYNC_MANAGER" \
+            "$program-cluster-manager --config-file $OCTAVIA_CONF"
+    fi
+}
+
+function octavia_hmsync_stop {
+    local service
+    for service in "$OCTAVIA_HMSYNC_DISTRIBUTOR" "$OCTAVIA_HMSYNC_MANAGER"; do
+        if is_service_enabled "$service"; then
+            stop_process "$service"
+        fi
+    done
 }
 
 # On the nodes that make Octavia's own tables: they drop the database first.
@@ -180,6 +291,9 @@ if is_service_enabled octavia; then
         "stack post-config")
             echo_summary "Configuring octavia-hmsync"
             octavia_hmsync_switch_on
+            if octavia_hmsync_has_clusters; then
+                octavia_hmsync_offer_clusters
+            fi
             octavia_hmsync_upgrade_db
             ;;
         "stack extra")
@@ -189,6 +303,7 @@ if is_service_enabled octavia; then
             if [[ $OCTAVIA_HMSYNC_REMOVE_PINNED == True ]]; then
                 octavia_hmsync_remove_pinned
             fi
+            octavia_hmsync_start
             ;;
         "stack test-config")
             octavia_hmsync_check
@@ -196,6 +311,7 @@ if is_service_enabled octavia; then
         # The tables stay: Octavia's plugin makes its database anew when it is
         # stacked again, and clean.sh removes the database server's data.
         "unstack "*|"clean "*)
+            octavia_hmsync_stop
             octavia_hmsync_switch_off
             ;;
     esac

@@ -341,15 +341,24 @@ def parse_arguments(argv=None):
                         help='instead, run a whole Octavia, and bring two '
                              'load balancers to a newer image while a client '
                              'uses them')
+    parser.add_argument('--cluster', action='store_true',
+                        help='instead, run a whole Octavia on OVN, and '
+                             'add, drain and kill amphorae and a distributor '
+                             'of one load balancer under 200 connections')
     parser.add_argument('--without-hmsync', action='store_true',
                         help='the same on Octavia alone')
     parser.add_argument('--keep-logs', metavar='DIR',
                         help='put the logs of all processes there')
     arguments = parser.parse_args(argv)
+    if arguments.cluster and (arguments.image_upgrade or
+                              arguments.without_hmsync):
+        parser.error('--cluster stands alone: Octavia has none by itself')
     if arguments.amphorae is None:
         arguments.amphorae = 6
     elif arguments.image_upgrade:
         parser.error('--amphorae is not for --image-upgrade, which has three')
+    elif arguments.cluster:
+        parser.error('--amphorae is not for --cluster, which has four')
     if not 1 <= arguments.amphorae <= 150:
         parser.error('--amphorae takes a number from 1 to 150')
     return arguments
@@ -391,6 +400,9 @@ def run(arguments, terminal, interruption):
     if arguments.image_upgrade:
         import demo_image
         return demo_image.run(arguments, terminal, interruption)
+    if arguments.cluster:
+        import demo_cluster
+        return demo_cluster.run(arguments, terminal, interruption)
     from tests.cloud import cloud as cloud_fixture
 
     hmsync = not arguments.without_hmsync

@@ -14,9 +14,10 @@
 # Runs demo.py in an environment of its own, which it makes at its first run
 # (below ${XDG_CACHE_HOME:-~/.cache}) and uses again afterwards. Needs root and
 # Python 3.11 or later; on Debian and Ubuntu it installs the venv module and
-# haproxy where they are missing, and for --image-upgrade MariaDB, RabbitMQ,
-# keepalived, curl and iproute2, too; Neutron and Glance get an environment
-# each beside its own. Takes the options of demo.py; see --help.
+# haproxy where they are missing, for --image-upgrade and --cluster MariaDB,
+# RabbitMQ, keepalived, curl and iproute2, too, and for --cluster Open vSwitch,
+# OVN and ethtool; Neutron and Glance get an environment each beside its own.
+# Takes the options of demo.py; see --help.
 
 set -euo pipefail
 
@@ -47,7 +48,13 @@ prepare_python
 needs() { PATH=$PATH:/usr/sbin command -v "$1" >/dev/null || missing+=("$2"); }
 missing=()
 needs haproxy haproxy
-if [[ " $* " == *" --image-upgrade "* ]]; then
+if [[ " $* " == *" --cluster "* ]]; then
+    needs ovs-vswitchd openvswitch-switch
+    needs ovn-northd ovn-central
+    needs ovn-controller ovn-host
+    needs ethtool ethtool
+fi
+if [[ " $* " == *" --image-upgrade "* || " $* " == *" --cluster "* ]]; then
     needs mariadbd mariadb-server
     needs rabbitmq-server rabbitmq-server
     needs keepalived keepalived

@@ -175,7 +175,7 @@ class ImageDemo:
             self.terminal.say(f'it ended with {status}')
 
 
-def _keep_logs(directory, kept):
+def keep_logs(directory, kept):
     """Copy the logs of all processes, also of those in amphorae."""
     source = pathlib.Path(directory)
     for log in [*source.glob('*.log'), *source.glob('*/log/*.log')]:
@@ -197,7 +197,7 @@ def run(arguments, terminal, interruption):
     with octavia.Octavia(hmsync=hmsync, workers=1) as cloud:
         cloud.addCleanup(interruption.ignore)
         if arguments.keep_logs:
-            cloud.addCleanup(_keep_logs, cloud.directory,
+            cloud.addCleanup(keep_logs, cloud.directory,
                              os.path.abspath(arguments.keep_logs))
         cloud.wait_until_ready()
         terminal.say('Octavia is ready')
