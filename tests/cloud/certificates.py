@@ -13,6 +13,7 @@
 """The certificates of a cloud, in the shape that Octavia gives them."""
 
 import datetime
+import ipaddress
 import os
 
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -43,6 +44,13 @@ def _builder(common_name, issuer, public_key):
             .subject_name(name)
             .issuer_name(issuer or name)
             .public_key(public_key))
+
+
+def _general_name(name):
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _key_usage(authority):
@@ -81,7 +89,7 @@ class Authority:
             _builder(common_name, self._certificate.subject, public_key)
             .add_extension(x509.BasicConstraints(False, None), critical=True)
             .add_extension(
-                x509.SubjectAlternativeName([x509.DNSName(common_name)]),
+                x509.SubjectAlternativeName([_general_name(common_name)]),
                 critical=False)
             .add_extension(_key_usage(authority=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(usages), critical=True)
@@ -118,8 +126,15 @@ class Certificates(fixtures.Fixture):
                _key_pem(self._key))
         return path
 
+    def issue_client(self, common_name):
+        """Path of another client certificate and its key."""
+        return self._issue(self.client_authority, common_name)
+
     def server_path(self, amphora_id):
-        """Path of the amphora's certificate and key, made when needed."""
+        """Path of the amphora's certificate and key, made when needed.
+
+        Of any other server's as well: by the name or address it is asked at.
+        """
         path = os.path.join(self._directory, f'{amphora_id}.pem')
         if not os.path.exists(path):
             self._issue(self.server_authority, amphora_id)

@@ -122,3 +122,8 @@ class Api(Controller):
 class DriverAgent(Controller):
     PROGRAM = 'octavia-driver-agent'
     READY = 'Driver agent get listener process starts'
+
+
+class ClusterManager(Controller):
+    PROGRAM = 'octavia-hmsync-cluster-manager'
+    READY = 'Looking after clusters of amphorae'

@@ -20,11 +20,14 @@ import fixtures
 
 from tests.cloud import probe
 from tests.cloud import process
+from tests.cloud import waiting
 
+# Below those that the kernel chooses; for 500 connections each.
+_FIRST_PORTS = itertools.cycle(range(10000, 32000, 500))
 _PROBE = os.path.abspath(probe.__file__)
 # One that answers with its name to whatever is asked, and keeps connections.
 _SERVER = """
-import http.server, sys
+import http.server, socket, sys
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
@@ -41,32 +44,62 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     # What is more than that waits for a second, and has failed then.
     request_queue_size = 200
+    # And IPv4.
+    address_family = socket.AF_INET6
 
-Server(('', 80), Handler).serve_forever()
+Server(('::', 80), Handler).serve_forever()
 """
+
+
+def _bracket(address):
+    return f'[{address}]' if ':' in address else address
 
 
 class Machine(fixtures.Fixture):
     """A machine with an address in a network, by a port of Neutron.
 
-    :param octavia: an octavia.Octavia.
+    .address is the first of its .addresses.
+
+    :param octavia: an octavia.Octavia, or other tenants.Tenants.
     :param network: of Neutron; the tenant's where None is given.
+    :param host: one of the fabric's.
+    :param port: attributes of its port.
     """
 
-    def __init__(self, octavia, name, network=None):
+    def __init__(self, octavia, name, network=None, host=None, **port):
         super().__init__()
         self._octavia = octavia
         self.name = name
         self._network = network or octavia.network
+        self.host = host or octavia.fabric.hosts[0]
+        self._attributes = {
+            'security_group_ids': [octavia.open_group.id], **port}
 
     def _setUp(self):
         api = self._octavia.connection.network
-        port = api.create_port(network_id=self._network.id, name=self.name)
-        subnet = api.get_subnet(port.fixed_ips[0]['subnet_id'])
-        self.address = port.fixed_ips[0]['ip_address']
-        self.namespace = self._octavia.fabric.add_host(
-            self.name, self._network.id, port.mac_address,
-            f"{self.address}/{subnet.cidr.partition('/')[2]}")
+        network = api.get_network(self._network.id)
+        self.port = port = api.create_port(
+            network_id=network.id, name=self.name,
+            device_owner='compute:nova', binding_host_id=self.host,
+            **self._attributes)
+        subnets = {each['subnet_id']: api.get_subnet(each['subnet_id'])
+                   for each in port.fixed_ips}
+        self.mac = port.mac_address
+        self.addresses = [each['ip_address'] for each in port.fixed_ips]
+        self.address = self.addresses[0]
+        fabric = self._octavia.fabric
+        self.namespace = fabric.add_host(
+            self.name, network.id, self.mac, *(
+                f"{each['ip_address']}/"
+                f"{subnets[each['subnet_id']].cidr.partition('/')[2]}"
+                for each in port.fixed_ips),
+            port_id=port.id, host=self.host, mtu=network.mtu)
+        for subnet in subnets.values():
+            if subnet.gateway_ip and subnet.gateway_ip not in self.addresses:
+                self.namespace.run(
+                    'ip', f'-{subnet.ip_version}', 'route', 'add', 'default',
+                    'via', subnet.gateway_ip)
+        fabric.wait_until_plugged(api, port)
 
     def _start(self, name, *command):
         return self.useFixture(process.ChildProcess(
@@ -82,20 +115,30 @@ class Member(Machine):
         super()._setUp()
         self.server = self._start('http', sys.executable, '-ISc', _SERVER,
                                   self.name)
+        # Who is told of it finds it ready.
+        waiting.wait_for(
+            lambda: ':80 ' in self.namespace.run('ss', '-Htln').stdout,
+            f'server of {self.name}', 60, processes=[self.server])
+
+    def kill(self):
+        """Cut its power: it sends nothing any more."""
+        # The namespace lives as long as somebody is in it.
+        self.namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.server.kill_tree()
 
 
 class Client(Machine):
     """One that uses a load balancer."""
 
-    def __init__(self, octavia, name, network=None):
-        super().__init__(octavia, name, network)
+    def __init__(self, octavia, name, network=None, **kwargs):
+        super().__init__(octavia, name, network, **kwargs)
         self._numbers = itertools.count(1)
 
     def get(self, address, port=80):
         """Ask once, patiently; returns the answer."""
         return self.namespace.run(
             'curl', '-sS', '--max-time', '5', '--retry', '5',
-            '--retry-all-errors', f'http://{address}:{port}/').stdout
+            '--retry-all-errors', f'http://{_bracket(address)}:{port}/').stdout
 
     def start_probe(self, address, port=80, rate=50, timeout=1):
         """Use a load balancer from now on; see probe.py.
@@ -104,10 +147,26 @@ class Client(Machine):
         :param timeout: seconds after which a request has failed.
         :returns: a Probe; stop it.
         """
+        return Probe(self._start_probe(address, port, rate, timeout))
+
+    def hold(self, address, number, port=80, rate=0.5, timeout=20):
+        """Open connections, and use them from now on; see probe.py.
+
+        :param rate: requests a second, over each of them.
+        :param timeout: seconds; packets that get lost come again, and break
+                        no connection.
+        :returns: a Connections; stop it.
+        """
+        # By their ports all of a test are told apart.
+        first = next(_FIRST_PORTS)
+        return Connections(self._start_probe(
+            address, port, rate, timeout, number, first), number)
+
+    def _start_probe(self, address, port, *arguments):
         # Several at once write a file each.
-        return Probe(self._start(
+        return self._start(
             f'probe-{next(self._numbers)}', sys.executable, '-ISu', _PROBE,
-            f'http://{address}:{port}/', str(rate), str(timeout)))
+            f'http://{_bracket(address)}:{port}/', *map(str, arguments))
 
 
 class Probe:
@@ -129,3 +188,25 @@ class Probe:
 
     def report(self):
         return probe.report(self.requests)
+
+
+class Connections(Probe):
+    """Many that are kept open; see Client.hold()."""
+
+    def __init__(self, child, number):
+        super().__init__(child)
+        self._number = number
+
+    def wait_until_open(self, timeout=60):
+        """Wait until each has got an answer, or failed; returns self."""
+        def all_open():
+            held = self.report()
+            return (len(held.opened) + len(held.refused)) >= self._number
+
+        waiting.wait_for(all_open, f'{self._number} connections', timeout,
+                         processes=[self._child])
+        return self
+
+    def report(self):
+        """Return the probe.Held of them all."""
+        return probe.report_held(self.requests)

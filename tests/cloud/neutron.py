@@ -195,6 +195,42 @@ class Neutron(process.ChildProcess):
         connection.close()
 
 
+class OnMariaDB(Neutron):
+    """One with routers, whose networks carry packets.
+
+    :param directory: where its files go.
+    :param server: a mariadb.MariaDBServer.
+    :param options: {group: {option: value}} for neutron.conf.
+    """
+
+    def __init__(self, directory, server, options=None):
+        self._server = server
+        self._name = f'neutron_{uuid.uuid4().hex[:12]}'
+        self._home = directory
+        super().__init__(directory, options=octavia_conf.merge({
+            'DEFAULT': {'agent_down_time': 75,
+                        'notify_nova_on_port_status_changes': False,
+                        'notify_nova_on_port_data_changes': False},
+            'database': {'connection': server.url(self._name)},
+            'ml2_type_flat': {'flat_networks': '*'},
+            'quotas': {'quota_router': -1, 'quota_floatingip': -1},
+        }, options))
+        # Workers share OVN's events; of gunicorn it does not know how many
+        # there are.
+        self.env['ASGI_WORKERS'] = '1'
+
+    def _setUp(self):
+        self._server.execute(f'CREATE DATABASE {self._name}')
+        self.addCleanup(self._server.execute, f'DROP DATABASE {self._name}')
+        conf = os.path.join(self._home, 'neutron-db.conf')
+        octavia_conf.write(conf, {
+            'database': {'connection': self._server.url(self._name)}})
+        process.run(environment() / 'bin/neutron-db-manage',
+                    '--config-file', conf, 'upgrade', 'heads', env=self.env,
+                    cwd=self._home)
+        super()._setUp()
+
+
 def connect(server):
     """Connect to a Neutron as its administrator.
 

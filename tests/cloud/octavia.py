@@ -25,13 +25,13 @@ from sqlalchemy import pool
 
 from octavia_hmsync.db.repositories import generation as generation_repo
 from tests.cloud import certificates
-from tests.cloud.compute import fabric
 from tests.cloud.compute import hypervisor
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import glance
 from tests.cloud import holders
 from tests.cloud import network
+from tests.cloud import networking
 from tests.cloud import neutron
 from tests.cloud import octavia_conf
 from tests.cloud import openvswitch
@@ -39,6 +39,7 @@ from tests.cloud import process
 from tests.cloud import rabbitmq
 from tests.cloud import relay
 from tests.cloud import steps
+from tests.cloud import tenants
 from tests.cloud import waiting
 
 # Of hmsync_tests_compute, in tests/cloud/site.
@@ -63,17 +64,17 @@ class Worker(controllers.InNamespace, controllers.Worker):
     pass
 
 
-class Octavia(fixtures.Fixture):
+class Octavia(tenants.Tenants, fixtures.Fixture):
     """Octavia with all that it needs; the amphorae are processes.
 
     Real: octavia-api, octavia-worker, octavia-health-manager,
     octavia-housekeeping, RabbitMQ, MariaDB, Neutron, Glance, and in each
     amphora its agent, haproxy and keepalived. Not real: the compute service,
-    and that networks are bridges, without port security.
+    and, unless they are OVN's, networks: bridges, without port security.
 
     .connection is one of openstacksdk to all of it, .compute the
     hypervisor.Hypervisor, .fabric the fabric.Fabric, .steps the steps.Steps
-    of replacements; .network and .subnet are a tenant's.
+    of replacements; .network and .subnet are a tenant's, see tenants.Tenants.
 
     :param hmsync: whether the controllers run with the plugin.
     :param options: {group: {option: value}} for every controller.
@@ -81,11 +82,14 @@ class Octavia(fixtures.Fixture):
     :param health_managers: how many.
     :param house_keepers: how many; .housekeeping is the first of them.
     :param neutron_options: {group: {option: value}} for neutron.conf.
+    :param network: a kind of networking.KINDS.
     """
 
     def __init__(self, hmsync=True, options=None, workers=2,
-                 health_managers=1, neutron_options=None, house_keepers=1):
+                 health_managers=1, neutron_options=None, house_keepers=1,
+                 network='bridges'):
         super().__init__()
+        self._network_kind = network
         self._house_keeper_count = house_keepers
         self._neutron_options = neutron_options
         self.hmsync = hmsync
@@ -118,15 +122,17 @@ class Octavia(fixtures.Fixture):
     def _start_services(self):
         self.rabbitmq = self.useFixture(
             rabbitmq.RabbitMQServer(self.directory))
-        self.neutron = self.useFixture(neutron.Neutron(
-            self.directory, options=self._neutron_options))
+        self.networking = self.useFixture(
+            networking.KINDS[self._network_kind](
+                self.directory, options=self._neutron_options))
+        self.neutron = self.networking.neutron
         self.glance = self.useFixture(glance.Glance(self.directory))
         self.database = self.useFixture(database.MariaDBDatabase())
         self.engine = sa.create_engine(self.database.engine.url,
                                        poolclass=pool.NullPool)
-        self.fabric = self.useFixture(fabric.Fabric(self.directory))
         self.namespace = self.useFixture(
             openvswitch.Namespace('controllers', self.directory))
+        self.networking.wait_until_ready()
         for service in (self.rabbitmq, self.neutron, self.glance):
             service.wait_until_ready()
             self.useFixture(relay.Relay(self.namespace, service.port))
@@ -141,16 +147,16 @@ class Octavia(fixtures.Fixture):
         self.steps = self.useFixture(steps.Steps(self.directory))
 
     def _make_networks(self):
-        self.neutron.add_agent(hypervisor.HOST)
         api = self.connection.network
         self._management, subnet = self.add_network('lb-mgmt-net',
                                                     '172.31.0.0/24')
+        self.fabric.keep_apart(self._management.id)
         self._group = api.create_security_group(
             name='lb-mgmt-sec-grp', project_id=neutron.PROJECT_ID)
         self.addresses = [
             self._add_address(number, subnet)
             for number in range(1 + self._health_manager_count)]
-        self.network, self.subnet = self.add_network('tenant', '10.1.0.0/24')
+        self._make_tenant()
         self.add_image('first')
 
     def _add_address(self, number, subnet):
@@ -167,14 +173,6 @@ class Octavia(fixtures.Fixture):
                            'dev', name)
         self.namespace.run('ip', 'link', 'set', name, 'up')
         return address
-
-    def add_network(self, name, cidr):
-        """Make a network of Neutron with a subnet; returns both."""
-        api = self.connection.network
-        made = api.create_network(name=name, project_id=neutron.PROJECT_ID)
-        return made, api.create_subnet(
-            network_id=made.id, cidr=cidr, ip_version=4, enable_dhcp=False,
-            gateway_ip=None, project_id=neutron.PROJECT_ID)
 
     def add_image(self, name, tags=(IMAGE_TAG,), like=None):
         """Upload an image of amphorae; returns it. The newest one wins.
@@ -302,15 +300,16 @@ class Octavia(fixtures.Fixture):
         return self.useFixture(holders.Holders(self.compute,
                                                load_balancer.vip_address))
 
-    def add_flavor(self, **data):
+    def add_flavor(self, provider='amphora', /, **data):
         """Make a flavor; returns its id.
 
+        :param provider: whose it is.
         :param data: of the flavor of the amphora driver, such as
                      loadbalancer_topology or amp_image_tag.
         """
         api = self.connection.load_balancer
         profile = api.create_flavor_profile(
-            name=f'profile-{uuid.uuid4()}', provider_name='amphora',
+            name=f'profile-{uuid.uuid4()}', provider_name=provider,
             flavor_data=json.dumps(data))
         return api.create_flavor(name=f'flavor-{uuid.uuid4()}',
                                  is_enabled=True,
@@ -338,9 +337,9 @@ class Octavia(fixtures.Fixture):
                     'lb_algorithm': 'ROUND_ROBIN', 'members': [
                         {'address': member.address, 'protocol_port': 80}
                         for member in members]}}])
+        kwargs.setdefault('vip_subnet_id', self.subnet.id)
         made = api.create_load_balancer(
-            name=name, vip_subnet_id=self.subnet.id,
-            project_id=neutron.PROJECT_ID, **kwargs)
+            name=name, project_id=neutron.PROJECT_ID, **kwargs)
         return self.wait_until_active(made.id) if wait else made
 
     def wait_until_active(self, load_balancer_id, timeout=120):

@@ -151,6 +151,13 @@ class OpenVswitch(fixtures.Fixture):
             'ovs-vsctl', '--timeout=60', f'--db={self.connection}',
             *arguments, env=self.environment).strip()
 
+    def ofctl(self, command, bridge, *arguments):
+        """Run ovs-ofctl for a bridge; returns its output."""
+        return process.run(
+            'ovs-ofctl', '-O', 'OpenFlow15', '--timeout=60', command,
+            f'unix:{self.directory}/{bridge}.mgmt', *arguments,
+            env=self.environment)
+
     def get_external_ids(self, name):
         """What Open vSwitch says of an interface, a dict."""
         text = self.vsctl('get', 'Interface', name, 'external_ids')
@@ -165,6 +172,10 @@ class OpenVswitch(fixtures.Fixture):
         for interface in json.loads(self._namespace.run(
                 'ip', '-json', 'link', 'show', 'type', 'tun').stdout):
             self._namespace.run('ip', 'link', 'delete', interface['ifname'])
+        self.start()
+
+    def start(self):
+        """Start all of it again."""
         self.server.start()
         self._wait_for(self.is_server_ready, self.server)
         self.start_vswitchd()

@@ -14,14 +14,19 @@
 
 A script as well: it runs in the namespace of the client.
 
-    probe.py URL RATE TIMEOUT
+    probe.py URL RATE TIMEOUT [NUMBER [FIRST]]
 
 asks for URL as often, by a new connection each time, and over one connection
 that it keeps. Prints a line for each request: how (new or kept), when it
 began, in seconds, its time, and its error or "ok".
+
+With NUMBER, it opens as many connections instead, and asks as often over each
+of them, until it breaks; the first word of a line is then "held-" and the
+connection's own port. These begin with FIRST.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import sys
 import time
@@ -30,12 +35,17 @@ import urllib.parse
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """A request to a load balancer; times are in seconds."""
+    """A request to a load balancer; times are in seconds.
+
+    :param kept: whether over a connection that is to be kept.
+    :param port: the client's, where there are many of these.
+    """
 
     kept: bool
     began: float
     duration: float
     error: str
+    port: int = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +67,35 @@ class Report:
     errors: tuple
 
 
+@dataclasses.dataclass(frozen=True)
+class Held:
+    """What became of many connections that were to be kept.
+
+    :param opened: the ports of those that were ever used.
+    :param broken: {port: error} of those that ended, by whatever means.
+    :param refused: errors of those that could not be opened.
+    :param slowest: seconds of the longest exchange of those that live.
+    """
+
+    opened: frozenset
+    broken: dict
+    refused: tuple
+    slowest: float
+
+    @property
+    def alive(self):
+        return self.opened - set(self.broken)
+
+
 def read(text):
     """Read what the script printed; returns Requests in order."""
     requests = []
     for line in text.splitlines():
         how, began, duration, error = line.split(' ', 3)
-        requests.append(Request(how == 'kept', float(began), float(duration),
-                                '' if error == 'ok' else error))
+        how, _, port = how.partition('-')
+        requests.append(Request(how != 'new', float(began), float(duration),
+                                '' if error == 'ok' else error,
+                                int(port) if port else None))
     return sorted(requests, key=lambda request: request.began)
 
 
@@ -84,6 +116,17 @@ def report(requests):
               if request.kept and request.error]
     return Report(len(new), len(failed), round(dark, 3), len(broken),
                   tuple(sorted({request.error for request in failed})))
+
+
+def report_held(requests):
+    """Sum up Requests of many connections; returns Held."""
+    opened = frozenset(request.port for request in requests if request.port)
+    broken = {request.port: request.error for request in requests
+              if request.port and request.error}
+    return Held(opened, broken, tuple(sorted(
+        request.error for request in requests if not request.port)), max(
+            (request.duration for request in requests
+             if request.port in opened - set(broken)), default=0))
 
 
 class _Client:
@@ -122,15 +165,39 @@ class _Client:
                 stream = None
             await asyncio.sleep(5 / rate)
 
+    async def hold(self, rate, number, first=None):
+        """Open connections, and use each until it breaks."""
+        await asyncio.gather(*(
+            self._hold(each / number / rate, 1 / rate,
+                       first and first + each)
+            for each in range(number)))
+
+    async def _hold(self, delay, pause, port):
+        # Not all at the same moment.
+        await asyncio.sleep(delay)
+        began = time.time()
+        try:
+            stream = await asyncio.wait_for(
+                asyncio.open_connection(*self._address, local_addr=port and (
+                    '::' if ':' in self._address[0] else '0.0.0.0',  # nosec
+                    port)), self._timeout)
+        except OSError as e:
+            print(f'held-0 {began:.4f} 0 {_describe(e)}', flush=True)
+            return
+        port = stream[1].get_extra_info('sockname')[1]
+        # What breaks in between is seen at once.
+        while not await self._timed(f'held-{port}', self._ask(*stream)):
+            with contextlib.suppress(OSError):
+                await asyncio.wait_for(stream[0].read(1), pause)
+        stream[1].close()
+
     async def _timed(self, how, request):
         began, error = time.time(), 'ok'
         start = time.monotonic()
         try:
             await asyncio.wait_for(request, self._timeout)
-        except TimeoutError:
-            error = 'timed out'
         except (OSError, EOFError, ValueError) as e:
-            error = f'{type(e).__name__}: {e}'
+            error = _describe(e)
         duration = time.monotonic() - start
         print(f'{how} {began:.4f} {duration:.4f} {error}', flush=True)
         return None if error == 'ok' else error
@@ -145,9 +212,10 @@ class _Client:
     async def _ask(self, reader, writer, headers=b''):
         writer.write(self._request + headers + b'\r\n')
         status = await reader.readline()
+        if not status:
+            raise EOFError('closed')
         if b' 200 ' not in status:
-            raise ValueError(status.decode(errors='replace').strip() or
-                             'no answer')
+            raise ValueError(status.decode(errors='replace').strip())
         length = 0
         while (line := (await reader.readline()).strip()):
             name, _, value = line.partition(b':')
@@ -156,6 +224,13 @@ class _Client:
         await reader.readexactly(length)
 
 
+def _describe(error):
+    if isinstance(error, TimeoutError):
+        return 'timed out'
+    return f'{type(error).__name__}: {error}'
+
+
 if __name__ == '__main__':
-    asyncio.run(_Client(sys.argv[1], float(sys.argv[3])).run(
-        float(sys.argv[2])))
+    client = _Client(sys.argv[1], float(sys.argv[3]))
+    asyncio.run(client.hold(float(sys.argv[2]), *map(int, sys.argv[4:]))
+                if len(sys.argv) > 4 else client.run(float(sys.argv[2])))

@@ -17,10 +17,11 @@ import uuid
 
 import sqlalchemy as sa
 
-TABLES = ('additional_vip', 'amphora', 'amphora_health', 'flavor',
+TABLES = ('additional_vip', 'amphora', 'amphora_health',
+          'availability_zone', 'availability_zone_profile', 'flavor',
           'flavor_profile', 'health_monitor', 'listener',
-          'listener_statistics', 'load_balancer', 'member', 'pool', 'sni',
-          'tags', 'vip', 'vip_security_group', 'vrrp_group')
+          'listener_cidr', 'listener_statistics', 'load_balancer', 'member',
+          'pool', 'sni', 'tags', 'vip', 'vip_security_group', 'vrrp_group')
 ROLES = {'SINGLE': ('STANDALONE',), 'ACTIVE_STANDBY': ('MASTER', 'BACKUP')}
 
 

@@ -29,6 +29,18 @@ import fixtures
 
 VARIABLE = 'OCTAVIA_HMSYNC_TESTS_STEPS'
 
+_VARIES = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|'
+                     r'\d+\.\d+\.\d+\.\d+(:\d+)?')
+
+
+def generalize(what, when='before'):
+    """Return the pattern of a step, whomever it is about."""
+    parts, end = [], 0
+    for found in _VARIES.finditer(what):
+        parts += [re.escape(what[end:found.start()]), '[0-9a-f.:-]+']
+        end = found.end()
+    return ''.join([when, ' ', *parts, re.escape(what[end:]), '$'])
+
 
 class Refused(Exception):
     """Raised by an action: the step fails, with this text."""

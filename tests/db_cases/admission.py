@@ -58,8 +58,9 @@ class AdmissionCases(amphora.AmphoraCases):
 
     def test_harm(self):
         ids = [self.add_heard(role) for role in (
-            'BACKUP', 'MASTER', 'STANDALONE', None)]
-        self.assertEqual([0, 1, 2, 3], [self.candidate(i).harm for i in ids])
+            'BACKUP', 'IN_CLUSTER', 'MASTER', 'STANDALONE', None)]
+        self.assertEqual(list(range(5)),
+                         [self.candidate(i).harm for i in ids])
 
     def test_load_balancer(self):
         lb = self.records.add_load_balancer()
@@ -118,6 +119,11 @@ class AdmissionCases(amphora.AmphoraCases):
         self.add(1)
         self.records.add_amphora(None, status='PENDING_CREATE')
         self.assertEqual([], self.candidates())
+
+    def test_members_of_clusters_that_are_always_busy(self):
+        """Which keeps Octavia from failing them over; they are heard."""
+        member = self.add_heard('IN_CLUSTER', busy=True)
+        self.assertEqual([member], self.candidates())
 
     def test_clocks_apart(self):
         """Another controller wrote when it was heard."""

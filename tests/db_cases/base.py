@@ -15,6 +15,7 @@
 import concurrent.futures
 import contextlib
 import itertools
+import json
 import threading
 import uuid
 
@@ -29,8 +30,10 @@ from tests.unit import base
 # Those that point to others first.
 OCTAVIA_TABLES = ('amphora_health', 'amphora', 'vip_security_group', 'vip',
                   'additional_vip', 'vrrp_group', 'sni',
-                  'listener_statistics', 'listener', 'health_monitor',
-                  'member', 'pool', 'tags', 'load_balancer')
+                  'listener_statistics', 'listener_cidr', 'listener',
+                  'health_monitor', 'member', 'pool', 'tags',
+                  'load_balancer', 'availability_zone',
+                  'availability_zone_profile')
 
 
 class BareDatabaseTestCase(base.TestCase):
@@ -116,6 +119,27 @@ class DatabaseTestCase(base.TestCase):
             self.records.add_amphora(f'192.0.2.{n}', amphora_id=str(uuid.uuid5(
                 uuid.NAMESPACE_OID, f'{self.id()} {made}')), **values)
             for n, made in zip(range(1, number + 1), self._amphorae_made)]
+
+    def add_zone(self, name, network_id=None, compute_zone=None):
+        """Add an availability zone of Octavia's."""
+        data = {'management_network': network_id,
+                'compute_zone': compute_zone}
+        profile_id = str(uuid.uuid5(uuid.NAMESPACE_OID, name))
+        self.records.insert_all({
+            'availability_zone_profile': [{
+                'id': profile_id, 'name': name, 'provider_name': 'amphora',
+                'availability_zone_data': json.dumps(
+                    {k: v for k, v in data.items() if v})}],
+            'availability_zone': [{
+                'name': name, 'enabled': True,
+                'availability_zone_profile_id': profile_id}]})
+
+    def add_amphora_in(self, zone):
+        """Add an amphora of a load balancer in a zone; None for nowhere."""
+        load_balancer_id = self.records.add_load_balancer()
+        self.records.change('load_balancer', load_balancer_id,
+                            availability_zone=zone)
+        return self.add_amphorae(1, load_balancer_id=load_balancer_id)[0]
 
     @contextlib.contextmanager
     def count_statements(self):

@@ -45,12 +45,17 @@ from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db.repositories import used_lists as used_repo
+from octavia_hmsync.db.repositories import zone as zone_repo
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import member
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import upload_result
+from tests.db_cases import cluster_calls
 from tests.db_cases import image_calls
+from tests.db_cases import instance_calls
+from tests.db_cases import look_calls
+from tests.db_cases import manager_calls
 
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 OTHER_LIST = LIST[:1]
@@ -73,7 +78,8 @@ def public_functions():
 
 
 # Pairs of a function and the name of a method of Calls.
-CALLS = list(image_calls.CALLS)
+CALLS = [*image_calls.CALLS, *cluster_calls.CALLS, *manager_calls.CALLS,
+         *look_calls.CALLS, *instance_calls.CALLS]
 
 
 def _call(function):
@@ -87,7 +93,8 @@ def _call(function):
     return add
 
 
-class Calls(image_calls.ImageCalls):
+class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
+            instance_calls.InstanceCalls, image_calls.ImageCalls):
     """Each has at least two rows to change, and one to leave alone."""
 
     # Amphorae
@@ -949,6 +956,21 @@ class Calls(image_calls.ImageCalls):
         ids = self._acknowledge()
         claim_repo.claim_due(self.engine, 3, 'batch3', 2, LONG)
         return 'batch3', ids
+
+    def _add_zones(self):
+        self.add_zone('edge', network_id='network1')
+        self.add_zone('centre')
+        return [self.add_amphora_in(zone)
+                for zone in ('edge', 'edge', 'centre', None)]
+
+    @_call(zone_repo.get_names)
+    def get_all_zones(self):
+        self._add_zones()
+        return ()
+
+    @_call(zone_repo.get_names)
+    def get_zones(self):
+        return self._add_zones(),
 
     @_call(used_repo.get_senders)
     def get_senders(self):

@@ -27,6 +27,7 @@ from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases import calls
 
+_NEWS = models.ClusterNews.__tablename__
 COMMIT = 'COMMIT'
 
 
@@ -91,6 +92,20 @@ class _Statements:
             commit()
 
 
+def _number_news(rows, before):
+    """Number those of news that are not of before in a row.
+
+    MariaDB gives each number once, also where it was taken back.
+    """
+    fresh = sorted(key for table, key in rows
+                   if table == _NEWS and (table, key) not in before)
+    names = {(_NEWS, key): f'new {number}'
+             for number, key in enumerate(fresh)}
+    return {(key[0], names[key]) if key in names else key:
+            {**row, 'id': names[key]} if key in names else row
+            for key, row in rows.items()}
+
+
 class FaultCases(calls.Calls):
     """The faults themselves come with the kind of database."""
 
@@ -137,7 +152,7 @@ class FaultCases(calls.Calls):
 
     def _changes(self, before):
         """The rows as they are now; of times, whether they are new."""
-        changes = self._look()
+        changes = _number_news(self._look(), before)
         octavia = {table.name for table in self.kept_tables}
         for key, row in changes.items():
             for name, value in row.items():

@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
@@ -89,10 +90,10 @@ class HoldCases(amphora.AmphoraCases):
         new, = self.add_silent()
         replace_repo.add(self.engine, replace_repo.New(
             'replacement', 'lb', 'replace', 'image'))
-        replace_repo.claim(self.engine, 'one', 1, 600)
+        claims_repo.claim(self.engine, 'one', 1, 600)
         for phase, held in (('PROVE', set()), ('DELETE_OLD', {new})):
-            replace_repo.set_phase(self.engine, 'replacement', 'one', 600,
-                                   phase, new_amphora_id=new)
+            claims_repo.set_phase(self.engine, 'replacement', 'one', 600,
+                                  phase, new_amphora_id=new)
             self.assertEqual(held, self.guard.run_once())
 
     def test_really_dead(self):
@@ -165,7 +166,8 @@ class HoldCases(amphora.AmphoraCases):
             self.retry_now()
 
     def test_those_that_octavia_would_not_fail_over(self):
-        for values in ({'busy': True}, {'status': 'ERROR'},
+        for values in ({'busy': True}, {'busy': True, 'role': 'IN_CLUSTER'},
+                       {'status': 'ERROR'},
                        {'status': 'DELETED'}, {'status': 'PENDING_DELETE'}):
             self.add_silent(**values)
         self.assertEqual(set(), self.guard.run_once())

@@ -15,6 +15,7 @@
 See ``tests.db_cases.calls``.
 """
 
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_figures as figures_repo
@@ -97,9 +98,9 @@ class ImageCalls(base.DatabaseTestCase):
     def _begin(self):
         """Have four: one waits, two run, one is done."""
         self._start('rollout')
-        replace_repo.begin(self.engine, 'rollout', 0,
-                           [new(1), new(2), new(3)], 'one', LONG)
-        replace_repo.finish(self.engine, 'replacement3', 'one', 'DONE')
+        claims_repo.begin(self.engine, 'rollout', 0,
+                          [new(1), new(2), new(3)], 'one', LONG)
+        claims_repo.finish(self.engine, 'replacement3', 'one', 'DONE')
         replace_repo.add(self.engine, new(4))
 
     @_call(replace_repo.get)
@@ -152,45 +153,45 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         return replace_repo.New('another', 'lb1', 'replace', 'image'),
 
-    @_call(replace_repo.begin)
+    @_call(claims_repo.begin)
     def begin_replacements(self):
         self._begin()
         # One that an operator has begun is among them.
         return ('rollout', 2, [new(5, canary=True), new(6), replace_repo.New(
             'another', 'lb4', 'replace', 'image')], 'two', LONG)
 
-    @_call(replace_repo.begin)
+    @_call(claims_repo.begin)
     def begin_what_was_chosen_before(self):
         self._begin()
         return 'rollout', 1, [new(5)], 'two', LONG
 
-    @_call(replace_repo.claim)
+    @_call(claims_repo.claim)
     def claim_replacements(self):
         self._begin()
-        replace_repo.release(self.engine, 'replacement1', 'one')
+        claims_repo.release(self.engine, 'replacement1', 'one')
         return 'two', 10, LONG
 
-    @_call(replace_repo.renew)
+    @_call(claims_repo.renew)
     def renew_replacement(self):
         self._begin()
         return 'replacement1', 'one', LONG
 
-    @_call(replace_repo.set_phase)
+    @_call(claims_repo.set_phase)
     def set_phase(self):
         self._begin()
         return 'replacement1', 'one', LONG, 'BUILD'
 
-    @_call(replace_repo.release)
+    @_call(claims_repo.release)
     def release_replacement(self):
         self._begin()
         return 'replacement1', 'one'
 
-    @_call(replace_repo.finish)
+    @_call(claims_repo.finish)
     def finish_replacement(self):
         self._begin()
         return 'replacement1', 'one', 'SKIPPED', 'it is PENDING', 60
 
-    @_call(replace_repo.finish)
+    @_call(claims_repo.finish)
     def finish_what_somebody_else_has(self):
         self._begin()
         return 'replacement1', 'two', 'FAILED', 'because'
@@ -219,7 +220,7 @@ class ImageCalls(base.DatabaseTestCase):
         lb_id, ids = self._add_pair()
         replace_repo.add(self.engine, replace_repo.New(
             'one', lb_id, 'replace', 'image'))
-        claimed, = replace_repo.claim(self.engine, 'me', 1, LONG)
+        claimed, = claims_repo.claim(self.engine, 'me', 1, LONG)
         return claimed, ids
 
     @_call(lock_repo.lock)
@@ -295,7 +296,7 @@ class ImageCalls(base.DatabaseTestCase):
     @_call(figures_repo.get_last_failure_age)
     def get_last_failure_age(self):
         self._begin()
-        replace_repo.finish(self.engine, 'replacement1', 'one', 'FAILED')
+        claims_repo.finish(self.engine, 'replacement1', 'one', 'FAILED')
         return ()
 
     @_call(news_repo.get_rollouts)
@@ -325,8 +326,8 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         self._start('rollout', 'new')
         for number in (1, 2):
-            replace_repo.finish(self.engine, f'replacement{number}', 'one',
-                                'DONE')
+            claims_repo.finish(self.engine, f'replacement{number}', 'one',
+                               'DONE')
         replace_repo.cancel(self.engine, 'replacement4', 'not needed')
         for model in (base.models.ImageReplacement, base.models.ImageRollout):
             self.make_older(model, 'finished_at', LONG)

@@ -15,6 +15,7 @@
 import prometheus_client
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.image import figures
@@ -51,15 +52,15 @@ class FiguresCases(base.DatabaseTestCase):
     def begin(self, *numbers, rollout_id='rollout', owner='one'):
         rollout_repo.add(self.engine, rollout_id, image_calls.SETTINGS)
         rollout = rollout_repo.get(self.engine, rollout_id)
-        replace_repo.begin(self.engine, rollout_id, rollout.version,
-                           [image_calls.new(n) for n in numbers], owner, 60)
+        claims_repo.begin(self.engine, rollout_id, rollout.version,
+                          [image_calls.new(n) for n in numbers], owner, 60)
 
     def set_phase(self, number, phase, owner='one'):
-        self.assertTrue(replace_repo.set_phase(
+        self.assertTrue(claims_repo.set_phase(
             self.engine, f'replacement{number}', owner, 60, phase))
 
     def finish(self, number, state, owner='one'):
-        self.assertTrue(replace_repo.finish(
+        self.assertTrue(claims_repo.finish(
             self.engine, f'replacement{number}', owner, state))
 
     def lapse(self, number):
@@ -132,7 +133,7 @@ class FiguresCases(base.DatabaseTestCase):
         self.begin(1, 2)
         self.assertEqual(0, self.get('retaken_replacements'))
         self.lapse(1)
-        replace_repo.claim(self.engine, 'two', 10, 60)
+        claims_repo.claim(self.engine, 'two', 10, 60)
         self.assertEqual(1, self.get('retaken_replacements'))
         self.finish(1, 'DONE', 'two')
         self.assertEqual(1, self.get('retaken_replacements'))
@@ -149,11 +150,11 @@ class FiguresCases(base.DatabaseTestCase):
         self.assertEqual(0, self.get('abandoned_locks'))
         self.lapse(3)
         self.assertEqual(1, self.get('abandoned_locks'))
-        replace_repo.release(self.engine, 'replacement4', 'one')
+        claims_repo.release(self.engine, 'replacement4', 'one')
         self.assertEqual(2, self.get('abandoned_locks'))
         self.assertEqual(1, self.values()[
             'replacements_running', 'A_LATER_RELEASE_S'])
-        replace_repo.claim(self.engine, 'two', 10, 60)
+        claims_repo.claim(self.engine, 'two', 10, 60)
         self.assertEqual(0, self.get('abandoned_locks'))
         # One that has ended has none either.
         self.finish(3, 'FAILED', 'two')

@@ -13,11 +13,17 @@
 """What the search for what leaked knows, and deleting an amphora."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_leak as leak_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from tests.cloud import records
 from tests.db_cases import base
+from tests.db_cases import cluster_calls
 from tests.db_cases import image_calls
 
 
@@ -35,13 +41,13 @@ class LeakCases(base.DatabaseTestCase):
     def replace(self):
         """Have a replacement that names the amphora."""
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
-        replace_repo.begin(
+        claims_repo.begin(
             self.engine, 'rollout', rollout_repo.get_active(
                 self.engine).version,
             [replace_repo.New('replacement', self.lb, 'replace', 'image')],
             'owner', 60)
-        replace_repo.set_phase(self.engine, 'replacement', 'owner', 60,
-                               'BUILD', new_amphora_id=self.left)
+        claims_repo.set_phase(self.engine, 'replacement', 'owner', 60,
+                              'BUILD', new_amphora_id=self.left)
 
     def test_read(self):
         gone, = self.add_amphorae(1, status='DELETED')
@@ -65,7 +71,7 @@ class LeakCases(base.DatabaseTestCase):
         self.add_amphorae(20, load_balancer_id=self.lb)
         with self.count_statements() as statements:
             self.get()
-        self.assertEqual(3, len([each for each in statements
+        self.assertEqual(4, len([each for each in statements
                                  if each.startswith('SELECT')]), statements)
 
     def test_replaced(self):
@@ -77,6 +83,26 @@ class LeakCases(base.DatabaseTestCase):
 
     def status(self):
         return self.get().amphorae[self.left].status
+
+    def test_member_of_a_cluster(self):
+        """Whatever it is, the cluster's keeper sees to it."""
+        cluster_repo.add(self.engine, cluster_calls.new())
+        member_repo.add(self.engine, 'cluster1', 'member', 2)
+        self.assertEqual(frozenset(), self.get().replaced)
+        amphora = self.get().amphorae[self.left]
+        member_repo.assign_amphora(self.engine, 'member', self.left)
+        self.assertEqual({self.left}, self.get().replaced)
+        self.assertEqual({'cluster1'}, self.get().clusters)
+        self.assertFalse(leak_repo.begin_delete(self.engine, amphora))
+        one, = distributor_repo.sync(self.engine, cluster_calls.DRIVER,
+                                     {'network1': 'https://network1:9444'})
+        vip = vip_repo.add(self.engine, 'cluster1', one.id)
+        cluster_repo.delete(self.engine, 'cluster1')
+        self.assertEqual(frozenset(), self.get().replaced)
+        # A distributor still has it.
+        self.assertEqual({'cluster1'}, self.get().clusters)
+        vip_repo.delete(self.engine, vip.id)
+        self.assertEqual(frozenset(), self.get().clusters)
 
     def test_deleted(self):
         self.records.set_health(self.left)

@@ -11,6 +11,7 @@
 #    under the License.
 """The lock of a load balancer, and what its tables tell of it."""
 
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -39,7 +40,7 @@ class ImageLockCases(_Cases):
         super().setUp()
         replace_repo.add(self.engine, replace_repo.New(
             'one', self.lb_id, 'replace', 'image'))
-        self.claimed, = replace_repo.claim(self.engine, 'me', 1, EXPIRY)
+        self.claimed, = claims_repo.claim(self.engine, 'me', 1, EXPIRY)
 
     def lock(self, owner='me'):
         return lock_repo.lock(self.engine, self.claimed, owner, EXPIRY,
@@ -58,8 +59,8 @@ class ImageLockCases(_Cases):
 
     def test_lock(self):
         """The lock and the phase come together, and go together."""
-        replace_repo.set_phase(self.engine, 'one', 'me', EXPIRY, 'LOCK',
-                               new_amphora_id='of the one before')
+        claims_repo.set_phase(self.engine, 'one', 'me', EXPIRY, 'LOCK',
+                              new_amphora_id='of the one before')
         self.assertTrue(self.lock())
         self.assertEqual('PENDING_UPDATE', self.status())
         self.assertEqual(('BUILD', self.ids[0], None), self.phase())

@@ -13,6 +13,7 @@
 """What is told of rollouts and replacements, by whom, and that it is once."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.house_keeping import image_announcer
@@ -41,11 +42,11 @@ class NewsCases(base.DatabaseTestCase):
 
     def begin(self, *numbers):
         rollout = rollout_repo.get_active(self.engine)
-        replace_repo.begin(self.engine, 'rollout', rollout.version,
-                           [image_calls.new(n) for n in numbers], 'one', 60)
+        claims_repo.begin(self.engine, 'rollout', rollout.version,
+                          [image_calls.new(n) for n in numbers], 'one', 60)
 
     def finish(self, number, state='DONE', reason=None, **kwargs):
-        self.assertTrue(replace_repo.finish(
+        self.assertTrue(claims_repo.finish(
             self.engine, f'replacement{number}', 'one', state, reason,
             **kwargs))
 
@@ -128,7 +129,7 @@ class NewsCases(base.DatabaseTestCase):
             'replacement1', 'rollout', 'lb1', 'replace', False, 'image')],
             self.look())
         self.assertEqual([], self.look())
-        replace_repo.set_phase(
+        claims_repo.set_phase(
             self.engine, 'replacement1', 'one', 60, 'PROVE',
             old_amphora_id='old', new_amphora_id='new')
         self.assertEqual([], self.look())
@@ -146,7 +147,7 @@ class NewsCases(base.DatabaseTestCase):
             replace_repo.add(self.engine, image_calls.new(number))
         self.assertEqual([], self.look())
         replace_repo.cancel(self.engine, 'replacement2', 'not needed')
-        replace_repo.claim(self.engine, 'one', 10, 60)
+        claims_repo.claim(self.engine, 'one', 10, 60)
         told, = self.look()
         self.assertEqual(('replacement1', None),
                          (told.replacement_id, told.rollout_id))
@@ -159,10 +160,10 @@ class NewsCases(base.DatabaseTestCase):
         self.start()
         self.begin(1)
         self.look()
-        replace_repo.release(self.engine, 'replacement1', 'one')
-        replace_repo.claim(self.engine, 'two', 10, 60)
+        claims_repo.release(self.engine, 'replacement1', 'one')
+        claims_repo.claim(self.engine, 'two', 10, 60)
         self.assertEqual([], self.look())
-        replace_repo.finish(self.engine, 'replacement1', 'two', 'DONE')
+        claims_repo.finish(self.engine, 'replacement1', 'two', 'DONE')
         told, = self.look()
         self.assertEqual(2, told.attempts)
 

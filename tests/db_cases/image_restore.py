@@ -13,6 +13,7 @@
 """A load balancer that a failover left, and giving it back."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -47,7 +48,7 @@ class RestoreCases(base.DatabaseTestCase):
 
     def open_replacement(self):
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
-        replace_repo.begin(
+        claims_repo.begin(
             self.engine, 'rollout', rollout_repo.get_active(
                 self.engine).version,
             [replace_repo.New('replacement', self.lb, 'replace', 'image')],

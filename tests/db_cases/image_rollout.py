@@ -15,6 +15,7 @@
 import functools
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -36,19 +37,19 @@ class _Cases(base.DatabaseTestCase):
     def begin(self, *numbers, owner='one', version=None, expiry=60):
         if version is None:
             version = self.active().version
-        return replace_repo.begin(
+        return claims_repo.begin(
             self.engine, 'rollout', version, [new(n) for n in numbers],
             owner, expiry)
 
     def claim(self, owner, limit=10, expiry=60):
-        return [r.id for r in replace_repo.claim(self.engine, owner, limit,
-                                                 expiry)]
+        return [r.id for r in claims_repo.claim(self.engine, owner, limit,
+                                                expiry)]
 
     def get(self, number):
         return replace_repo.get(self.engine, f'replacement{number}')
 
     def finish(self, number, state='DONE', owner='one', **kwargs):
-        return replace_repo.finish(
+        return claims_repo.finish(
             self.engine, f'replacement{number}', owner, state, **kwargs)
 
 
@@ -233,7 +234,7 @@ class ReplacementCases(_Cases):
     def test_one_dies(self):
         self.start()
         self.begin(1)
-        self.assertTrue(replace_repo.set_phase(
+        self.assertTrue(claims_repo.set_phase(
             self.engine, 'replacement1', 'one', 60, 'BUILD',
             new_amphora_id='amphora'))
         self.assertEqual([], self.claim('two'))
@@ -246,12 +247,12 @@ class ReplacementCases(_Cases):
             (one.state, one.phase, one.new_amphora_id, one.attempts,
              one.claim_owner, one.started_at))
         # It comes back to life.
-        self.assertFalse(replace_repo.renew(self.engine, 'replacement1',
-                                            'one', 60))
-        self.assertFalse(replace_repo.set_phase(
+        self.assertFalse(claims_repo.renew(self.engine, 'replacement1',
+                                           'one', 60))
+        self.assertFalse(claims_repo.set_phase(
             self.engine, 'replacement1', 'one', 60, 'SWITCH'))
-        self.assertFalse(replace_repo.release(self.engine, 'replacement1',
-                                              'one'))
+        self.assertFalse(claims_repo.release(self.engine, 'replacement1',
+                                             'one'))
         self.assertFalse(self.finish(1))
         self.assertEqual('BUILD', self.get(1).phase)
 
@@ -261,14 +262,14 @@ class ReplacementCases(_Cases):
         replace_repo.add(self.engine, new(2))
         self.make_older(models.ImageReplacement, 'created_at', 60,
                         id='replacement2')
-        replace_repo.release(self.engine, 'replacement1', 'one')
+        claims_repo.release(self.engine, 'replacement1', 'one')
         self.assertEqual(['replacement1'], self.claim('two', limit=1))
 
     def test_a_claim_that_lapsed_and_that_nobody_wants(self):
         self.start()
         self.begin(1, expiry=-1)
-        self.assertTrue(replace_repo.renew(self.engine, 'replacement1', 'one',
-                                           60))
+        self.assertTrue(claims_repo.renew(self.engine, 'replacement1', 'one',
+                                          60))
         self.assertEqual([], self.claim('two'))
 
     def test_ends(self):

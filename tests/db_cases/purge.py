@@ -14,13 +14,16 @@
 
 import sqlalchemy as sa
 
+from octavia_hmsync.db import lookup
 from octavia_hmsync.db import models
 from octavia_hmsync.db import purge
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from tests.db_cases import base
+from tests.db_cases import cluster_calls
 
 OWN_TABLES = sorted({*models.Base.metadata.tables, schema.VERSION_TABLE})
 
@@ -114,3 +117,75 @@ class PurgeCases(base.BareDatabaseTestCase):
         self.execute('ALTER TABLE hmsync_health_manager DROP COLUMN announced',
                      'DROP TABLE hmsync_house_keeper')
         self.assertEqual(['octavia-health-manager on hm1'], self.alive())
+
+    def test_clusters(self):
+        self.assertEqual(0, purge.count_clusters(self.engine))
+        schema.upgrade(self.engine)
+        self.assertEqual(0, purge.count_clusters(self.engine))
+        cluster_repo.add(self.engine, cluster_calls.new())
+        self.assertEqual(1, purge.count_clusters(self.engine))
+
+
+class LookupCases(base.BareDatabaseTestCase):
+    """Rows that load balancers of clusters refer to."""
+
+    def names(self):
+        return {row['name']: row['description'] for table in
+                ('lb_topology', 'amphora_roles')
+                for row in self.database.records.query(
+                    f'SELECT name, description FROM {table}')}
+
+    def find(self, function):
+        with self.engine.connect() as connection:
+            return function(connection)
+
+    def test_they_come_and_go(self):
+        before = self.names()
+        self.assertEqual(
+            ['lb_topology ACTIVE_ACTIVE', 'amphora_roles IN_CLUSTER'],
+            self.find(lookup.find_missing))
+        for _ in range(2):
+            schema.upgrade(self.engine)
+            self.assertEqual(
+                {**before, 'ACTIVE_ACTIVE': 'octavia-hmsync',
+                 'IN_CLUSTER': 'octavia-hmsync'}, self.names())
+        self.assertEqual([], self.find(lookup.find_missing))
+        self.assertEqual([], self.find(lookup.find_others))
+        for _ in range(2):
+            self.assertEqual([], lookup.remove(self.engine))
+            self.assertEqual(before, self.names())
+
+    def test_one_that_somebody_took_away(self):
+        schema.upgrade(self.engine)
+        self.execute("DELETE FROM amphora_roles WHERE name = 'IN_CLUSTER'")
+        self.assertEqual(['amphora_roles IN_CLUSTER'],
+                         self.find(lookup.find_missing))
+        schema.upgrade(self.engine)
+        self.assertEqual([], self.find(lookup.find_missing))
+
+    def test_those_of_somebody_else(self):
+        self.execute(
+            "INSERT INTO lb_topology (name, description) VALUES "
+            "('ACTIVE_ACTIVE', 'mine')",
+            "INSERT INTO amphora_roles (name) VALUES ('IN_CLUSTER')")
+        before = self.names()
+        schema.upgrade(self.engine)
+        self.assertEqual(
+            ['lb_topology ACTIVE_ACTIVE (mine)',
+             'amphora_roles IN_CLUSTER (not described)'],
+            self.find(lookup.find_others))
+        self.assertEqual([], lookup.remove(self.engine))
+        self.assertEqual(before, self.names())
+
+    def test_used_ones_stay(self):
+        schema.upgrade(self.engine)
+        records = self.database.records
+        lb_id = records.add_load_balancer('ACTIVE_ACTIVE')
+        records.add_amphora('192.0.2.1', lb_id, 'IN_CLUSTER')
+        kept = lookup.remove(self.engine)
+        self.assertEqual(
+            ['lb_topology ACTIVE_ACTIVE', 'amphora_roles IN_CLUSTER'], kept)
+        self.assertEqual([], self.find(lookup.find_missing))
+        records.change('load_balancer', lb_id, topology='SINGLE')
+        self.assertEqual(['amphora_roles IN_CLUSTER'],
+                         lookup.remove(self.engine))

@@ -22,9 +22,12 @@ from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import amphora_page as page_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import due as due_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import progress as progress_repo
 from octavia_hmsync.db.repositories import replaced as replaced_repo
@@ -33,13 +36,15 @@ from octavia_hmsync.db.repositories import used_lists as used_repo
 from octavia_hmsync.image import phases
 from tests.cloud import records
 from tests.db_cases import amphora
+from tests.db_cases import cluster_calls
 
 OLD, NEW = 'old', 'new'
 # Whom the list leaves alone, in each phase.
 IN_HAND = {
     'LOCK': {NEW}, 'BUILD': {NEW}, 'PROVE': {NEW}, 'SWITCH': {OLD, NEW},
     'PROVE_SWITCHED': {OLD, NEW}, 'DELETE_OLD': {OLD}, 'UNLOCK': {OLD},
-    'BACK': {NEW}, 'ASK': {NEW}, 'FAILOVER': {OLD, NEW}, None: {NEW}}
+    'BACK': {NEW}, 'ASK': {NEW}, 'FAILOVER': {OLD, NEW},
+    'ORDER': set(), None: {NEW}}
 LONG = 1000
 
 
@@ -61,13 +66,13 @@ class ReplacedCases(amphora.AmphoraCases):
             connection.execute(sa.delete(table))
         replace_repo.add(self.engine, replace_repo.New(
             'replacement', 'lb', 'replace', 'image'))
-        claimed, = replace_repo.claim(self.engine, 'one', 1, LONG)
-        replace_repo.set_phase(
+        claimed, = claims_repo.claim(self.engine, 'one', 1, LONG)
+        claims_repo.set_phase(
             self.engine, claimed.id, 'one', LONG, phase,
             **amphorae or {'old_amphora_id': self.ids[OLD],
                            'new_amphora_id': self.ids[NEW]})
         if state != 'RUNNING':
-            replace_repo.finish(self.engine, claimed.id, 'one', state)
+            claims_repo.finish(self.engine, claimed.id, 'one', state)
 
     def named(self, amphora_ids):
         return {self.names[amphora_id] for amphora_id in amphora_ids}
@@ -222,6 +227,20 @@ class ReplacedCases(amphora.AmphoraCases):
             self.assertEqual(set(), admitted())
         self.replace('BACK')
         self.assertEqual({OLD}, admitted())
+
+    # Members of clusters
+
+    def test_member_that_is_built(self):
+        """It has booted with the list, and is told more when it serves."""
+        cluster_repo.add(self.engine, cluster_calls.new())
+        for name, amphora_id in self.ids.items():
+            member_repo.add(self.engine, 'cluster1', name, 2)
+            member_repo.assign_amphora(self.engine, name, amphora_id)
+        self.assertEqual(set(), self.claim_some())
+        for state in ('STANDBY', 'ACTIVE', 'DRAINING', 'FAILED'):
+            member_repo.set_state(self.engine, OLD, member_repo.STATES,
+                                  state)
+            self.assertEqual({OLD}, self.claim_some())
 
     # Silence
 

@@ -36,7 +36,8 @@ class Amphora:
 
     __slots__ = ('id', 'lb_network_ip', 'listener_id', 'ailment', 'running',
                  'taken', 'sequence', 'turn', 'uploads', 'last_upload',
-                 'adopted_at', 'aborted', 'mac', 'addresses', '_proved')
+                 'adopted_at', 'aborted', 'mac', 'addresses', 'files',
+                 '_proved')
 
     def __init__(self, amphora_id, lb_network_ip, running, listener_id=None,
                  ailment=None):
@@ -52,6 +53,8 @@ class Amphora:
         # Of the interface of the VIP, once there is one.
         self.mac = None
         self.addresses = frozenset()
+        # What it was given beside its configuration, by path.
+        self.files = {}
         # A boot configuration is not an adopted one.
         self._proved = True
         self.reset()

@@ -12,6 +12,7 @@
 
 """What an agent does at each request, as far as a controller makes it."""
 
+import hashlib
 import ipaddress
 import json
 import re
@@ -19,6 +20,9 @@ import re
 from tests.fleet import configuration
 
 CONFIG = '/1.0/config'
+_CERTIFICATE = '/1.0/loadbalancer/([^/]+)/certificates/([^/]+)'
+# Of Debian 12, as its real agent tells it.
+HAPROXY_VERSION = '2.6.12-1+deb12u4'
 
 
 def _discover(amphora, _body):
@@ -36,13 +40,31 @@ def _configure(amphora, body):
 
 def _get_info(amphora, _body):
     return 200, {'api_version': '1.0', 'hostname': amphora.id,
-                 'active': True, 'listeners':
-                     [amphora.listener_id] if amphora.listener_id else []}
+                 'haproxy_version': HAPROXY_VERSION, 'active': True,
+                 'listeners': _get_listeners(amphora)}
+
+
+def _get_details(amphora, _body):
+    return 200, {'hostname': amphora.id, 'haproxy_version': HAPROXY_VERSION,
+                 'haproxy_count': len(_get_configurations(amphora)),
+                 'memory': {}, 'active_tuned_profiles': '', 'cpu_count': 1}
+
+
+def _get_configurations(amphora):
+    return [text for path, text in amphora.files.items()
+            if path.endswith('/haproxy')]
+
+
+def _get_listeners(amphora):
+    served = [listener_id for text in _get_configurations(amphora)
+              for listener_id in re.findall('^frontend (.+)$', text.decode(),
+                                            re.MULTILINE)]
+    return ([amphora.listener_id] if amphora.listener_id else []) + served
 
 
 def _list_listeners(amphora, _body):
-    return 200, [{'status': 'ACTIVE', 'uuid': amphora.listener_id,
-                  'type': 'http'}] if amphora.listener_id else []
+    return 200, [{'status': 'ACTIVE', 'uuid': listener_id, 'type': 'http'}
+                 for listener_id in _get_listeners(amphora)]
 
 
 def _find_interface(amphora, _body, address):
@@ -52,6 +74,8 @@ def _find_interface(amphora, _body, address):
         return 400, {'message': 'Invalid IP address'}
     if address in amphora.addresses:
         return 200, {'message': 'OK', 'interface': 'eth1'}
+    if str(address) in amphora.files.get('lo', ()):
+        return 200, {'message': 'OK', 'interface': 'lo'}
     return 404, {'message': 'Error interface not found for IP address'}
 
 
@@ -83,9 +107,52 @@ def _addresses(told):
         *(each['ip_address'] for each in told.get('additional_vips', ()))]))
 
 
-def _start(amphora, _body, _load_balancer_id):
-    """None is served by a haproxy of which its agent knows."""
+def _serve(amphora, _body, load_balancer_id):
+    """Start or reload a haproxy; there is none."""
+    if f'{load_balancer_id}/haproxy' in amphora.files:
+        return 202, {'message': 'OK'}
     return 404, {'message': 'Loadbalancer Not Found'}
+
+
+def _upload_haproxy(amphora, body, _amphora_id, load_balancer_id):
+    amphora.files[f'{load_balancer_id}/haproxy'] = body
+    return 202, {'message': 'OK'}
+
+
+def _delete_haproxy(amphora, _body, load_balancer_id):
+    for path in list(amphora.files):
+        if path.startswith(f'{load_balancer_id}/'):
+            del amphora.files[path]
+    return 200, {'message': 'OK'}
+
+
+def _get_certificate(amphora, _body, *path):
+    if '/'.join(path) not in amphora.files:
+        return 404, {'message': 'Certificate Not Found'}
+    return 200, {'md5sum': hashlib.md5(
+        amphora.files['/'.join(path)], usedforsecurity=False).hexdigest()}
+
+
+def _upload_certificate(amphora, body, *path):
+    amphora.files['/'.join(path)] = body
+    return 200, {'message': 'OK'}
+
+
+def _delete_certificate(amphora, _body, *path):
+    if amphora.files.pop('/'.join(path), None) is None:
+        return 404, {'message': 'Certificate Not Found'}
+    return 200, {'message': 'OK'}
+
+
+def _upload_keepalived(amphora, body):
+    amphora.files['keepalived'] = body
+    return 200, {'message': 'OK'}
+
+
+def _start_keepalived(amphora, _body):
+    amphora.files['lo'] = re.findall(
+        r'(\S+)/\d+ dev lo', amphora.files['keepalived'].decode())
+    return 202, {'message': 'OK'}
 
 
 ROUTES = [(re.compile(path), method, function) for path, method, function in (
@@ -95,7 +162,15 @@ ROUTES = [(re.compile(path), method, function) for path, method, function in (
     ('/1.0/interface/([^/]+)', 'GET', _find_interface),
     ('/1.0/plug/vip/([^/]+)', 'POST', _plug_vip),
     ('/1.0/plug/network', 'POST', _plug_network),
-    ('/1.0/loadbalancer/([^/]+)/start', 'PUT', _start))]
+    ('/1.0/details', 'GET', _get_details),
+    ('/1.0/loadbalancer/([^/]+)/(?:start|reload)', 'PUT', _serve),
+    ('/1.0/loadbalancer/([^/]+)/([^/]+)/haproxy', 'PUT', _upload_haproxy),
+    ('/1.0/listeners/([^/]+)', 'DELETE', _delete_haproxy),
+    (_CERTIFICATE, 'GET', _get_certificate),
+    (_CERTIFICATE, 'PUT', _upload_certificate),
+    (_CERTIFICATE, 'DELETE', _delete_certificate),
+    ('/1.0/vrrp/upload', 'PUT', _upload_keepalived),
+    ('/1.0/vrrp/start', 'PUT', _start_keepalived))]
 
 
 def act(amphora, method, path, body):
@@ -103,10 +178,11 @@ def act(amphora, method, path, body):
 
     :returns: status, and what the answer has; None for an error page.
     """
+    status = 404
     for route, expected, function in ROUTES:
         found = route.fullmatch(path)
-        if found and method != expected:
-            return 405, None
-        if found:
+        if found and method == expected:
             return function(amphora, body, *found.groups())
-    return 404, None
+        if found:
+            status = 405
+    return status, None

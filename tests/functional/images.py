@@ -145,6 +145,17 @@ class ImageTestCase(base.BaseTestCase):
             'ports': sorted(
                 port.id for port in self.cloud.connection.network.ports())}
 
+    def look_at(self, load_balancer):
+        """As look(), of this one among others."""
+        found = self.look(load_balancer)
+        return {key: found[key]
+                for key in ('status', 'amphorae', 'holders')}
+
+    def count(self):
+        """How many instances and ports there are."""
+        return (len(self.cloud.compute.instances),
+                len(list(self.cloud.connection.network.ports())))
+
     def holders(self, load_balancer):
         """Ids of the amphorae that have the VIP now."""
         address = load_balancer.vip_address

@@ -15,10 +15,15 @@
 
 from oslotest import base
 
+from benchmarks import cluster
+from benchmarks import deaths
+from benchmarks import keeper
 from benchmarks import libraries
+from benchmarks import looks
 from benchmarks import rollout
 from benchmarks import steady
 from benchmarks import sync
+from benchmarks import update
 from benchmarks import upload
 
 
@@ -73,6 +78,86 @@ class TestRollout(base.BaseTestCase):
         self.assertEqual(1, len({row['statements'] for row in rows}))
         # The ten of the first one that are left are excluded.
         self.assertEqual([10, 0, 20, 20], [row['begin'] for row in rows])
+
+
+class TestCluster(base.BaseTestCase):
+
+    def test_two_carry_more_than_one(self):
+        alone, one, two = cluster.measure_rates((1, 2), rate=40, seconds=3,
+                                                clients=16)
+        self.assertEqual(['nobody', 'a distributor', 'a distributor'],
+                         [row['behind'] for row in (alone, one, two)])
+        self.assertGreater(one['to_one'], 0.5)
+        self.assertGreater(two['to_one'], 1.3)
+
+    def test_what_breaks(self):
+        rows = {(row['way'], row['event']): row for row in
+                cluster.measure_broken(60, 3)}
+        for event in (cluster.ADD, cluster.DRAIN, cluster.KILL_DISTRIBUTOR):
+            self.assertEqual(0, rows[cluster.PINS, event]['broken'], event)
+        killed = rows[cluster.PINS, cluster.KILL]
+        self.assertGreater(killed['broken'], 0)
+        self.assertEqual(0, killed['not_its_own'])
+        # What a distributor without a memory does.
+        self.assertGreater(rows[cluster.NO_PINS, cluster.ADD]['broken'], 0)
+
+    def test_vips(self):
+        row = cluster.measure_vips(5)
+        self.assertEqual(5, row['vips'])
+
+
+class TestDeaths(base.BaseTestCase):
+
+    def test_standby(self):
+        """One that waits takes the place of a dead member."""
+        row, = deaths.measure(size=2, deaths=1)
+        self.assertLessEqual(row['unregistered_s'], row['whole_s'])
+        self.assertEqual(2, len(row['answered']), row)
+        self.assertNotIn(row['victim'], row['answered'])
+        self.assertIn('m2', row['answered'])
+        self.assertGreater(row['asked'], row['failed'])
+
+
+class TestLooks(base.BaseTestCase):
+
+    def test_all_are_seen(self):
+        row = looks.measure(2, seconds=1, settle=4)
+        self.assertEqual((8, 0), (row['up'], row['false_down']))
+        # Which is when it gives up.
+        self.assertLess(row['told_s'], 30)
+
+
+class TestUpdate(base.BaseTestCase):
+
+    def test_all_take_it(self):
+        one, three = update.measure(update.SIMULATED, (1, 3), updates=2,
+                                    answer_after=0)
+        self.assertEqual([1, 3], [one['members'], three['members']])
+
+
+class TestKeeper(base.BaseTestCase):
+
+    def test_rows_do_not_grow_with_the_clusters_at_rest(self):
+        small, large = ({row['look']: row for row in
+                         keeper.measure(number, looks=3)}
+                        for number in (150, 450))
+        for row in (small, large):
+            self.assertEqual(
+                [0, 0, 1], [row[look]['due'] for look in
+                            (keeper.ALL, keeper.REST, keeper.DEATH)])
+        for look in (keeper.REST, keeper.DEATH):
+            self.assertLess(large[look]['rows_read'],
+                            1.2 * small[look]['rows_read'])
+            self.assertEqual(large[look]['statements'],
+                             small[look]['statements'])
+        # As much as there are, otherwise.
+        self.assertGreater(large[keeper.ALL]['rows_read'],
+                           2 * small[keeper.ALL]['rows_read'])
+
+    def test_process(self):
+        row = keeper.measure_process(5, seconds=6, settle=2)
+        self.assertGreater(row['statements'], 0)
+        self.assertNotIn('Traceback', row['log'])
 
 
 class TestLibraries(base.BaseTestCase):

@@ -14,6 +14,7 @@
 
 import uuid
 
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from tests.cloud import fake_nova
@@ -124,13 +125,13 @@ class TestImageLeaks(mgmt_network.NetworkTestCase):
         server_id = self.add_instance(new)
         self.assertEqual({new: 'LEAKED'}, self.leaks())
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
-        replace_repo.begin(
+        claims_repo.begin(
             self.engine, 'rollout', rollout_repo.get_active(
                 self.engine).version,
             [replace_repo.New('replacement', self.lb, 'replace', 'image')],
             'owner', 60)
-        replace_repo.set_phase(self.engine, 'replacement', 'owner', 60,
-                               'BUILD', new_amphora_id=new)
+        claims_repo.set_phase(self.engine, 'replacement', 'owner', 60,
+                              'BUILD', new_amphora_id=new)
         self.assertEqual({}, self.leaks('--delete'))
         self.assertIn(server_id, self.nova.servers)
 

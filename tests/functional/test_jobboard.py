@@ -213,7 +213,9 @@ class TestWorkersWithoutPlugin(JobboardCase):
         self.add_workers('off', options={'DEFAULT': {'config_source': None}})
         self.start()
         self.wait_until_applied(self.ids(amphorae))
-        self.assertEqual(8, self.configured_by(self.housekeeping))
+        # It tells of a batch after the results are recorded.
+        self.wait_for(lambda: self.configured_by(self.housekeeping) == 8,
+                      'the last batch to be told of')
         self.assertIn('No octavia-worker configures', self.housekeeping.log())
         off = self.workers[0]
         self.assertEqual(1, off.log().count('octavia-hmsync is off'))
@@ -232,7 +234,8 @@ class TestWorkersWithoutPlugin(JobboardCase):
         off.wait_until_ready()
         self.make_due()
         self.wait_until_applied(self.ids(amphorae))
-        self.assertEqual(16, self.configured_by(self.housekeeping))
+        self.wait_for(lambda: self.configured_by(self.housekeeping) == 16,
+                      'the last batch to be told of')
         self.wait_for(lambda: 'Could not import factory' in off.log(),
                       'job that is thrown away')
         # Housekeeping says so, and removes what is left of it.

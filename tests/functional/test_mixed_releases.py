@@ -20,8 +20,8 @@ from tests.cloud import installations
 from tests.functional import base
 from tests.functional import test_jobboard
 
-# The last commit of the plugin that has revision 0006 of its tables.
-REVISION_BEFORE = '31bf74664928d7fef9fbf2c55c6d004f08ce2821'
+# The last commit of the plugin that has revision 0008 of its tables.
+REVISION_BEFORE = '95e2410cb8c40818a4cb7a7c777267b19e1c5f81'
 
 
 class OctaviaMixin:
@@ -144,15 +144,6 @@ class TestOctavia(OctaviaMixin, ControllersCase):
 
     def test_controllers(self):
         self.check_controllers()
-
-
-class TestOctaviaJobs(OctaviaMixin, JobsCase):
-
-    def test_ours_posts(self):
-        self.check_jobs(installations.OURS, self.find_other())
-
-    def test_ours_runs(self):
-        self.check_jobs(self.find_other(), installations.OURS)
 
 
 class TestPluginJobs(PluginMixin, JobsCase):

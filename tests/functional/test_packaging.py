@@ -39,6 +39,8 @@ DATA = 'share/octavia-hmsync'
 _TIMEOUT = 240
 
 _OCTAVIA_TABLES = ('amphora', 'amphora_health', 'load_balancer')
+# Those to which it adds rows.
+_LOOK_UP_TABLES = ('amphora_roles', 'lb_topology')
 
 # What git has and an sdist leaves out, and the other way round.
 _ONLY_IN_GIT = {'.gitignore'}
@@ -148,13 +150,13 @@ class TestPackaging(testtools.TestCase):
     def test_beside_packages_of_a_distribution(self):
         """As install/distributions.rst has it: a directory and a variable.
 
-        The other environment stands for the Python of a system. Three
+        The other environment stands for the Python of a system. Four
         libraries come beside those that each Octavia requires.
         """
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         system, target = directory / 'system', directory / 'octavia-hmsync'
-        virtualenv.make_linked(system, ['octavia', 'PyMySQL', 'pyroute2',
-                                        'rich'])
+        virtualenv.make_linked(system, ['octavia', 'PyMySQL', 'ovsdbapp',
+                                        'pyroute2', 'rich'])
         run(sys.executable, '-m', 'pip', 'install', '-q', '--no-deps',
             '--target', target, self.wheel, env=environment())
         (directory / 'octavia.conf').write_text(
@@ -242,20 +244,23 @@ class TestPackaging(testtools.TestCase):
             os.path.normpath(f).replace(f'../../../{DATA}/', 'etc/')
             for f in found['files'] if '__pycache__' not in f}
         record = {f for f in installed if '.dist-info/' in f}
+        setup = configparser.ConfigParser(delimiters='=')
+        setup.read(self.tree / 'setup.cfg')
+        entry_points = {
+            group: lines.strip().splitlines()
+            for group, lines in setup['entry_points'].items()}
         self.assertEqual(
             self.packed('octavia_hmsync') | self.packed('etc') |
-            {'../../../bin/octavia-hmsync'}, installed - record)
+            {f'../../../bin/{line.split()[0]}'
+             for line in entry_points['console_scripts']},
+            installed - record)
         self.assertIn('LICENSE', {os.path.basename(f) for f in record})
         modules = {f for f in self.packed('octavia_hmsync')
                    if f.endswith('.py')}
         # Without the topmost, which is no module of itself, and env.
         self.assertEqual(len(modules) - 2, len(found['modules']))
-        setup = configparser.ConfigParser(delimiters='=')
-        setup.read(self.tree / 'setup.cfg')
-        self.assertEqual(
-            sum(len(lines.strip().splitlines())
-                for lines in setup['entry_points'].values()),
-            found['entry_points'])
+        self.assertEqual(sum(map(len, entry_points.values())),
+                         found['entry_points'])
 
     def check_sample(self):
         """The sample file and what made it are there, and agree."""
@@ -283,11 +288,14 @@ class TestPackaging(testtools.TestCase):
         # Those by which it knows Octavia's database.
         for name in _OCTAVIA_TABLES:
             connection.execute(f'CREATE TABLE {name} (id VARCHAR(36))')
+        for name in _LOOK_UP_TABLES:
+            connection.execute(f'CREATE TABLE {name} (name VARCHAR(36), '
+                               'description VARCHAR(255))')
         connection.commit()
         self.run_installed('octavia-hmsync', '--config-file', conf,
                            'db', 'upgrade')
         self.assertEqual(
             {*models.Base.metadata.tables, 'hmsync_alembic_version',
-             *_OCTAVIA_TABLES},
+             *_OCTAVIA_TABLES, *_LOOK_UP_TABLES},
             {name for (name,) in connection.execute(
                 "SELECT name FROM sqlite_master WHERE type = 'table'")})

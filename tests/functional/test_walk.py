@@ -65,10 +65,12 @@ LOOKS = re.compile(r'octavia-hmsync .*(list|show|status|check)\b')
 _OTHER_TOOL = 'for a tool that is not here; the rest is as in roll-out.rst'
 NOT_WALKED = {
     'devstack.rst': 'tests/unit/devstack drives the plugin of devstack',
+    'distributor-image.rst': 'for images; test_distributor_instance has one',
     'distributions.rst': 'for packages that are not here',
     'kolla-ansible.rst': _OTHER_TOOL,
     'kubernetes.rst': _OTHER_TOOL,
     'octavia-operator.rst': _OTHER_TOOL,
+    'network-nodes.rst': 'for network nodes; test_distributor has one',
     'openstack-ansible.rst': _OTHER_TOOL,
     'openstack-helm.rst': _OTHER_TOOL,
 }
@@ -76,6 +78,7 @@ NOT_RUN = {
     'tools/demo.sh': 'test_demo does',
     'tools/demo.sh --image-upgrade': 'soak.test_demo_image does',
     'tools/demo.sh --image-upgrade --without-hmsync': 'as the other one',
+    'tools/demo.sh --cluster': 'soak.test_demo_cluster does',
     'tools/demo.sh --without-hmsync': 'as tools/demo.sh',
     'tools/test.sh': 'it is what runs this',
     'tox -e docs': 'test_docs does',
@@ -222,6 +225,8 @@ class WalkMixin:
         # Likewise; of --image-upgrade.
         readme.see('load balancer ')
         readme.see('single ')
+        # Likewise; of --cluster.
+        readme.see('what happens ')
         with self.walk('index.rst'):
             pass
         with self.walk('requirements.rst') as page:

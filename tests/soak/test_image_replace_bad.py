@@ -72,15 +72,6 @@ class BadImageTestCase(replacements.ReplacementTestCase):
             flavor_id=self.cloud.add_flavor(
                 amp_image_tag=kind, loadbalancer_topology=self.topology))
 
-    def look_at(self, load_balancer):
-        found = self.look(load_balancer)
-        return {key: found[key]
-                for key in ('status', 'amphorae', 'holders')}
-
-    def count(self):
-        return (len(self.cloud.compute.instances),
-                len(list(self.cloud.connection.network.ports())))
-
 
 class TestSingle(BadImageTestCase):
 

@@ -16,6 +16,8 @@ Another one goes on: back up to the first proof, with the switch and the second
 proof, and forward from the deletion on. No client notices; nothing is left.
 """
 
+from tests.cloud.compute import bad_images
+from tests.cloud import steps as cloud_steps
 from tests.functional import fleets
 
 BACK, DONE = 'SKIPPED', 'DONE'
@@ -71,6 +73,33 @@ class KilledTestCase(fleets.FleetTestCase):
             self.assertStates(ended, some)
         self.assertEqual([], self.errors)
 
+    def check_way_back(self):
+        """One that is bad once it has the VIP: killed at each step back."""
+        bad = self.cloud.add_image('bad', like=bad_images.fails_with_vip())
+        lb = self.fleet[0]
+        self.cloud.steps.clear()
+        with self.under_probes({'uninterrupted': lb}):
+            row = self.replace(lb, bad, forced=True)
+        self.assertEqual('FAILED', row.state)
+        self.assertSane('uninterrupted', lb)
+        seen = [(step.what, step.when) for step in self.cloud.steps.seen
+                if step.replacement == row.id]
+        begun = seen.index(('enter BACK', 'after'))
+        # What is done again and again comes once; reading changes nothing.
+        patterns = list(dict.fromkeys(
+            cloud_steps.generalize(*each) for each in seen[begun + 1:]
+            if 'GET' not in each[0]))
+        print(patterns)
+        self.assertGreater(len(patterns), 5)
+        size = len(self.fleet)
+        for n in range(0, len(patterns), size):
+            some = patterns[n:n + size]
+            ended = self.kill_amid({each: each for each in some}, image=bad,
+                                   since='after enter BACK$')
+            # Whoever goes on knows that it goes back, and not why.
+            self.assertStates(ended, dict.fromkeys(some, f'FAILED|{BACK}'))
+        self.assertEqual([], self.errors)
+
 
 class TestSingleKilled(KilledTestCase):
 
@@ -81,6 +110,9 @@ class TestSingleKilled(KilledTestCase):
 
     def test_from_switch_on(self):
         self.check(SINGLE[12:])
+
+    def test_way_back(self):
+        self.check_way_back()
 
     def test_stopped(self):
         """One that is asked to end does so soon, and loses no time."""
@@ -101,3 +133,6 @@ class TestPairKilled(KilledTestCase):
 
     def test_each(self):
         self.check(PAIR)
+
+    def test_way_back(self):
+        self.check_way_back()

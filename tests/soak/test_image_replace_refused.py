@@ -20,17 +20,6 @@ from tests.cloud import steps
 from tests.functional import fleets
 
 _REQUEST = re.compile('(GET|PUT|POST|DELETE) |agent ')
-_VARIES = re.compile(r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|'
-                     r'\d+\.\d+\.\d+\.\d+(:\d+)?')
-
-
-def generalize(what):
-    """Return the pattern of a request, whomever it is about."""
-    parts, end = [], 0
-    for found in _VARIES.finditer(what):
-        parts += [re.escape(what[end:found.start()]), '[0-9a-f.:-]+']
-        end = found.end()
-    return ''.join(['before ', *parts, re.escape(what[end:]), '$'])
 
 
 class TestRefused(fleets.FleetTestCase):
@@ -48,7 +37,8 @@ class TestRefused(fleets.FleetTestCase):
         """Return the pattern of each request that a replacement makes."""
         self.cloud.steps.clear()
         self.assertDone(self.replace(self.fleet[0], self.target, forced=True))
-        return sorted({generalize(step.what) for step in self.cloud.steps.seen
+        return sorted({steps.generalize(step.what)
+                       for step in self.cloud.steps.seen
                        if _REQUEST.match(step.what)})
 
     def check(self, patterns, times):
@@ -69,8 +59,10 @@ class TestRefused(fleets.FleetTestCase):
                     self.note(f'{case}: {row.state} without a reason')
 
     def test_always(self):
-        # What cannot be deleted at all is left, and told.
-        self.check([each for each in self.learn() if 'DELETE' not in each],
+        # What cannot be deleted at all is left, and told. Where no amphora
+        # can be started, the old one as little as the new one, none serves.
+        self.check([each for each in self.learn()
+                    if 'DELETE' not in each and not each.endswith('/start$')],
                    1000)
         self.assertEqual([], self.errors)
 

@@ -38,6 +38,7 @@ from tests.cloud import certificates
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import keystone_server
+from tests.cloud import nodes
 from tests.cloud import octavia
 from tests.cloud import octavia_conf
 from tests.cloud import openvswitch
@@ -80,7 +81,7 @@ class TestManagementNetwork(base.BaseTestCase):
                                    self.keystone)
         self.useFixture(self.keystone)
         self.useFixture(self.neutron)
-        underlay = ovn.make_underlay(self, self.directory)
+        underlay = nodes.make_underlay(self, self.directory)
         self.chassis = {
             host: self.useFixture(ovn.Chassis(
                 host, self.central, underlay, number, self.directory))

@@ -19,6 +19,7 @@ import sys
 import fixtures
 from oslotest import base
 
+from tests.cloud import nodes
 from tests.cloud import openvswitch
 from tests.cloud import ovn
 from tests.cloud import process
@@ -48,7 +49,7 @@ class TestSecurityGroups(base.BaseTestCase):
         super().setUp()
         directory = self.useFixture(fixtures.TempDir()).path
         self.central = self.useFixture(ovn.Central(directory))
-        underlay = ovn.make_underlay(self, directory)
+        underlay = nodes.make_underlay(self, directory)
         self.chassis = [self.useFixture(ovn.Chassis(
             host, self.central, underlay, number, directory))
             for number, host in enumerate(HOSTS, 1)]

@@ -51,6 +51,7 @@ class TestCase(base.BaseTestCase):
         :returns: an oslo.config object that nothing else uses.
         """
         # These take seconds to import; a test of pure rules needs none.
+        from octavia_hmsync.cluster import conf as cluster_conf
         from octavia_hmsync import conf as hmsync_conf
         from octavia_hmsync.image import conf as image_conf
         from octavia_hmsync.mgmt_network import conf as network_conf
@@ -61,6 +62,7 @@ class TestCase(base.BaseTestCase):
         hmsync_conf.register_opts(conf)
         network_conf.register_opts(conf)
         image_conf.register_opts(conf)
+        cluster_conf.register_opts(conf)
         conf([], default_config_files=[], default_config_dirs=[])
         for group, options in groups.items():
             for name, value in options.items():

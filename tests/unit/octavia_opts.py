@@ -15,6 +15,7 @@
 Octavia registers them with the global one.
 """
 
+from octavia.certificates.common import local
 from octavia.common import config
 from oslo_db import options as db_options
 from oslo_log import log as logging
@@ -22,6 +23,7 @@ from oslo_log import log as logging
 _OPTS = {
     None: config.core_opts,
     'amphora_agent': config.amphora_agent_opts,
+    'certificates': local.certgen_opts,
     'controller_worker': config.controller_worker_opts,
     'haproxy_amphora': config.haproxy_amphora_opts,
     'health_manager': config.health_manager_opts,

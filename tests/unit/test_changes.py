@@ -69,7 +69,8 @@ class TestChanges(base.TestCase):
 
     def test_each_call(self):
         """Each one that is gone is named, and nothing else is."""
-        for call in {*changes._REPLACE} | {*changes._FAILOVER}:
+        for call in {*changes._REPLACE, *changes._FAILOVER,
+                     *changes._MEMBERS}:
             gone = changes.Call(call.module, f'{call.name}_gone')
             self.assertEqual([f'{gone} is gone'], changes._find([gone]))
             # With what it gets, and not with whatever.
@@ -90,6 +91,14 @@ class TestChanges(base.TestCase):
         with mock.patch(name, lambda self, loadbalancer: None):
             self.assertRefused('amphora_driver amphora_haproxy_rest_driver.'
                                'update_amphora_listeners takes other')
+
+    def test_members(self):
+        self.assertEqual([], changes.find_of_members())
+        name = ('octavia.amphorae.drivers.haproxy.rest_api_driver.'
+                'HaproxyAmphoraLoadBalancerDriver.delete')
+        with mock.patch(name, lambda self: None):
+            found, = changes.find_of_members()
+        self.assertIn(f'{name} takes other arguments', found)
 
     def test_driver_that_is_not_there(self):
         changes.CONF.set_override('network_driver', 'nobodys',

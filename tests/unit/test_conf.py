@@ -13,6 +13,7 @@
 import fixtures
 from oslo_config import cfg
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import conf as hmsync_conf
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
@@ -36,7 +37,7 @@ class TestOptions(base.TestCase):
 
     def test_each_has_a_help_text(self):
         for opt in (hmsync_conf.OPTS + network_conf.OPTS +
-                    image_conf.OPTS):
+                    image_conf.OPTS + cluster_conf.OPTS):
             self.assertGreater(len(opt.help or ''), 40, opt.name)
 
     def test_registered_twice(self):
@@ -50,7 +51,8 @@ class TestOptions(base.TestCase):
             'DEFAULT': {'config_source'},
             hmsync_conf.GROUP: {'driver', *(o.name for o in hmsync_conf.OPTS)},
             network_conf.GROUP: {o.name for o in network_conf.OPTS},
-            image_conf.GROUP: {o.name for o in image_conf.OPTS}}, listed)
+            image_conf.GROUP: {o.name for o in image_conf.OPTS},
+            cluster_conf.GROUP: {o.name for o in cluster_conf.OPTS}}, listed)
 
 
 class TestCheck(base.TestCase):

@@ -50,6 +50,12 @@ class TestArguments(base.TestCase):
         self.assertTrue(arguments.image_upgrade)
         self.assertTrue(arguments.without_hmsync)
 
+    def test_cluster(self):
+        self.assertTrue(self.parse('--cluster').cluster)
+        for other in (['--image-upgrade'], ['--without-hmsync'],
+                      ['--amphorae', '6']):
+            self.assertIn('--cluster', self.refuse('--cluster', *other))
+
     def test_abbreviation(self):
         """What demo.sh would not see is none of ours."""
         self.assertIn('--image', self.refuse('--image'))
@@ -88,3 +94,26 @@ class TestImageUpgrade(base.TestCase):
         self.assertIn('1 requests to web', find([self.row(failed=1)]))
         self.assertIn('newer image', find([
             self.row(), self.row('ACTIVE_STANDBY', is_upgraded=False)]))
+
+
+class TestCluster(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.demo = load('demo_cluster')
+
+    def row(self, broken=0, own=0):
+        return self.demo.Row('a member is killed', 200, broken, own, 500, 0,
+                             12.34)
+
+    def test_table(self):
+        head, line, row = self.demo.make_table([self.row(51, 51)]).split('\n')
+        self.assertEqual(len(head), len(line))
+        self.assertEqual(
+            ['200', '51', '51', '500', '0', '12.3', 's'],
+            row.removeprefix('a member is killed').split())
+
+    def test_promise(self):
+        find = self.demo.find_broken_promise
+        self.assertIsNone(find([self.row(), self.row(3, 4)]))
+        self.assertIn('5 connections broke', find([self.row(5, 4)]))

@@ -22,6 +22,7 @@ import jinja2
 from oslo_config import cfg
 import yaml
 
+from octavia_hmsync.distributor import conf as distributor_conf
 from tests.unit import base
 from tests.unit import examples
 
@@ -229,7 +230,11 @@ class TestPages(examples.ExamplesTestCase):
                      ('DEFAULT', 'control_exchange'),
                      ('DEFAULT', 'graceful_shutdown_timeout'),
                      ('DEFAULT', 'transport_url'),
-                     ('hmsync', examples.DRIVER_OPTION)}
+                     ('api_settings', 'default_provider_driver'),
+                     ('hmsync', examples.DRIVER_OPTION)} | {
+                         (group, option.dest)
+                         for group, options in distributor_conf.list_opts()
+                         for option in options}
         found = {(path.name, *option)
                  for path in (examples.TOP / 'doc/source').rglob('*.rst')
                  for option in self.OPTION.findall(path.read_text())}

@@ -134,3 +134,47 @@ class TestHealthManager(base.TestCase):
             'start("HM_listener", 120)', 'start("HM_health_check", 120)')
         self.assertIn(BEGUN, output)
         self.assertNotIn(OFF, output)
+
+
+FLOOR_SCRIPT = """
+import os
+
+from sqlalchemy import orm
+
+from octavia_hmsync import lifecycle
+from tests.unit import base
+
+# Nothing else of it is to begin.
+os.register_at_fork = lambda **_: None
+for service, show_status in (
+        ('worker', True), ('health_manager', False),
+        ('health_manager', True)):
+    conf = base.TestCase('make_conf').make_conf(
+        database={'connection': 'sqlite://'},
+        hmsync_cluster={'show_status': show_status})
+    lifecycle.Lifecycle(conf, service).begin()
+    read, write = os.pipe()
+    if not os.fork():
+        # As a process of the pools of the listener, which it starts.
+        if not os.fork():
+            seen_by = orm.Session().dispatch.do_orm_execute
+            os.write(write, b'%d' % len(list(seen_by)))
+        os._exit(0)
+    os.close(write)
+    print(service, show_status, os.read(read, 9).decode(), flush=True)
+os._exit(0)
+"""
+
+
+class TestStatusFloor(base.TestCase):
+
+    def test_where(self):
+        """In children of health managers' children, and nowhere else."""
+        result = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', FLOOR_SCRIPT],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            timeout=120)
+        self.assertEqual([
+            'worker True 0', 'health_manager False 0',
+            'health_manager True 1'], result.stdout.splitlines(),
+            result.stderr)

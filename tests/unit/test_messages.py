@@ -23,7 +23,7 @@ from octavia_hmsync import exceptions
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGES = ('troubleshooting.rst', 'faults.rst', 'management-network.rst',
          'node-ports.rst', 'image-check.rst', 'image-rollout.rst',
-         'image-clone.rst', 'image-restore.rst')
+         'image-clone.rst', 'image-restore.rst', 'distributors.rst')
 LOGGED = ('warning', 'error', 'exception', 'critical')
 # Of "upgrade check".
 RESULTS = ('result.warning', 'result.failure', 'result.not_checked',

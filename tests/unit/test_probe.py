@@ -12,6 +12,11 @@
 
 """What is made of the requests of a client."""
 
+import asyncio
+import contextlib
+import io
+
+from tests.cloud import network
 from tests.cloud import probe
 from tests.unit import base
 
@@ -59,3 +64,48 @@ class TestReport(base.TestCase):
                            'ConnectionResetError: [Errno 104] reset'),
              probe.Request(False, 2, 0.01, '')], probe.read(text))
         self.assertEqual([], probe.read(''))
+
+
+class TestHeld(base.TestCase):
+
+    def test_report(self):
+        held = probe.report_held(probe.read(
+            'held-1001 1.0 0.5 ok\nheld-1002 1.0 9.0 ok\n'
+            'held-1002 2.0 0.1 EOFError: closed\nheld-0 1.0 0 timed out\n'))
+        self.assertEqual(probe.Held(
+            frozenset({1001, 1002}), {1002: 'EOFError: closed'},
+            ('timed out',), 0.5), held)
+        self.assertEqual({1001}, held.alive)
+        self.assertEqual(probe.Held(frozenset(), {}, (), 0),
+                         probe.report_held([]))
+
+    def test_connections(self):
+        asked, first = [], network.free_port()
+
+        async def serve(reader, writer):
+            number = len(asked)
+            asked.append(0)
+            while await reader.readline():
+                await reader.readuntil(b'\r\n\r\n')
+                asked[number] += 1
+                if (number, asked[number]) == (1, 2):
+                    break
+                writer.write(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n'
+                             b'ok')
+            writer.close()
+
+        async def hold():
+            async with await asyncio.start_server(serve, '127.0.0.1') as each:
+                port = each.sockets[0].getsockname()[1]
+                client = probe._Client(f'http://127.0.0.1:{port}/', 5)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(client.hold(10, 3, first), 0.6)
+
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            asyncio.run(hold())
+        held = probe.report_held(probe.read(out.getvalue()))
+        self.assertEqual({first, first + 1, first + 2}, held.opened)
+        self.assertEqual(['EOFError: closed'], list(held.broken.values()))
+        self.assertEqual(2, len(held.alive))
+        # Each is used again and again.
+        self.assertGreater(min(asked[0], asked[2]), 2)

@@ -22,9 +22,12 @@ import fixtures
 from oslo_config import cfg
 from oslo_config import generator
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.distributor import conf as distributor_conf
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.mgmt_network import conf as network_conf
+from octavia_hmsync import opts
 from tests.cloud import octavia_conf
 from tests.unit import base
 
@@ -79,16 +82,40 @@ class TestSampleConfiguration(base.TestCase):
     def test_each_option_is_in_it(self):
         lines = self.sample.splitlines()
         for group in (hmsync_conf.GROUP, network_conf.GROUP,
-                      image_conf.GROUP):
+                      image_conf.GROUP, cluster_conf.GROUP):
             self.assertIn(f'[{group}]', lines)
         # What switches the plugin on, as it has to be.
         self.assertIn('#config_source = hmsync', lines)
         self.assertIn('#driver = octavia_hmsync', lines)
         for opt in (hmsync_conf.OPTS + network_conf.OPTS +
-                    image_conf.OPTS):
+                    image_conf.OPTS + cluster_conf.OPTS):
             self.assertEqual(1, sum(
                 line.startswith(f'#{opt.name} =') for line in lines),
                 opt.name)
+
+
+class TestSampleOfDistributors(base.TestCase):
+    """Their file is one of its own: octavia.conf stays with controllers."""
+
+    def test_up_to_date(self):
+        conf = cfg.ConfigOpts()
+        generator.register_cli_opts(conf)
+        conf([], default_config_files=[str(
+            TOP / 'etc/config/octavia-hmsync-distributor-config-generator.conf'
+        )], default_config_dirs=[])
+        generated = io.StringIO()
+        generator.generate(conf, generated)
+        self.assertEqual(
+            generated.getvalue(), (TOP / conf.output_file).read_text(),
+            f'{conf.output_file} is out of date: run "tox -e genconfig"')
+        for group, its_opts in distributor_conf.list_opts():
+            self.assertIn(f'[{group}]\n', generated.getvalue())
+            for opt in its_opts:
+                self.assertIn(f'\n#{opt.name} =', generated.getvalue())
+
+    def test_no_option_is_a_controllers(self):
+        self.assertEqual([], [group for group, _ in opts.list_opts()
+                              if group == distributor_conf.GROUP])
 
 
 class TestValidator(base.TestCase):

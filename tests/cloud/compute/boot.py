@@ -25,6 +25,8 @@ before those of the system in "bin", and gets the logs, below "log".
 import json
 import os
 import pathlib
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -41,6 +43,7 @@ PRIVATE = ('/etc', '/var/lib', '/usr/lib/systemd', '/usr/local')
 NAMESPACE = 'amphora-haproxy'
 SYSCTLS = ('net.ipv4.ip_forward', 'net.ipv4.ip_nonlocal_bind',
            'net.ipv6.conf.all.forwarding', 'net.ipv6.ip_nonlocal_bind')
+NETNS_UNIT = 'amphora-netns.service'
 # What the element of the image writes that installs haproxy.
 USER_GROUP = ('/var/lib/octavia/haproxy-default-user-group.conf',
               'global\n    group nogroup\n')
@@ -51,19 +54,24 @@ def run(*command):
 
 
 def mount(directory):
-    """Give this instance file systems of its own."""
-    layers = '/mnt'
-    run('mount', '-t', 'tmpfs', 'layers', layers)
+    """Give this instance file systems of its own.
+
+    What is changed in them is gone with the instance, unless it has a disk.
+    """
+    layers = os.environ.get('INSTANCE_DISK')
+    if not layers:
+        layers = '/mnt'
+        run('mount', '-t', 'tmpfs', 'layers', layers)
     for number, path in enumerate(PRIVATE):
         upper, work = (f'{layers}/{number}-{kind}' for kind in 'uw')
-        os.mkdir(upper)
-        os.mkdir(work)
+        os.makedirs(upper, exist_ok=True)
+        os.makedirs(work, exist_ok=True)
         run('mount', '-t', 'overlay', 'overlay', '-o',
             f'lowerdir={path},upperdir={upper},workdir={work}', path)
     run('mount', '-t', 'tmpfs', 'run', '/run')
     run('mount', '--bind', f'{directory}/log', '/var/log')
     os.makedirs('/run/rsyslog/octavia')
-    os.makedirs('/var/lib/octavia/certs')
+    os.makedirs('/var/lib/octavia/certs', exist_ok=True)
 
 
 def configure(directory):
@@ -88,6 +96,28 @@ def add_namespace():
     inside = ('ip', 'netns', 'exec', NAMESPACE)
     run(*inside, 'ip', 'link', 'set', 'lo', 'up')
     run(*inside, 'sysctl', '-q', '-w', *(f'{name}=1' for name in SYSCTLS))
+
+
+def start_network():
+    """Do what the unit of the agent for the namespace does at a boot.
+
+    Settings of the kernel that all instances share are left alone.
+    """
+    try:
+        unit = pathlib.Path(units.DIRECTORY, NETNS_UNIT).read_text()
+    except FileNotFoundError:
+        # The agent writes it with the first listener.
+        return
+    for command in re.findall('^ExecStart=-(.*)$', unit, re.MULTILINE):
+        if re.search('sysctl|modprobe|netns add', command):
+            continue
+        script = re.fullmatch("/bin/sh -c '(.*)'", command)
+        subprocess.run(
+            # The interfaces here have another end, which is shown.
+            ['/bin/sh', '-c', script[1].replace("\\'", "'").replace(
+                'ip -br link', "ip -br link | sed 's/@[^ ]*//'")]
+            if script else shlex.split(command), check=False,
+            stdin=subprocess.DEVNULL)
 
 
 def drain_syslog():
@@ -139,11 +169,16 @@ def main():
     # Its interface comes from outside, as a virtual machine's does.
     while not os.path.exists(f'{directory}/plugged'):
         time.sleep(0.02)
+    start_network()
+    # Whatever is started is waited for.
+    reaper = threading.Thread(target=manager.reap)
+    reaper.start()
+    manager.start_enabled()
     manager.add('amphora-agent.service', units.Unit(
         start=[json.loads(os.environ['AGENT_COMMAND'])],
         restart=True))
     manager.systemctl('start', 'amphora-agent.service')
-    manager.reap()
+    reaper.join()
 
 
 if __name__ == '__main__':

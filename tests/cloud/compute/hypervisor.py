@@ -15,6 +15,7 @@
 import collections
 import concurrent.futures
 import contextlib
+import itertools
 import json
 import os
 import socketserver
@@ -24,8 +25,6 @@ import uuid
 import fixtures
 
 from tests.cloud.compute import instance
-
-HOST = 'compute'
 
 
 class Refusal(Exception):
@@ -53,6 +52,7 @@ class Hypervisor(fixtures.Fixture):
         self._fabric = fabric
         self._network = network
         self._directory = directory
+        self._hosts = itertools.cycle(fabric.hosts)
         self._lock = threading.RLock()
         self.socket_path = os.path.join(directory, 'compute.sock')
         self.instances = {}
@@ -99,6 +99,7 @@ class Hypervisor(fixtures.Fixture):
         booted = instance.Instance(name, instance_id, self.images[image_id],
                                    files, self._directory)
         booted.image_id = image_id
+        booted.host = next(self._hosts)
         self.instances[instance_id] = booted
         self._boots.submit(self._boot, booted, network_ids, port_ids)
         return instance_id
@@ -108,11 +109,12 @@ class Hypervisor(fixtures.Fixture):
             booted.setUp()
             ports = [self._network.create_port(
                 network_id=network_id, device_id=booted.instance_id,
-                device_owner='compute:nova', binding_host_id=HOST)
+                device_owner='compute:nova', binding_host_id=booted.host)
                 for network_id in network_ids]
             for port in ports:
                 booted.own_ports.append(port.id)
-            ports += [self._network.get_port(port_id) for port_id in port_ids]
+            ports += [self._network.update_port(
+                port_id, binding_host_id=booted.host) for port_id in port_ids]
             for port in ports:
                 self._plug(booted, port)
             first = ports[0]
@@ -132,7 +134,8 @@ class Hypervisor(fixtures.Fixture):
             booted.interfaces[port.id] = {
                 'net_id': port.network_id, 'port_id': port.id,
                 'mac_addr': port.mac_address, 'tap': self._fabric.plug(
-                    booted, port.network_id, port.mac_address, name),
+                    booted, port.network_id, port.mac_address, name,
+                    port.id, booted.host),
                 'fixed_ips': [{'subnet_id': ip['subnet_id'],
                                'ip_address': ip['ip_address']}
                               for ip in port.fixed_ips]}
@@ -189,12 +192,12 @@ class Hypervisor(fixtures.Fixture):
                 raise Refusal('ComputePortInUseException', port_id)
             port = self._network.update_port(
                 port, device_id=compute_id, device_owner='compute:nova',
-                binding_host_id=HOST)
+                binding_host_id=booted.host)
         else:
             ips = {'fixed_ips': [{'ip_address': ip_address}]}
             port = self._network.create_port(
                 network_id=network_id, device_id=compute_id,
-                device_owner='compute:nova', binding_host_id=HOST,
+                device_owner='compute:nova', binding_host_id=booted.host,
                 **(ips if ip_address else {}))
             booted.own_ports.append(port.id)
         return self._plug(booted, port)

@@ -55,13 +55,16 @@ class Instance(openvswitch.Namespace):
     :param image: an Image.
     :param files: {path: text} of its config drive.
     :param directory: where its files go.
+    :param disk: a directory in memory for what it changes, so that it can be
+                 booted again; without one all is gone when it ends.
     """
 
-    def __init__(self, name, instance_id, image, files, directory):
+    def __init__(self, name, instance_id, image, files, directory, disk=None):
         self.instance_id = instance_id
         self.image = image
         self.instance_name = name
         self.image_id = None
+        self.host = None
         self.state = 'BUILD'
         self.fault = None
         # By the id of the port; those that go with the instance.
@@ -82,6 +85,8 @@ class Instance(openvswitch.Namespace):
             TMPDIR=os.path.join(self.directory, 'tmp'),
             AGENT_COMMAND=json.dumps([*program, '--config-file',
                                       AGENT_CONF]))
+        if disk:
+            self.env['INSTANCE_DISK'] = disk
         self.env['PATH'] = os.pathsep.join([
             os.path.dirname(process.program('python')), self.env['PATH'],
             '/usr/sbin', '/sbin'])
@@ -108,6 +113,26 @@ class Instance(openvswitch.Namespace):
 
     def is_ready(self):
         return self.running and os.path.exists(f'{self.directory}/started')
+
+    def restart(self):
+        """Shut it down, and have it wait for its interfaces as at first."""
+        for name in ('haproxy', 'octavia-keepalived'):
+            for path in pathlib.Path(self.directory, 'log').glob(
+                    f'{name}*.log'):
+                self.systemctl('stop', path.stem)
+        self.kill_tree()
+        for name in ('started', 'plugged'):
+            pathlib.Path(self.directory, name).unlink()
+        self.start()
+        self.wait_until_ready()
+
+    def systemctl(self, *arguments):
+        """Have its systemd do something."""
+        subprocess.run(
+            ['nsenter', f'--target={self._first_process()}', '--net',
+             '--mount', '--pid', f'{self.directory}/bin/systemctl',
+             *arguments], check=True, stdin=subprocess.DEVNULL, timeout=60,
+            env=self.env)
 
     def boot(self, address, mtu):
         """Configure its first interface, and let it begin."""

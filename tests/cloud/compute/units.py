@@ -32,6 +32,8 @@ DIRECTORY = '/usr/lib/systemd/system'
 # The namespace is made at boot; the rest of it is settings of the kernel that
 # all instances share.
 BUILT_IN = {'amphora-netns.service'}
+# Which units start at a boot, a line for each; in /etc, for where that lasts.
+ENABLED = '/etc/systemd/enabled'
 
 
 @dataclasses.dataclass
@@ -102,13 +104,37 @@ class Manager:
         :returns: exit status and output
         """
         name = name if name.endswith('.service') else f'{name}.service'
-        if name in BUILT_IN or command in ('enable', 'disable'):
+        if name in BUILT_IN:
+            return 0, ''
+        if command in ('enable', 'disable'):
+            with self._lock:
+                self._set_enabled(name, command == 'enable')
             return 0, ''
         try:
             with self._lock:
                 return getattr(self, f'_{command}')(name) or (0, '')
         except (Failed, OSError) as e:
             return 1, str(e)
+
+    @staticmethod
+    def _read_enabled():
+        try:
+            with open(ENABLED) as file:
+                return file.read().split()
+        except FileNotFoundError:
+            return []
+
+    def _set_enabled(self, name, is_enabled):
+        names = [each for each in self._read_enabled() if each != name]
+        os.makedirs(os.path.dirname(ENABLED), exist_ok=True)
+        with open(ENABLED, 'w') as file:
+            file.write('\n'.join(names + [name] * is_enabled))
+
+    def start_enabled(self):
+        """Start what is to run after a boot; keepalived last."""
+        for name in sorted(self._read_enabled(),
+                           key=lambda name: 'keepalived.' in name):
+            self.systemctl('start', name)
 
     def _unit(self, name):
         path = os.path.join(DIRECTORY, name)

@@ -50,12 +50,12 @@ _STEPS = {
     'octavia_hmsync.image.replace.work': {
         'Work.enter': (lambda self, phase, **_: f'enter {phase}',
                        RuntimeError)},
-    'octavia_hmsync.image.replace.agent': {
+    'octavia_hmsync.amphora.agent': {
         'Agent._ask': (lambda self, method, path, *_, **__:
                        f'agent {self.amphora_id} {method} {path}',
                        _unreachable)},
-    'octavia_hmsync.image.replace.build': {
-        '_Watch.on_success': (lambda self, state, details:
+    'octavia_hmsync.watched_flow': {
+        'Watch._on_success': (lambda self, state, details:
                               f"built {details.get('task_name')}",
                               RuntimeError)},
     _LOCK: {

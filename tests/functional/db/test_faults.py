@@ -12,7 +12,6 @@
 
 import concurrent.futures
 
-from oslo_db import exception as db_exc
 import pymysql
 import sqlalchemy as sa
 
@@ -48,11 +47,17 @@ class Server:
                          f'end of connections {ids}', 10, interval=0.01)
 
 
-class TestFaults(mariadb.MariaDBMixin, faults.FaultCases):
+class MariaDBFaultsMixin(mariadb.MariaDBMixin):
 
     def setUp(self):
         super().setUp()
         self.server = Server(self.safe_engine)
+
+
+class TestFaults(MariaDBFaultsMixin, faults.FaultCases):
+    """Those that matter most; tests.soak.test_faults has the others."""
+
+    test_it_strikes = None
 
     def test_deadlock(self):
         """The server has rolled the transaction back; on Galera at COMMIT."""
@@ -64,27 +69,6 @@ class TestFaults(mariadb.MariaDBMixin, faults.FaultCases):
 
         self.check_that_it_is_retried(strike)
 
-    def test_lock_wait_timeout(self):
-        """The server has given the statement up, not the transaction."""
-        def strike(connection, statement):
-            raise pymysql.err.OperationalError(
-                1205, 'Lock wait timeout exceeded; try restarting '
-                      'transaction')
-
-        self.check_that_it_is_retried(strike)
-
-    def test_connection_is_killed(self):
-        def strike(connection, statement):
-            self.server.kill(connection.thread_id())
-
-        def check(call, number):
-            error = call.run(strike, number)
-            self.assertIsInstance(error, db_exc.DBConnectionError, str(call))
-            self.assertFalse(call.was_done)
-            call.run_again()
-
-        self.check_each(check)
-
     def test_connection_is_lost_before_the_answer(self):
         """It was done, and nobody was told."""
         def strike(connection, statement):
@@ -94,24 +78,6 @@ class TestFaults(mariadb.MariaDBMixin, faults.FaultCases):
                 2013, 'Lost connection to MySQL server during query')
 
         self.check_that_it_is_all_or_nothing(strike)
-
-    def test_server_shuts_down(self):
-        def strike(connection, statement):
-            raise pymysql.err.OperationalError(
-                1053, 'Server shutdown in progress')
-
-        self.check_that_it_is_all_or_nothing(strike)
-
-    def test_server_was_restarted_between_two_calls(self):
-        """All connections of the pool are gone; no call notices."""
-        def check(call, number):
-            if number == 1:
-                idle = self.server.connections()
-                self.assertNotEqual(set(), idle)
-                self.server.kill(*idle)
-                self.assertIsNone(call.run(None, None))
-
-        self.check_each(check)
 
 
 class TestRealDeadlocks(mariadb.MariaDBMixin, amphora.AmphoraCases):

@@ -31,14 +31,22 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_claim
+from octavia_hmsync.db.repositories import cluster_lock
+from octavia_hmsync.db.repositories import cluster_member as cm_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import pause as pause_repo
@@ -58,6 +66,7 @@ from tests.cloud import process
 from tests.cloud import waiting
 from tests.db_cases import amphora
 from tests.db_cases import base
+from tests.db_cases import cluster_calls
 from tests.db_cases import health_manager
 from tests.db_cases import image_calls
 from tests.db_cases import image_rollout
@@ -226,8 +235,8 @@ class TestImagesAtOnce(GaleraTestCase):
                                   rollout_repo.ACTIVE_STATES, 'CANCELLED')
 
     def begin(self, engine, rollout_id, version, *new, owner='one'):
-        begun = replace_repo.begin(engine, rollout_id, version, new, owner,
-                                   600)
+        begun = claims_repo.begin(engine, rollout_id, version, new, owner,
+                                  600)
         return begun is not None and len(begun)
 
     def new(self, name, load_balancer_id):
@@ -308,7 +317,7 @@ class TestImagesAtOnce(GaleraTestCase):
             while calls < 200 and any(r.state == 'WAITING' for r in
                                       replace_repo.get_open(engine)):
                 calls += 1
-                claimed += [r.id for r in replace_repo.claim(
+                claimed += [r.id for r in claims_repo.claim(
                     engine, f'{name}{calls}', 2, 600)]
             return claimed
 
@@ -324,8 +333,8 @@ class TestImagesAtOnce(GaleraTestCase):
             def run(engine, kind, number=number):
                 if kind == 'cancel':
                     return replace_repo.cancel(engine, f'r{number}', 'no')
-                return bool(replace_repo.claim(engine, f'{kind}{number}', 10,
-                                               600))
+                return bool(claims_repo.claim(engine, f'{kind}{number}', 10,
+                                              600))
 
             answers = self.at_once(run, ('a',), ('b',), ('cancel',))
             self.assertEqual([False, False, True], sorted(answers))
@@ -343,6 +352,172 @@ class TestImagesAtOnce(GaleraTestCase):
                 (f'{name}{number}', 'ZONE', f'az{number}', name)
                 for name in 'abc'])
         self.assertEqual(ROUNDS, len(exclusion_repo.get_all(self.engine)))
+
+
+class TestClustersAtOnce(GaleraTestCase):
+    """Of several managers of clusters that decide the same one does it."""
+
+    SLOTS = 8
+
+    def setUp(self):
+        super().setUp()
+        self.lb = self.records.add_load_balancer('ACTIVE_ACTIVE')
+        self.cluster_id = self.add('cluster', load_balancer_id=self.lb)
+
+    def add(self, cluster_id, **values):
+        cluster_repo.add(self.engine, cluster_calls.new(
+            id=cluster_id, desired_size=self.SLOTS, **values))
+        cluster_repo.set_status(self.engine, cluster_id, 'ACTIVE')
+        return cluster_id
+
+    def get_version(self):
+        return cluster_repo.get(self.engine, self.cluster_id).version
+
+    def get_slots(self):
+        """{id of a member: (its slot, its state)}"""
+        return {each.id: (each.slot, each.state) for each in
+                cm_repo.get_of_cluster(self.engine, self.cluster_id)}
+
+    def add_members(self, *ids, size=SLOTS, state='ACTIVE'):
+        for each in ids:
+            cm_repo.add(self.engine, self.cluster_id, each, size)
+            cm_repo.set_state(self.engine, each, ('BUILDING',), state)
+
+    def test_add(self):
+        """Of one load balancer there is one cluster."""
+        for number in range(ROUNDS):
+            answers = self.at_once(
+                lambda e, name, n=number: cluster_repo.add(
+                    e, cluster_calls.new(id=f'{name}{n}',
+                                         load_balancer_id=f'lb{n}')),
+                ('a',), ('b',), ('c',))
+            self.assertEqual([False, False, True], sorted(answers))
+
+    def test_claim(self):
+        for number in range(ROUNDS):
+            answers = self.at_once(
+                lambda e, owner: cluster_claim.claim(
+                    e, self.cluster_id, owner, 60),
+                *[(f'{name}{number}',) for name in 'abc'])
+            self.assertEqual([False, False, True], sorted(answers))
+            owner = f'{"abc"[answers.index(True)]}{number}'
+            self.assertEqual(owner, cluster_repo.get(
+                self.engine, self.cluster_id).claimed_by)
+            # Whoever has lost it does nothing any more, at whichever node.
+            renewed = self.at_once(
+                lambda e, who: cluster_claim.renew(
+                    e, self.cluster_id, who, 60),
+                *[(f'{name}{number}',) for name in 'abc'])
+            self.assertEqual(answers, renewed)
+            self.assertTrue(cluster_claim.release(
+                self.engines[number % 3], self.cluster_id, owner))
+
+    def test_claim_that_lapsed(self):
+        """It is renewed, or another one has it, and never both."""
+        for number in range(ROUNDS):
+            owners = [f'{name}{number}' for name in 'abc']
+            cluster_claim.claim(self.engine, self.cluster_id, owners[0], -1)
+            answers = self.run_at_once([
+                lambda: cluster_claim.renew(
+                    self.engines[0], self.cluster_id, owners[0], 60),
+                *[lambda e=engine, o=owner: cluster_claim.claim(
+                    e, self.cluster_id, o, 60)
+                  for engine, owner in zip(self.engines[1:], owners[1:])]])
+            self.assertEqual([False, False, True], sorted(answers))
+            cluster_claim.release(self.engine, self.cluster_id,
+                                  owners[answers.index(True)])
+
+    def test_lock(self):
+        """Octavia's lock goes to one, who has the claim."""
+        cluster_claim.claim(self.engine, self.cluster_id, 'a', 60)
+
+        def lock(engine, owner):
+            try:
+                return cluster_lock.lock(engine, self.cluster_id, owner, 60)
+            except cluster_claim.Lost:
+                return None
+
+        for _ in range(ROUNDS):
+            answers = self.at_once(lock, ('a',), ('b',), ('c',))
+            self.assertEqual([True, None, None], answers)
+            cluster_lock.unlock(self.engine, self.cluster_id, 'a', 60)
+
+    def test_slots(self):
+        """Members that are added at once have slots of their own."""
+        for number in range(ROUNDS):
+            names = [f'{name}{number}' for name in 'abc']
+            # One of the three is refused, as there is no third place.
+            added = self.at_once(
+                lambda e, name: cm_repo.add(e, self.cluster_id, name, 2),
+                *[(name,) for name in names])
+            self.assertEqual([0, 1], sorted(
+                each.slot for each in added if each))
+            for name in names:
+                cm_repo.delete(self.engine, name)
+
+    def test_take_over(self):
+        """Three that stand by, one slot: whoever has it has it alone."""
+        self.add_members('old')
+        for number in range(ROUNDS):
+            names = [f'{name}{number}' for name in 'abc']
+            self.add_members(*names, size=0, state='STANDBY')
+            version = self.get_version()
+            answers = self.at_once(
+                lambda e, name, v=version: cm_repo.take_over_slot(
+                    e, name, 'old', version=v), *[(name,) for name in names])
+            self.assertEqual([False, False, True], sorted(answers))
+            # Of what was decided at that version nothing else is done.
+            self.assertEqual(version + 1, self.get_version())
+            slots = self.get_slots()
+            winner = names[answers.index(True)]
+            self.assertEqual((0, 'ACTIVE'), slots[winner])
+            self.assertEqual((None, 'DRAINING'), slots['old'])
+            self.assertEqual([0], [slot for slot, _ in slots.values()
+                                   if slot is not None])
+            cm_repo.take_over_slot(self.engine, 'old', winner)
+            for name in names:
+                cm_repo.delete(self.engine, name)
+
+    def test_drain(self):
+        """Each decided that one may go: one does, down to the minimum."""
+        for number in range(ROUNDS):
+            names = [f'{name}{number}' for name in 'abc']
+            self.add_members(*names)
+            version = self.get_version()
+            answers = self.at_once(
+                lambda e, name, v=version: cm_repo.drain(e, name, v),
+                *[(name,) for name in names])
+            self.assertEqual([False, False, True], sorted(answers))
+            for name in names:
+                cm_repo.unregister(self.engine, name)
+                cm_repo.delete(self.engine, name)
+
+    def test_active_distributor(self):
+        """There is one at each moment, whoever moves the VIP."""
+        found = distributor_repo.sync(
+            self.engine, cluster_calls.DRIVER,
+            {**cluster_calls.DISTRIBUTORS, 'network3': 'https://n3:9444'})
+        for each in found:
+            vip_repo.add(self.engine, self.cluster_id, each.id)
+        for _ in range(ROUNDS):
+            version = self.get_version()
+            self.at_once(
+                lambda e, one, v=version: vip_repo.set_active(
+                    e, self.cluster_id, one, v), *[(d.id,) for d in found])
+            self.assertEqual(1, sum(vip.active for vip in (
+                vip_repo.get_of_cluster(self.engine, self.cluster_id))))
+
+    def test_sights(self):
+        """Several that see the same: it is said once."""
+        self.add_members('one', 'two')
+        for number in range(ROUNDS):
+            looks = {each: sight_repo.Look(('DOWN', 'UP')[number % 2])
+                     for each in ('one', 'two')}
+            answers = self.at_once(
+                lambda e, what: sight_repo.record(
+                    e, sight_repo.HEARTBEATS, what), *[(looks,)] * 3)
+            self.assertEqual(['one', 'two'], sorted(
+                name for changed in answers for name in changed))
 
 
 class TestAmphoraeAtOnce(GaleraTestCase):

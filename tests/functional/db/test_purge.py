@@ -16,3 +16,7 @@ from tests.functional.db import mariadb
 
 class TestPurge(mariadb.MariaDBMixin, purge.PurgeCases):
     pass
+
+
+class TestLookup(mariadb.MariaDBMixin, purge.LookupCases):
+    pass

@@ -18,6 +18,15 @@ from tests.db_cases import amphora
 from tests.db_cases import amphora_page
 from tests.db_cases import announced
 from tests.db_cases import attempt
+from tests.db_cases import cluster
+from tests.db_cases import cluster_due
+from tests.db_cases import cluster_figures
+from tests.db_cases import cluster_lock
+from tests.db_cases import cluster_look
+from tests.db_cases import cluster_news
+from tests.db_cases import cluster_restore
+from tests.db_cases import distributor
+from tests.db_cases import distributor_instance
 from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
@@ -31,6 +40,8 @@ from tests.db_cases import image_lock
 from tests.db_cases import image_news
 from tests.db_cases import image_restore
 from tests.db_cases import image_rollout
+from tests.db_cases import manager
+from tests.db_cases import member_health
 from tests.db_cases import network
 from tests.db_cases import pause
 from tests.db_cases import port
@@ -56,8 +67,7 @@ class TestHealthManager(mariadb.MariaDBMixin,
         self.assertIn('Access denied', api.describe(error))
 
 
-class TestLeftAddresses(mariadb.MariaDBMixin,
-                        health_manager.LeftAddressCases):
+class TestLeftAddresses(mariadb.MariaDBMixin, health_manager.LeftAddressCases):
     pass
 
 
@@ -159,8 +169,7 @@ class TestAttempt(mariadb.MariaDBMixin, attempt.AttemptCases):
     pass
 
 
-class TestImageInventory(mariadb.MariaDBMixin,
-                         image_inventory.InventoryCases):
+class TestImageInventory(mariadb.MariaDBMixin, image_inventory.InventoryCases):
     pass
 
 
@@ -185,8 +194,7 @@ class TestImageLock(mariadb.MariaDBMixin, image_lock.ImageLockCases):
     pass
 
 
-class TestImageEvidence(mariadb.MariaDBMixin,
-                        image_lock.ImageEvidenceCases):
+class TestImageEvidence(mariadb.MariaDBMixin, image_lock.ImageEvidenceCases):
     pass
 
 
@@ -211,4 +219,93 @@ class TestImageRestore(mariadb.MariaDBMixin, image_restore.RestoreCases):
 
 
 class TestImageLeaks(mariadb.MariaDBMixin, image_leak.LeakCases):
+    pass
+
+
+class TestCluster(mariadb.MariaDBMixin, cluster.ClusterCases):
+    pass
+
+
+class TestClusterClaim(mariadb.MariaDBMixin, cluster.ClusterClaimCases):
+    pass
+
+
+class TestClusterMember(mariadb.MariaDBMixin, cluster.ClusterMemberCases):
+    pass
+
+
+class TestClusterSequence(mariadb.MariaDBMixin, cluster.ClusterSequenceCases):
+    # Each commit waits for a disk here.
+    examples = 5
+
+
+class TestDistributor(mariadb.MariaDBMixin, distributor.DistributorCases):
+    pass
+
+
+class TestDistributorVIP(mariadb.MariaDBMixin,
+                         distributor.DistributorVIPCases):
+    pass
+
+
+class TestClusterFigures(mariadb.MariaDBMixin,
+                         cluster_figures.ClusterFiguresCases):
+    pass
+
+
+class TestClusterLock(mariadb.MariaDBMixin, cluster_lock.ClusterLockCases):
+    pass
+
+
+class TestClusterRestore(mariadb.MariaDBMixin,
+                         cluster_restore.ClusterRestoreCases):
+    pass
+
+
+class TestClusterSizes(mariadb.MariaDBMixin, manager.SizeCases):
+    pass
+
+
+class TestMemberOrders(mariadb.MariaDBMixin, manager.OrderCases):
+    pass
+
+
+class TestDistributorInstances(
+        mariadb.MariaDBMixin, distributor_instance.DistributorInstanceCases):
+    pass
+
+
+class TestLooks(mariadb.MariaDBMixin, cluster_look.LookCases):
+    pass
+
+
+class TestMemberSights(mariadb.MariaDBMixin, manager.SightCases):
+    pass
+
+
+class TestMemberSilence(mariadb.MariaDBMixin,
+                        member_health.MemberSilenceCases):
+    pass
+
+
+class TestNoFailover(mariadb.MariaDBMixin,
+                     member_health.NoFailoverCases):
+    pass
+
+
+class TestShownStatus(mariadb.MariaDBMixin,
+                      member_health.ShownStatusCases):
+    pass
+
+
+class TestStatusFloor(mariadb.MariaDBMixin,
+                      member_health.StatusFloorCases):
+    pass
+
+
+class TestClusterNews(mariadb.MariaDBMixin, cluster_news.ClusterNewsCases):
+    pass
+
+
+class TestClusterDue(mariadb.MariaDBMixin, cluster_due.ClusterDueCases):
     pass

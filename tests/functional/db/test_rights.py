@@ -40,8 +40,8 @@ class TestRights(mariadb.MariaDBMixin, calls.Calls):
     def setUp(self):
         super().setUp()
         self.server, self.name = self.database.server, self.database.name
-        (self.read, self.image, self.health, self.own,
-         self.more) = documented_rights()
+        (self.read, self.image, self.health, self.own, self.zone,
+         self.lookup, self.more) = documented_rights()
 
     def connect_as(self, *grants):
         """Make a user with these rights, and an engine of his."""
@@ -64,6 +64,7 @@ class TestRights(mariadb.MariaDBMixin, calls.Calls):
             (self.read, 'amphora'), (self.read, 'load_balancer'),
             (self.health, 'amphora_health'),
             *((self.image, table.name) for table in compat.IMAGE_TABLES),
+            *((self.zone, table.name) for table in compat.ZONE_TABLES),
             *((self.own, table) for table in own))
         for function, method in calls.CALLS:
             self.empty()

@@ -15,9 +15,11 @@
 ``python -m tests.functional.db.test_rows_read`` prints the figures.
 """
 
+import time
 import unittest
 
 import sqlalchemy as sa
+from testtools import content
 
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.db import api
@@ -27,6 +29,7 @@ from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import types
 from octavia_hmsync.health_manager import guard
 from octavia_hmsync.health_manager import keepalive
+from octavia_hmsync.health_manager import member_watch
 from octavia_hmsync.health_manager import observer
 from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.house_keeping import planner
@@ -48,7 +51,9 @@ LIST = tuple(f'192.0.2.{n}:5555' for n in (101, 102, 103))
 LIMITS = {
     'planner': 1000, 'synchronizer': 13000, 'adoption watch': 1000,
     'failover guard': 8000, 'adoption observer': 4000, 'keepalive': 200,
-    'controller list': 200}
+    'controller list': 200, 'members of clusters': 600}
+# Of each member of a cluster.
+LIMIT_OF_MEMBER = 24
 
 _ROWS = sa.text("SHOW SESSION STATUS WHERE variable_name LIKE "
                 "'Handler_read_%' OR variable_name = 'Handler_icp_attempts'")
@@ -218,6 +223,8 @@ class FleetAtRest(mariadb.MariaDBMixin, base.DatabaseTestCase):
             'failover guard': (POLL, guard.FailoverGuard(
                 self.conf, self.engine, clock=self.clock).run_once),
             'adoption observer': (5, observes.observe_any),
+            'members of clusters': (POLL, member_watch.MemberWatch(
+                self.conf, self.engine, self.clock).run_once),
             'keepalive': (self.conf.hmsync.keepalive_interval, hm1.beat),
             'controller list': (
                 POLL, lambda: generation_repo.get_last_good(self.engine)),
@@ -312,10 +319,59 @@ class TestRowsRead(FleetAtRest):
         self.check(lambda number: self.fill(number, 1000))
 
 
+class TestClustersAtRest(FleetAtRest):
+
+    def make_clusters(self, ids, size=4):
+        """Have amphorae be members of clusters, all of which are well."""
+        clusters = [records.new_id() for _ in ids[::size]]
+        now = records.utcnow()
+        self.records.insert_all({'load_balancer': [
+            records.load_balancer_row(i, 'ACTIVE_ACTIVE') for i in clusters]})
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.Cluster), [{
+                'id': i, 'load_balancer_id': i, 'cluster_name': i,
+                'desired_size': size, 'min_size': 2, 'cooldown': 0,
+                'distributor': 'hmsync_ovs', 'provisioning_status': 'ACTIVE',
+                'operating_status': 'ONLINE', 'enabled': True,
+                'cluster_type': 'hmsync', 'affinity': 'FLOW',
+                'peer_group_size': 2, 'standby': 0, 'version': 1,
+                'created_at': now, 'updated_at': now} for i in clusters])
+            connection.execute(sa.insert(models.ClusterMember), [{
+                'id': i, 'amphora_id': i, 'cluster_id': clusters[n // size],
+                'slot': n % size, 'peer_group': n % size // 2,
+                'state': 'ACTIVE', 'health': 'HEALTHY', 'created_at': now,
+                'updated_at': now} for n, i in enumerate(ids)])
+            health = self.records.tables['amphora_health']
+            connection.execute(sa.update(health).values(busy=True))
+        with self.engine.begin() as connection:
+            for table in ('hmsync_cluster', 'hmsync_cluster_member',
+                          'amphora_health', 'load_balancer'):
+                connection.execute(sa.text(f'ANALYZE TABLE {table}')).all()
+
+    def test_at_rest(self):
+        """Each health manager has to look whether one is silent."""
+        for number in (400, 4000):
+            self.make_clusters(self.fill(number))
+            interval, run_once = self.services()['members of clusters']
+
+            def run():
+                for _ in range(round(60 / interval)):
+                    self.clock.now += interval
+                    run_once()
+
+            run()
+            begun = time.process_time()
+            rows = self.count(run)
+            self.addDetail(f'{number} members', content.text_content(
+                f'{rows} rows, {time.process_time() - begun:.3f} s'))
+            self.assertLessEqual(rows, LIMIT_OF_MEMBER * number)
+
+
 class Figures(FleetAtRest):
     """Prints a table, for benchmarks/README.rst."""
 
-    def runTest(self):
+    # Not a test, for whoever looks for them.
+    def print_table(self):
         subject = TestRowsRead
         for name, prepare in (
                 ('at rest', self.fill),
@@ -336,5 +392,5 @@ class Figures(FleetAtRest):
 
 
 if __name__ == '__main__':
-    suite = unittest.TestSuite([Figures()])
+    suite = unittest.TestSuite([Figures('print_table')])
     unittest.TextTestRunner().run(suite)

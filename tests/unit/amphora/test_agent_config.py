@@ -169,8 +169,22 @@ class TestTopology(base.TestCase):
     def test_without_load_balancer_that_of_the_role(self):
         self.assertEqual('ACTIVE_STANDBY', self.topology(None, 'MASTER'))
         self.assertEqual('ACTIVE_STANDBY', self.topology(None, 'BACKUP'))
+        self.assertEqual('ACTIVE_STANDBY', self.topology(None, 'IN_CLUSTER'))
         self.assertEqual('SINGLE', self.topology(None, 'STANDALONE',
                                                  'ACTIVE_STANDBY'))
+
+    def test_members_of_clusters(self):
+        """An agent takes no other topology than these two.
+
+        As one of a SINGLE load balancer it would tell everybody that the VIP
+        is its own.
+        """
+        for default in ('SINGLE', 'ACTIVE_STANDBY'):
+            for topology in ('ACTIVE_ACTIVE', 'SINGLE', None):
+                self.assertEqual('ACTIVE_STANDBY', self.topology(
+                    topology, 'IN_CLUSTER', default))
+            self.assertEqual('ACTIVE_STANDBY', self.topology(
+                'ACTIVE_ACTIVE', None, default))
 
     def test_without_either_that_of_the_controller(self):
         for default in ('SINGLE', 'ACTIVE_STANDBY'):

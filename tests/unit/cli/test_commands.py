@@ -27,6 +27,7 @@ from octavia_hmsync.cmd import hmsync
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -34,11 +35,12 @@ from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import schema
 from tests.cloud import process
+from tests.db_cases import cluster_calls
 from tests.unit.cli import base
 
 COLUMNS = {
     ('health', 'manager', 'list'): [
-        'host', 'ip_address', 'port', 'status', 'keepalive_at', 'key'],
+        'host', 'ip_address', 'port', 'status', 'keepalive_at', 'key', 'zone'],
     ('amphora', 'list'): [
         'id', 'loadbalancer_id', 'status', 'role', 'lb_network_ip',
         'generation', 'result', 'error', 'adoption'],
@@ -397,13 +399,13 @@ class TestDatabaseCommands(base.CommandTestCase):
             'hm1. Restart them without it, wait 20 s', *purge, '--yes')
         self.make_older(models.HealthManager, 'keepalive_at', 21)
         self.assertFails('Nothing is deleted without --yes. It would delete '
-                         '17 tables with 2 rows: hmsync_alembic_version, '
+                         '24 tables with 2 rows: hmsync_alembic_version, '
                          'hmsync_amphora, ', *purge)
-        self.assertIn('Would delete 17 tables with 2 rows: ',
+        self.assertIn('Would delete 24 tables with 2 rows: ',
                       self.run_ok(*purge, '--dry-run', '--yes'))
         self.assertEqual('hm1', self.run_json('health', 'manager',
                                               'list')[0]['host'])
-        self.assertIn('Deleted 17 tables: hmsync_alembic_version, ',
+        self.assertIn('Deleted 24 tables: hmsync_alembic_version, ',
                       self.run_ok(*purge, '--yes'))
         for options in ([], ['--yes'], ['--dry-run'], ['--force']):
             self.assertEqual('There are no tables of octavia-hmsync in the '
@@ -417,7 +419,19 @@ class TestDatabaseCommands(base.CommandTestCase):
         self.assertFails('octavia-housekeeping on keeper1', *purge)
         self.assertFails('octavia-housekeeping on keeper1', *purge,
                          '--dry-run')
-        self.assertIn('Deleted 17', self.run_ok(*purge, '--force'))
+        self.assertIn('Deleted 24', self.run_ok(*purge, '--force'))
+
+    def test_purge_while_there_are_clusters(self):
+        self.addCleanup(schema.upgrade, self.database.engine)
+        lb_id = self.records.add_load_balancer('ACTIVE_ACTIVE')
+        cluster_repo.add(self.engine, cluster_calls.new(
+            load_balancer_id=lb_id))
+        purge = ('db', 'purge', '--yes')
+        self.assertFails('1 load balancers have clusters, which nobody could '
+                         'change or delete any more', *purge)
+        out = self.run_ok(*purge, '--force')
+        self.assertIn('Deleted 24', out)
+        self.assertIn('have it: lb_topology ACTIVE_ACTIVE.\n', out)
 
     def test_history(self):
         rows = self.run_json('db', 'history')
@@ -428,6 +442,17 @@ class TestDatabaseCommands(base.CommandTestCase):
 # What each command needs beside its name.
 ARGUMENTS = {
     'amphora show': ['nobody'],
+    'cluster member drain': ['nobody'],
+    'cluster member replace': ['nobody'],
+    'cluster member undrain': ['nobody'],
+    'cluster restore': ['nobody'],
+    'cluster set': ['nobody', '--desired', '3'],
+    'cluster show': ['nobody'],
+    'distributor drain': ['nobody'],
+    'distributor instance delete': ['nobody'],
+    'distributor move': ['nobody'],
+    'distributor resume': ['nobody'],
+    'distributor show': ['nobody'],
     'generation show': ['1'],
     'health manager delete': ['nobody'],
     'health manager drain': ['nobody'],

@@ -91,6 +91,21 @@ class TestList(ImageTestCase):
         self.assertEqual(COLUMNS, list(row))
         self.assertEqual('web', self.list('-c', 'name')[0]['name'])
 
+    def test_cluster(self):
+        """It is known whether it is outdated; nothing is in the way."""
+        lb_id = self.records.add_load_balancer('ACTIVE_ACTIVE')
+        self.records.change('load_balancer', lb_id,
+                            provider='amphora_cluster')
+        for image_id in ('old', 'new', 'new'):
+            amphora_id = self.records.add_amphora('192.0.2.1', lb_id,
+                                                  'IN_CLUSTER')
+            self.records.set_health(amphora_id, busy=True)
+            self.records.change('amphora', amphora_id, image_id=image_id)
+        self.add('old')
+        row, = self.list('--topology', 'active_active')
+        self.assertEqual((lb_id, 'MIXED', []), (
+            row['load_balancer'], row['outdated'], row['blocked_by']))
+
     def test_outdated(self):
         flavor = self.records.add_flavor('{"amp_image_tag": "arm"}')
         missing = self.records.add_flavor('{"amp_image_tag": "none"}')

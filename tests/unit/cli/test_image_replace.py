@@ -19,6 +19,7 @@ from unittest import mock
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -67,6 +68,19 @@ class TestReplace(ReplaceTestCase):
     def test_mode_failover(self):
         self.replace(self.add('old'), '--mode', 'failover')
         self.assertEqual('failover', self.open()[0].mode)
+
+    def test_cluster(self):
+        """Its members, who are busy all their life; by either mode."""
+        for mode in ('replace', 'failover'):
+            lb_id = self.add('old', 'old', 'new')
+            self.records.change('load_balancer', lb_id,
+                                provider='amphora_cluster',
+                                topology='ACTIVE_ACTIVE')
+            for row in self.records.rows('amphora'):
+                self.records.set_health(row['id'], busy=True)
+            self.run_ok('image', 'check', lb_id)
+            self.replace(lb_id, '--mode', mode)
+            self.assertEqual('ACTIVE_ACTIVE', self.open()[-1].topology)
 
     def test_dry_run(self):
         lb_id = self.add('old', 'new')
@@ -144,8 +158,8 @@ class TestRefused(ReplaceTestCase):
         self.replace(lb_id)
         self.refuse(f'Somebody replaces load balancer {lb_id} already, and '
                     f'is at WAITING: ', lb_id)
-        replace_repo.claim(self.engine, 'one', 1, 60)
-        replace_repo.set_phase(
+        claims_repo.claim(self.engine, 'one', 1, 60)
+        claims_repo.set_phase(
             self.engine, self.open()[0].id, 'one', 60, 'BUILD',
             old_amphora_id='amphora1', new_amphora_id='amphora2')
         self.records.change('load_balancer', lb_id,
@@ -155,7 +169,7 @@ class TestRefused(ReplaceTestCase):
     def test_rollout_has_it(self):
         lb_id = self.add('old')
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
-        replace_repo.begin(self.engine, 'rollout', 0, [replace_repo.New(
+        claims_repo.begin(self.engine, 'rollout', 0, [replace_repo.New(
             'replacement', lb_id, 'replace', 'new')], 'one', 60)
         self.refuse('Rollout rollout replaces load balancer', lb_id)
 
@@ -228,18 +242,18 @@ class TestWait(ReplaceTestCase):
             for line in out.splitlines()[1:]], err
 
     def claim(self):
-        replace_repo.claim(self.engine, 'one', 1, 60)
+        claims_repo.claim(self.engine, 'one', 1, 60)
 
     def phase(self, phase, **amphorae):
         def step():
-            replace_repo.set_phase(self.engine, self.open()[0].id, 'one', 60,
-                                   phase, **amphorae)
+            claims_repo.set_phase(self.engine, self.open()[0].id, 'one', 60,
+                                  phase, **amphorae)
         return step
 
     def finish(self, state, reason=None):
         def step():
-            replace_repo.finish(self.engine, self.open()[0].id, 'one', state,
-                                reason)
+            claims_repo.finish(self.engine, self.open()[0].id, 'one', state,
+                               reason)
         return step
 
     def test_done(self):
@@ -361,9 +375,9 @@ class TestReplacements(ReplaceTestCase):
         self.assertFails('There is no rollout x:', 'image', 'replacement',
                          'list', '--rollout', 'x')
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
-        replace_repo.begin(self.engine, 'rollout', 0, [image_calls.new(1)],
-                           'one', 60)
-        replace_repo.finish(self.engine, 'replacement1', 'one', 'DONE')
+        claims_repo.begin(self.engine, 'rollout', 0, [image_calls.new(1)],
+                          'one', 60)
+        claims_repo.finish(self.engine, 'replacement1', 'one', 'DONE')
         self.assertEqual(['DONE'], [
             row['state'] for row in self.list('--rollout', 'rollout')])
 
@@ -388,7 +402,7 @@ class TestReplacements(ReplaceTestCase):
     def test_cancel_of_one_that_runs(self):
         lb_id = self.add('old')
         self.replace(lb_id)
-        replace_repo.claim(self.engine, 'one', 1, 60)
+        claims_repo.claim(self.engine, 'one', 1, 60)
         for more in ((), ('--dry-run',)):
             self.assertFails('has begun, and comes to its end', 'image',
                              'replacement', 'cancel', lb_id, *more)

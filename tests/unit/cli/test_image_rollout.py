@@ -20,6 +20,7 @@ from oslo_utils import timeutils
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.image.rollout import reading
@@ -133,13 +134,13 @@ class RolloutTestCase(test_image.ImageTestCase):
 
     def begin(self, lb_id, phase=None):
         active = rollout_repo.get_active(self.engine)
-        replace_repo.begin(
+        claims_repo.begin(
             self.engine, active.id, active.version,
             [replace_repo.New('replacement', lb_id, 'replace', 'new')],
             'one', 60)
         if phase:
-            replace_repo.set_phase(self.engine, 'replacement', 'one', 60,
-                                   phase)
+            claims_repo.set_phase(self.engine, 'replacement', 'one', 60,
+                                  phase)
 
 
 class TestStart(RolloutTestCase):
@@ -204,7 +205,7 @@ class TestStart(RolloutTestCase):
         self.add('old', 'old')
         self.start()
         self.begin('other')
-        replace_repo.finish(self.engine, 'replacement', 'one', 'DONE')
+        claims_repo.finish(self.engine, 'replacement', 'one', 'DONE')
         self.make_older(models.ImageReplacement, 'started_at', 100)
         self.run_ok('image', 'rollout', 'cancel')
         self.plan()
@@ -314,8 +315,8 @@ class TestOthers(RolloutTestCase):
         self.assertIn(f'Load balancer {self.lb_id}: BUILD\n', out)
         self.assertIn('RUNNING, 1 RUNNING\n', out)
         self.assertNotIn('Nothing begins', out)
-        replace_repo.finish(self.engine, 'replacement', 'one', 'FAILED',
-                            'no heartbeat')
+        claims_repo.finish(self.engine, 'replacement', 'one', 'FAILED',
+                           'no heartbeat')
         active = rollout_repo.get_active(self.engine)
         rollout_repo.end(self.engine, active.id, active.version, 'HALTED',
                          '1 failed')
@@ -392,7 +393,7 @@ class TestReading(RolloutTestCase):
         replace_repo.cancel(self.engine, 'own', 'because')
         self.begin(second)
         self.assertEqual('RUNNING', self.decide()[0])
-        replace_repo.finish(self.engine, 'replacement', 'one', 'FAILED')
+        claims_repo.finish(self.engine, 'replacement', 'one', 'FAILED')
         self.assertEqual(('HALTED', f'1 failed: {second}', []),
                          self.decide())
 

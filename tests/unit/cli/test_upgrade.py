@@ -18,15 +18,23 @@ import os
 import sqlalchemy as sa
 
 from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.cluster import distributors
+from octavia_hmsync.cluster.ovn import connections
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_instance as booted_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync.db.repositories import uploader as uploader_repo
+from octavia_hmsync import exceptions
 from octavia_hmsync import version
+from tests.db_cases import cluster_calls
 from tests.unit.cli import base
 
 KEY = 'S3cret'
@@ -38,7 +46,7 @@ GOOD = {
 }
 
 
-class TestCheck(base.CommandTestCase):
+class _TestCase(base.CommandTestCase):
 
     def setUp(self):
         super().setUp()
@@ -89,12 +97,15 @@ class TestCheck(base.CommandTestCase):
             set(names), {name for name, found in results.items()
                          if found == ('Not checked', because)})
 
+
+class TestCheck(_TestCase):
+
     def test_good(self):
         self.publish(1, '192.0.2.1:5555')
         self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(13, text.count('Result: Success'))
+        self.assertEqual(15, text.count('Result: Success'))
         code, results = self.results()
         self.assertEqual((0, {('Success', None)}),
                          (code, set(results.values())))
@@ -118,7 +129,8 @@ class TestCheck(base.CommandTestCase):
         self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
         self.assertNotChecked(
             'Tables', 'Pinned addresses', 'Health managers', 'Housekeeping',
-            'Clocks', 'Heartbeat key', 'Amphora images')
+            'Clocks', 'Heartbeat key', 'Amphora images', 'Clusters',
+            'Distributors')
 
     def test_address_that_is_in_a_missing_table(self):
         self.drop_tables()
@@ -135,7 +147,7 @@ class TestCheck(base.CommandTestCase):
         self.assertNotChecked(
             'Database', 'Octavia', 'Tables', 'Pinned addresses',
             'Health managers', 'Housekeeping', 'Clocks', 'Heartbeat key',
-            'Amphora images')
+            'Amphora images', 'Clusters', 'Distributors')
 
     def test_database_that_is_not_octavias(self):
         path = os.path.join(self.directory, 'other.db')
@@ -346,3 +358,237 @@ class TestCheck(base.CommandTestCase):
         for host in ('hm1', 'hm2'):
             hm_repo.set_heard(self.engine, host, host)
         self.check(1, '1 amphorae acknowledge a list')
+
+
+CLUSTERS = {
+    'api_settings': {'enabled_provider_drivers':
+                     'amphora: a, amphora_cluster: b'},
+    'controller_worker': {**GOOD['controller_worker'],
+                          'amphora_driver': 'hmsync',
+                          'distributor_driver': 'hmsync_ovs'},
+    'hmsync_cluster': {'distributors': 'one=https://127.0.0.1:1, '
+                                       'two=https://127.0.0.1:2'}}
+
+
+class TestClusters(_TestCase):
+    """Of no cloud without clusters anything is asked: see the others."""
+
+    def setUp(self):
+        super().setUp()
+        self.asked = []
+        self.problems = {}
+        self.broken = set()
+        self.patch(distributors, 'make_client', self.make_client)
+
+    def make_client(self, conf, url):
+        self.asked.append(url)
+        case = self
+
+        class Client:
+            def get_versions(self):
+                if url in case.problems:
+                    raise case.problems[url]
+                return {'software_version': '1'}
+
+            def get_status(self):
+                return {'status': 'OFFLINE' if url in case.broken
+                        else 'ONLINE', 'error': 'no Open vSwitch'}
+
+        return Client()
+
+    def found(self, name, **groups):
+        self.conf_path = self.write_conf(**{
+            group: {**GOOD.get(group, {}), **groups.get(group, {})}
+            for group in {*GOOD, *groups}})
+        _code, results = self.results()
+        return results[name]
+
+    def clusters(self, **groups):
+        return self.found('Clusters', **{**CLUSTERS, **groups})
+
+    def distributors(self, **groups):
+        return self.found('Distributors', **{**CLUSTERS, **groups})
+
+    def assertWarns(self, words, found, result='Warning'):
+        self.assertEqual(result, found[0], found)
+        self.assertIn(words, found[1])
+        self.assertNotIn('\n', found[1])
+
+    def assertFails(self, words, found):
+        self.assertWarns(words, found, 'Failure')
+
+    def add_cluster(self):
+        cluster_repo.add(self.engine, cluster_calls.new())
+
+    def execute(self, text):
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(text))
+
+    def test_no_clusters(self):
+        self.assertEqual(('Success', None), self.found('Clusters'))
+        self.assertEqual(('Success', None), self.found('Distributors'))
+        self.assertEqual([], self.asked)
+
+    def test_all_is_well(self):
+        for _ in range(2):
+            self.assertEqual(('Success', None), self.clusters())
+            self.assertEqual(('Success', None), self.distributors())
+            self.add_cluster()
+        self.assertEqual({'https://127.0.0.1:1', 'https://127.0.0.1:2'},
+                         set(self.asked))
+
+    def test_drivers(self):
+        for option, value in (('amphora_driver',
+                               'amphora_haproxy_rest_driver'),
+                              ('distributor_driver',
+                               'distributor_noop_driver')):
+            self.assertFails(
+                f'[controller_worker] {option} is {value}', self.clusters(
+                    controller_worker={**CLUSTERS['controller_worker'],
+                                       option: value}))
+        self.assertFails('[hmsync_cluster] distributors is empty',
+                         self.clusters(hmsync_cluster={'standby': 0}))
+
+    def test_switched_off_with_clusters(self):
+        off = {'enabled_provider_drivers': 'amphora: a'}
+        self.assertEqual('Success', self.clusters(api_settings=off)[0])
+        self.add_cluster()
+        self.assertFails(
+            '1 load balancers have clusters, and [api_settings] '
+            'enabled_provider_drivers has no amphora_cluster',
+            self.clusters(api_settings=off))
+        self.assertFails(
+            '1 load balancers have clusters, and octavia.conf does not '
+            'switch the plugin on', self.clusters(
+                DEFAULT={'config_source': None}))
+
+    def test_rows_of_octavia(self):
+        self.addCleanup(self.run_ok, 'db', 'upgrade')
+        self.addCleanup(
+            self.execute, "DELETE FROM lb_topology WHERE "
+            "name = 'ACTIVE_ACTIVE'")
+        self.execute("UPDATE lb_topology SET description = 'of mine' WHERE "
+                     "name = 'ACTIVE_ACTIVE'")
+        self.assertWarns('which does no harm: lb_topology ACTIVE_ACTIVE (of '
+                         'mine)', self.clusters(), 'Success')
+        # It stays what it is.
+        self.run_ok('db', 'upgrade')
+        self.assertWarns('(of mine)', self.clusters(), 'Success')
+        self.execute("DELETE FROM lb_topology WHERE name = 'ACTIVE_ACTIVE'")
+        self.execute("DELETE FROM amphora_roles WHERE name = 'IN_CLUSTER'")
+        self.assertFails('no row lb_topology ACTIVE_ACTIVE, amphora_roles '
+                         'IN_CLUSTER. Run "octavia-hmsync db upgrade"',
+                         self.clusters())
+        self.run_ok('db', 'upgrade')
+        self.assertEqual(('Success', None), self.clusters())
+
+    def test_distributors_that_do_not_answer(self):
+        self.problems['https://127.0.0.1:1'] = (
+            exceptions.DistributorUnreachable('the distributor is down'))
+        self.assertEqual(('Warning', 'one: the distributor is down.'),
+                         self.distributors())
+        self.problems['https://127.0.0.1:2'] = (
+            exceptions.DistributorUntrusted('its certificate is another\'s'))
+        self.assertFails(
+            'No distributor can be used: one: the distributor is down. two: '
+            'its certificate is another\'s.',
+            self.distributors())
+
+    def test_distributors_that_are_booted(self):
+        """Without any in the option; what booting needs is asked for."""
+        wanted = {'distributor_instances': 2}
+        self.assertFails(
+            '[hmsync_cluster] distributor_flavor_id is not set',
+            self.distributors(hmsync_cluster=wanted))
+        wanted.update(distributor_flavor_id='small',
+                      distributor_network_id='management',
+                      distributor_secgroup_list='group')
+        self.assertEqual(('Success', None),
+                         self.clusters(hmsync_cluster=wanted))
+        self.assertEqual(('Success', None),
+                         self.distributors(hmsync_cluster=wanted))
+        instance_id = '00000000-0000-4000-8000-000000000001'
+        booted_repo.reserve(self.engine, instance_id, [], 'owner', 60)
+        booted_repo.record(self.engine, instance_id, 'owner', 60,
+                           state='READY', compute_id='server',
+                           address='192.0.2.7')
+        self.problems['https://192.0.2.7:9444'] = (
+            exceptions.DistributorUnreachable('it is down'))
+        self.assertFails('No distributor can be used: server: it is down.',
+                         self.distributors(hmsync_cluster=wanted))
+        # Its clusters leave it, which is as it should be.
+        self.add_cluster()
+        row, = distributor_repo.sync(self.engine, 'hmsync_ovs', {
+            'server': 'https://192.0.2.7:9444'})
+        vip_repo.add(self.engine, 'cluster1', row.id)
+        booted_repo.record(self.engine, instance_id, 'owner', 60,
+                           state='LEAVING')
+        distributor_repo.sync(self.engine, 'hmsync_ovs', {})
+        self.assertEqual(('Success', None),
+                         self.distributors(hmsync_cluster=wanted))
+
+    def test_distributor_that_does_not_work(self):
+        self.broken.add('https://127.0.0.1:2')
+        self.assertEqual(('Warning', 'two: no Open vSwitch.'),
+                         self.distributors())
+
+    def test_certificates(self):
+        def refuse(conf, url):
+            raise exceptions.InvalidConfiguration('no certificate here.')
+
+        self.patch(distributors, 'make_client', refuse)
+        self.assertFails('No distributor can be used: one: no certificate '
+                         'here. two: no certificate here.',
+                         self.distributors())
+
+    def test_one_distributor(self):
+        one = {'distributors': 'one=https://127.0.0.1:1'}
+        self.assertWarns('distributors has one alone',
+                         self.distributors(hmsync_cluster=one))
+
+    def test_distributor_that_left(self):
+        self.add_cluster()
+        row, = distributor_repo.sync(self.engine, 'hmsync_ovs',
+                                     {'old': 'https://a:1'})
+        vip_repo.add(self.engine, 'cluster1', row.id)
+        distributor_repo.sync(self.engine, 'hmsync_ovs', {})
+        self.assertWarns('old left [hmsync_cluster] distributors',
+                         self.distributors())
+
+    def test_clusters_of_another_driver(self):
+        self.add_cluster()
+        self.assertFails(
+            'clusters that were made with another one: 1 with hmsync_ovs',
+            self.found('Clusters', **self.with_ovn()))
+
+    def with_ovn(self, **options):
+        return {**CLUSTERS, 'controller_worker': {
+            **CLUSTERS['controller_worker'],
+            'distributor_driver': 'hmsync_ovn'}, 'hmsync_cluster': {
+                'ovn_nb_connection': 'unix:/nowhere/nb',
+                'ovn_sb_connection': 'unix:/nowhere/sb', 'ovn_timeout': 1,
+                **options}}
+
+    def test_databases_of_ovn(self):
+        found = self.found('Distributors', **self.with_ovn())
+        self.assertFails('OVN_Northbound of OVN cannot be used at '
+                         'unix:/nowhere/nb', found)
+        self.assertFails('OVN_Southbound of OVN cannot be used at '
+                         'unix:/nowhere/sb', found)
+        self.assertFails(
+            '[hmsync_cluster] ovn_private_key = /nowhere/key cannot be read',
+            self.found('Distributors', **self.with_ovn(
+                ovn_nb_connection='ssl:127.0.0.1:1',
+                ovn_private_key='/nowhere/key')))
+        asked = []
+        self.patch(connections, 'connect',
+                   lambda conf, database: asked.append(database))
+        self.assertEqual(('Success', None), self.found(
+            'Distributors', **self.with_ovn()))
+        self.assertEqual(['OVN_Northbound', 'OVN_Southbound'], asked)
+
+    def test_no_tls(self):
+        found = self.found('Options', **{**CLUSTERS, 'hmsync_cluster': {
+            'distributors': 'http://127.0.0.1:1'}})
+        self.assertFails('only https is spoken', found)
+        self.assertEqual('Not checked', self.results()[1]['Distributors'][0])

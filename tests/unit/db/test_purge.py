@@ -16,3 +16,7 @@ from tests.unit.db import sqlite
 
 class TestPurge(sqlite.SqliteMixin, purge.PurgeCases):
     pass
+
+
+class TestLookup(sqlite.SqliteMixin, purge.LookupCases):
+    pass

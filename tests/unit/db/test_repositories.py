@@ -15,6 +15,15 @@ from tests.db_cases import amphora
 from tests.db_cases import amphora_page
 from tests.db_cases import announced
 from tests.db_cases import attempt
+from tests.db_cases import cluster
+from tests.db_cases import cluster_due
+from tests.db_cases import cluster_figures
+from tests.db_cases import cluster_lock
+from tests.db_cases import cluster_look
+from tests.db_cases import cluster_news
+from tests.db_cases import cluster_restore
+from tests.db_cases import distributor
+from tests.db_cases import distributor_instance
 from tests.db_cases import doubt
 from tests.db_cases import due
 from tests.db_cases import health_manager
@@ -28,6 +37,8 @@ from tests.db_cases import image_lock
 from tests.db_cases import image_news
 from tests.db_cases import image_restore
 from tests.db_cases import image_rollout
+from tests.db_cases import manager
+from tests.db_cases import member_health
 from tests.db_cases import network
 from tests.db_cases import pause
 from tests.db_cases import port
@@ -38,13 +49,11 @@ from tests.db_cases import replaced
 from tests.unit.db import sqlite
 
 
-class TestHealthManager(sqlite.SqliteMixin,
-                        health_manager.HealthManagerCases):
+class TestHealthManager(sqlite.SqliteMixin, health_manager.HealthManagerCases):
     pass
 
 
-class TestLeftAddresses(sqlite.SqliteMixin,
-                        health_manager.LeftAddressCases):
+class TestLeftAddresses(sqlite.SqliteMixin, health_manager.LeftAddressCases):
     pass
 
 
@@ -137,8 +146,7 @@ class TestSender(sqlite.SqliteMixin, port.SenderCases):
     pass
 
 
-class TestReleaseBefore(sqlite.SqliteMixin,
-                        release_before.PreviousListCases):
+class TestReleaseBefore(sqlite.SqliteMixin, release_before.PreviousListCases):
     pass
 
 
@@ -146,8 +154,7 @@ class TestAttempt(sqlite.SqliteMixin, attempt.AttemptCases):
     pass
 
 
-class TestImageInventory(sqlite.SqliteMixin,
-                         image_inventory.InventoryCases):
+class TestImageInventory(sqlite.SqliteMixin, image_inventory.InventoryCases):
     pass
 
 
@@ -171,8 +178,7 @@ class TestImageLock(sqlite.SqliteMixin, image_lock.ImageLockCases):
     pass
 
 
-class TestImageEvidence(sqlite.SqliteMixin,
-                        image_lock.ImageEvidenceCases):
+class TestImageEvidence(sqlite.SqliteMixin, image_lock.ImageEvidenceCases):
     pass
 
 
@@ -197,4 +203,91 @@ class TestImageRestore(sqlite.SqliteMixin, image_restore.RestoreCases):
 
 
 class TestImageLeaks(sqlite.SqliteMixin, image_leak.LeakCases):
+    pass
+
+
+class TestCluster(sqlite.SqliteMixin, cluster.ClusterCases):
+    pass
+
+
+class TestClusterClaim(sqlite.SqliteMixin, cluster.ClusterClaimCases):
+    pass
+
+
+class TestClusterMember(sqlite.SqliteMixin, cluster.ClusterMemberCases):
+    pass
+
+
+class TestClusterSequence(sqlite.SqliteMixin, cluster.ClusterSequenceCases):
+    pass
+
+
+class TestDistributor(sqlite.SqliteMixin, distributor.DistributorCases):
+    pass
+
+
+class TestDistributorVIP(sqlite.SqliteMixin, distributor.DistributorVIPCases):
+    pass
+
+
+class TestClusterFigures(sqlite.SqliteMixin,
+                         cluster_figures.ClusterFiguresCases):
+    pass
+
+
+class TestClusterLock(sqlite.SqliteMixin, cluster_lock.ClusterLockCases):
+    pass
+
+
+class TestClusterRestore(sqlite.SqliteMixin,
+                         cluster_restore.ClusterRestoreCases):
+    pass
+
+
+class TestClusterSizes(sqlite.SqliteMixin, manager.SizeCases):
+    pass
+
+
+class TestMemberOrders(sqlite.SqliteMixin, manager.OrderCases):
+    pass
+
+
+class TestDistributorInstances(
+        sqlite.SqliteMixin, distributor_instance.DistributorInstanceCases):
+    pass
+
+
+class TestLooks(sqlite.SqliteMixin, cluster_look.LookCases):
+    pass
+
+
+class TestMemberSights(sqlite.SqliteMixin, manager.SightCases):
+    pass
+
+
+class TestMemberSilence(sqlite.SqliteMixin,
+                        member_health.MemberSilenceCases):
+    pass
+
+
+class TestNoFailover(sqlite.SqliteMixin,
+                     member_health.NoFailoverCases):
+    pass
+
+
+class TestShownStatus(sqlite.SqliteMixin,
+                      member_health.ShownStatusCases):
+    pass
+
+
+class TestStatusFloor(sqlite.SqliteMixin,
+                      member_health.StatusFloorCases):
+    pass
+
+
+class TestClusterNews(sqlite.SqliteMixin, cluster_news.ClusterNewsCases):
+    pass
+
+
+class TestClusterDue(sqlite.SqliteMixin, cluster_due.ClusterDueCases):
     pass

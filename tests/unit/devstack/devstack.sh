@@ -112,3 +112,11 @@ function setup_develop {
 function restart_service {
     record restart_service "$@"
 }
+
+function run_process {
+    record run_process "$@"
+}
+
+function stop_process {
+    record stop_process "$@"
+}

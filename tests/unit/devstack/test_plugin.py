@@ -12,11 +12,19 @@
 
 """devstack/plugin.sh changes octavia.conf and the services as it should."""
 
+import subprocess
+
+import fixtures
+from octavia.common import config as octavia_config
 from oslotest import base
 
 from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.distributor import conf as distributor_conf
+from octavia_hmsync.distributor import tls
+from tests.cloud import certificates
 from tests.db_cases import base as db_base
 from tests.unit import base as unit_base
 from tests.unit.db import sqlite
@@ -43,6 +51,104 @@ class PluginTestCase(base.BaseTestCase):
         devstack.phase('stack', 'post-config')
         devstack.octavia_extra()
         return devstack
+
+
+class TestClusters(PluginTestCase):
+
+    SERVICES = 'octavia,o-api,o-cw,o-hk,o-hm,o-hmsync-dist,o-hmsync-mgr'
+
+    def make_with_certificates(self):
+        """Make one with an authority, as Octavia's plugin makes it."""
+        authority = certificates.Authority(
+            self.useFixture(fixtures.TempDir()).path, 'ca')
+        lines = (f'client_ca = {authority.certificate_path}\n\n'
+                 f'[certificates]\n'
+                 f'ca_certificate = {authority.certificate_path}\n'
+                 f'ca_private_key = {authority.key_path}\n')
+        return self.make_node(lines, services=self.SERVICES)
+
+    def test_life(self):
+        unit_base.need_program('openssl')
+        devstack = self.make_with_certificates()
+        devstack.octavia_post_config()
+        before = devstack.set_options()
+        calls = devstack.stack()
+        directory = f'{devstack.dest}/data/octavia-hmsync-distributor'
+        programs = f'{devstack.dest}/data/venv/bin/octavia-hmsync'
+        self.assertEqual(
+            [f'run_process o-hmsync-dist {programs}-distributor '
+             f'--config-file {directory}/distributor.conf  root',
+             f'run_process o-hmsync-mgr {programs}-cluster-manager '
+             f'--config-file {devstack.conf_path}'],
+            [call for call in calls if call.startswith('run_process')])
+        options = devstack.set_options()
+        offered, = options['api_settings', 'enabled_provider_drivers']
+        self.assertEqual(
+            {**{opt.name: opt.default for opt in octavia_config.api_opts}[
+                'enabled_provider_drivers'],
+             'amphora_cluster': 'A cluster of amphorae'},
+            dict(one.strip().split(': ') for one in offered.split(',')))
+        self.assertEqual(['hmsync'],
+                         options['controller_worker', 'amphora_driver'])
+        distributor, = cluster_conf.parse_distributors(
+            options['hmsync_cluster', 'distributors'])
+        self.assertEqual('https://192.0.2.3:9444', distributor.url)
+        self.assertEqual(['False'],
+                         options['hmsync_cluster', 'keep_in_housekeeping'])
+
+        # The process could begin, and controllers would trust it.
+        conf = distributor_conf.parse(
+            ['--config-file', f'{directory}/distributor.conf'])
+        tls.Contexts(conf)
+        shown = subprocess.run(
+            [unit_base.need_program('openssl'), 'x509', '-noout', '-ext',
+             'subjectAltName', '-in',
+             conf.hmsync_distributor.server_cert], text=True, check=True,
+            stdout=subprocess.PIPE).stdout
+        self.assertIn('IP Address:192.0.2.3', shown)
+
+        # Again, and the certificate stays.
+        with open(conf.hmsync_distributor.server_cert) as file:
+            certificate = file.read()
+        devstack.phase('stack', 'post-config')
+        devstack.phase('stack', 'extra')
+        with open(conf.hmsync_distributor.server_cert) as file:
+            self.assertEqual(certificate, file.read())
+        self.assertIn('stop_process o-hmsync-dist',
+                      devstack.phase('unstack'))
+        after = devstack.set_options()
+        self.assertEqual(
+            [offered.rpartition(', ')[0]],
+            after.pop(('api_settings', 'enabled_provider_drivers')))
+        self.assertEqual(before.keys(), {
+            key for key in after if key[0] != 'health_manager'})
+
+    def test_driver_of_octavia(self):
+        """What Octavia's plugin has written is there again afterwards."""
+        devstack = self.make_with_certificates()
+        devstack.octavia_post_config()
+        env = {'OCTAVIA_AMPHORA_DRIVER': 'amphora_noop_driver'}
+        devstack.phase('stack', 'post-config', **env)
+        key = 'controller_worker', 'amphora_driver'
+        self.assertEqual(['hmsync'], devstack.set_options()[key])
+        devstack.phase('unstack', **env)
+        self.assertEqual(['amphora_noop_driver'],
+                         devstack.set_options()[key])
+
+    def test_others_have_none(self):
+        devstack = self.make_node()
+        devstack.stack()
+        self.assertNotIn(('controller_worker', 'amphora_driver'),
+                         devstack.set_options())
+
+    def test_distributors_elsewhere(self):
+        devstack = self.make_node()
+        devstack.octavia_post_config()
+        devstack.phase('stack', 'post-config', OCTAVIA_HMSYNC_CLUSTERS='True',
+                       OCTAVIA_HMSYNC_DISTRIBUTORS='n1=https://192.0.2.9:9444')
+        self.assertEqual(
+            ['n1=https://192.0.2.9:9444'],
+            devstack.set_options()['hmsync_cluster', 'distributors'])
 
 
 class TestStack(PluginTestCase):

@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
@@ -116,11 +117,11 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_until_idle()
         replace_repo.add(self.engine, replace_repo.New(
             'replacement', 'lb', 'replace', 'image'))
-        replace_repo.claim(self.engine, 'one', 1, 60)
+        claims_repo.claim(self.engine, 'one', 1, 60)
         new = str(uuid.uuid4())
 
         def begin(phase):
-            replace_repo.set_phase(
+            claims_repo.set_phase(
                 self.engine, 'replacement', 'one', 60, phase,
                 old_amphora_id=old, new_amphora_id=new)
 
@@ -141,7 +142,7 @@ class TestSynchronizer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({'APPLIED': 1}, self.run_until_idle())
         self.assertEqual('192.0.2.3:5555', self.driver.lists()[new])
         self.records.set_status(old, 'DELETED')
-        replace_repo.finish(self.engine, 'replacement', 'one', 'DONE')
+        claims_repo.finish(self.engine, 'replacement', 'one', 'DONE')
         self.assertEqual({}, self.run_until_idle())
         self.assertEqual(0, self.due())
 

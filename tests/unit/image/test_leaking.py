@@ -13,10 +13,13 @@
 """What is left of amphorae, and what is not."""
 
 import datetime
+import types
+import uuid
 
 import hypothesis
 from hypothesis import strategies as st
 
+from octavia_hmsync.cluster import ports as cluster_ports
 from octavia_hmsync.db.repositories import image_leak as leak_repo
 from octavia_hmsync.image import amphora_ports
 from octavia_hmsync.image import compute
@@ -71,6 +74,34 @@ class TestLeaking(base.TestCase):
                      known(replaced={'a'}),
                      known(amphora('DELETED'), replaced={'a'})):
             self.assertEqual([], self.find_both(what))
+
+    def test_port_of_a_distributor(self):
+        def find(created_at=OLD, clusters=()):
+            return leaking.find_all(
+                leak_repo.Known({}, frozenset(), NOW, frozenset(clusters)),
+                (), [amphora_ports.Port('port', 'name', None, None,
+                                        created_at, 'cluster')], HOUR)
+
+        self.assertEqual([], find(clusters=['cluster']))
+        self.assertEqual([], find(NOW))
+        leak, = find(clusters=['another'])
+        self.assertEqual(('PORT', 'port', None, None), (
+            leak.kind, leak.id, leak.amphora_id, leak.keep))
+        leak, = find(None)
+        self.assertEqual('nobody tells how old it is', leak.keep)
+
+    def test_names(self):
+        """Of ports as Neutron has them, those that somebody made."""
+        own = str(uuid.uuid4())
+        for name, expected in (
+                (cluster_ports.get_name(own, 'network1'), (None, own)),
+                (f'octavia-lb-vrrp-{own}', (own, None)),
+                # That of the load balancer's own VIP.
+                (f'octavia-lb-{own}', None), (None, None)):
+            found = amphora_ports._make(types.SimpleNamespace(
+                id='port', name=name, device_id='', created_at=None))
+            self.assertEqual(expected, found and (
+                found.amphora_id, found.cluster_id))
 
     def test_what_another_amphora_has(self):
         other = amphora('ALLOCATED', 'b', compute_id='instance',

@@ -101,6 +101,17 @@ class TestBlocks(base.TestCase):
         self.assertBlocked(('OTHER_PROVIDER',),
                            make(provider='ovn', topology=None), None)
 
+    def test_cluster(self):
+        """Its members are busy all their life: that is no block."""
+        cluster = {'provider': 'amphora_cluster',
+                   'topology': 'ACTIVE_ACTIVE'}
+        self.assertBlocked((), add(make(OLD, OLD, **cluster),
+                                   status='ALLOCATED', is_busy=True))
+        self.assertBlocked(('PENDING',), make(
+            OLD, status='PENDING_UPDATE', **cluster))
+        self.assertBlocked(('ERROR', 'AMPHORA_ERROR'), add(make(
+            OLD, **cluster, status='ERROR'), status='ERROR'))
+
     def test_state(self):
         self.assertBlocked(('ERROR',), make(OLD, status='ERROR'))
         for status in ('PENDING_UPDATE', 'PENDING_CREATE'):

@@ -52,5 +52,7 @@ class TestPhases(base.TestCase):
         """What somebody died with before it was locked is not unlocked."""
         for phase in Phase:
             self.assertEqual(phases.after_death(phase) is not Next.AGAIN,
+                             phases.is_begun(phase))
+            self.assertEqual(phases.is_begun(phase) and phase != 'ORDER',
                              phases.has_lock(phase))
         self.assertFalse(phases.has_lock(None))

@@ -74,6 +74,21 @@ class TestDatabaseChecks(CheckTestCase):
         self.assertFailure(database.check_provider,
                            make(test_outdated.make(provider='ovn')), 'ovn')
 
+    def test_cluster(self):
+        """Each member is made before it is broken, whatever it serves."""
+        cluster = test_outdated.make('old', 'old', provider='amphora_cluster',
+                                     topology='ACTIVE_ACTIVE')
+        for check in (database.check_provider, database.check_state,
+                      database.check_topology, database.check_amphorae):
+            self.assertFalse(check(make(cluster)).severity)
+        self.assertFalse(modes.check_mode(make(
+            cluster, needs=facts.Needs(addresses=frozenset({'2001:db8::1'})))
+        ).severity)
+        self.assertFailure(
+            database.check_amphorae,
+            make(test_outdated.add(cluster, status='ERROR')),
+            'housekeeping replaces them: another')
+
     def test_state(self):
         for status in ('PENDING_UPDATE', 'ERROR'):
             self.assertFailure(database.check_state, make(

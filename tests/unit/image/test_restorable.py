@@ -78,6 +78,7 @@ class TestLoadBalancer(base.TestCase):
                 ({}, {}), ({}, {'provider': None}),
                 ({}, {'provider': 'octavia'}),
                 ({'Provider': 'Failure'}, {'provider': 'ovn'}),
+                ({'Provider': 'Failure'}, {'provider': 'amphora_cluster'}),
                 ({'Provider': 'Failure'}, {'topology': None}),
                 ({'State': 'Failure'}, {'status': 'ACTIVE'}),
                 ({'State': 'Failure'}, {'status': 'PENDING_CREATE'}),

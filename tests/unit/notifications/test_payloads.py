@@ -20,13 +20,14 @@ import typing
 
 from oslotest import base
 
+from octavia_hmsync.notifications import cluster_payloads
 from octavia_hmsync.notifications import image_payloads
 from octavia_hmsync.notifications import payloads
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 SAMPLES = TOP / 'doc/notification_samples'
 GUIDE = TOP / 'doc/source/admin/notifications.rst'
-MODULES = (payloads, image_payloads)
+MODULES = (payloads, image_payloads, cluster_payloads)
 ALL = tuple(p for module in MODULES for p in module.ALL)
 
 # How the types of fields look in JSON.
@@ -60,6 +61,18 @@ KNOWN = {
     'image_replacement.done': ('1.0', 'ef38efda0dc2'),
     'image_replacement.failed': ('1.0', 'c44fa6d3e5e4'),
     'image_replacement.skipped': ('1.0', '1164ef22bd60'),
+    'cluster.created': ('1.0', '4493d141684a'),
+    'cluster.online': ('1.0', '4493d141684a'),
+    'cluster.degraded': ('1.0', 'fe7d6b507e02'),
+    'cluster.error': ('1.0', 'e84ed3cc4774'),
+    'cluster.offline': ('1.0', '4493d141684a'),
+    'cluster.vip_moved': ('1.0', '2203a6009014'),
+    'cluster_member.added': ('1.0', '14579ea8135d'),
+    'cluster_member.drained': ('1.0', '0e8d06d8fd99'),
+    'cluster_member.dead': ('1.0', '1e22b0bd5654'),
+    'cluster_member.replaced': ('1.0', '6fd8d708a8b3'),
+    'distributor.up': ('1.0', 'a08438b7241c'),
+    'distributor.down': ('1.0', 'cd9c9e0a350f'),
 }
 
 

@@ -23,6 +23,7 @@ from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import outcome as outcome_repo
 from octavia_hmsync import exceptions
@@ -302,9 +303,9 @@ class TestBatch(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.records.set_status(deleted, 'DELETED')
             replace_repo.add(self.engine, replace_repo.New(
                 'replacement', 'lb', 'replace', 'image'))
-            replace_repo.claim(self.engine, 'one', 1, 60)
-            replace_repo.set_phase(self.engine, 'replacement', 'one', 60,
-                                   'SWITCH', old_amphora_id=replaced)
+            claims_repo.claim(self.engine, 'one', 1, 60)
+            claims_repo.set_phase(self.engine, 'replacement', 'one', 60,
+                                  'SWITCH', old_amphora_id=replaced)
 
         self.assertEqual({'UNREACHABLE': 1}, self.run_batch(on_all_begun=go))
         self.assertEqual({(payloads.AmphoraUnreachable, broken, 1)},

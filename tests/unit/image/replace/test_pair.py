@@ -93,7 +93,9 @@ class TestPair(base.TestCase):
                 (pair.lock_repo, 'set_interface', lambda *args: None),
                 (pair.compat_amphora, 'render_keepalived',
                  lambda load_balancer, each, network: 'usual'),
-                (pair.keepalived, 'prefer', lambda text: 'preferred')):
+                (pair.keepalived, 'prefer', lambda text: 'preferred'),
+                (pair, 'time', types.SimpleNamespace(
+                    monotonic=lambda: work.pause.call_count))):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
         return pair.Pair(work)
 

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -35,16 +36,10 @@ from octavia_hmsync.image.replace import process
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 from tests.cloud import records
-from tests.db_cases import base
-from tests.unit.db import sqlite
+from tests.unit.image.replace import attempts
 
 OLD, NEW = 'image-old', 'image-new'
 TOPOLOGIES = ('SINGLE', 'ACTIVE_STANDBY')
-EXPIRY = 60
-
-
-class Death(BaseException):
-    """Whoever works on it is killed."""
 
 
 class World:
@@ -87,7 +82,7 @@ class World:
         """Do something; or die, or fail, before or after it."""
         when, what = self.events.get(len(self.steps), ('', None))
         self.steps.append(name)
-        if name == 'remove' and not isinstance(what, Death):
+        if name == 'remove' and not isinstance(what, attempts.Death):
             # It tells what it could not delete, and raises nothing.
             when = ''
         if when == 'before':
@@ -188,7 +183,9 @@ def _raise(error):
     raise error
 
 
-class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
+class ProcessTestCase(attempts.AttemptTestCase):
+
+    mode = process.Process
 
     def setUp(self):
         super().setUp()
@@ -248,32 +245,9 @@ class ProcessTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         """Replace, with a successor for each who dies; returns the row."""
         self.world = world
         self.target = image_id
-        replacement_id = records.new_id()
-        replace_repo.add(self.engine, replace_repo.New(
-            replacement_id, world.load_balancer_id, 'replace', image_id,
+        return self.carry_out(replace_repo.New(
+            records.new_id(), world.load_balancer_id, 'replace', image_id,
             forced=forced))
-        for number in range(9):
-            owner = f'owner{number}'
-            claimed = replace_repo.claim(self.engine, owner, 1, EXPIRY)
-            if not claimed:
-                break
-            self._work_on(claimed[0], owner)
-        return replace_repo.get(self.engine, replacement_id)
-
-    def _work_on(self, replacement, owner):
-        work = work_.Work(self.conf, self.engine, replacement, owner,
-                          threading.Event())
-        try:
-            outcome = process.Process(work, inventory.Inventory(
-                self.conf, self.engine)).run()
-        except Death:
-            table = models.ImageReplacement.__table__
-            with self.engine.begin() as connection:
-                connection.execute(sa.update(table).values(
-                    claim_expires_at=sa.func.datetime('now', '-1 hours')))
-            return
-        replace_repo.finish(self.engine, replacement.id, owner, outcome.state,
-                            outcome.reason, outcome.wait)
 
     def images(self, world):
         return sorted(each.image_id for each in evidence_repo.read(
@@ -465,7 +439,7 @@ class TestProcess(ProcessTestCase):
         self.world = world
         replace_repo.add(self.engine, replace_repo.New(
             'one', world.load_balancer_id, 'replace', NEW))
-        claimed, = replace_repo.claim(self.engine, 'me', 1, EXPIRY)
+        claimed, = claims_repo.claim(self.engine, 'me', 1, attempts.EXPIRY)
         work = work_.Work(self.conf, self.engine, claimed, 'me', stopping)
         self.assertRaises(work_.Stopped, process.Process(
             work, inventory.Inventory(self.conf, self.engine)).run)
@@ -475,7 +449,8 @@ class TestProcess(ProcessTestCase):
     @given(st.sampled_from(TOPOLOGIES), st.dictionaries(
         st.integers(0, 25), st.tuples(
             st.sampled_from(('before', 'after')),
-            st.sampled_from((Death(), exceptions.AgentUnreachable('Gone.'),
+            st.sampled_from((attempts.Death(),
+                             exceptions.AgentUnreachable('Gone.'),
                              exceptions.BuildFailed('No host.'),
                              RuntimeError('neutron')))), max_size=3))
     def test_whatever_happens(self, topology, events):
@@ -529,7 +504,7 @@ class TestPermission(ProcessTestCase):
             attempt.verdict, 'judge', lambda *args: (
                 asked.append(1) or verdict.Verdict(
                     () if len(asked) == 1 else ('Gone.',)))))
-        world = World(self, 'ACTIVE_STANDBY', {6: ('after', Death())})
+        world = World(self, 'ACTIVE_STANDBY', {6: ('after', attempts.Death())})
         row = self.replace(world)
         self.assertEqual('remove', world.steps[6], world.steps)
         self.assertEqual(('FAILED', 'Gone.'), (row.state, row.reason))

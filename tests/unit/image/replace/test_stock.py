@@ -23,6 +23,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.compat import workers as compat_workers
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
@@ -34,17 +35,11 @@ from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 from tests.cloud import records
-from tests.db_cases import base
 from tests.unit import base as unit_base
-from tests.unit.db import sqlite
+from tests.unit.image.replace import attempts
 
 OLD, NEW = 'image-old', 'image-new'
-EXPIRY = 60
 Progress = stock.Progress
-
-
-class Death(BaseException):
-    """Whoever works on it is killed."""
 
 
 class TestJudge(unit_base.TestCase):
@@ -211,7 +206,9 @@ class Prover:
             raise exceptions.NotProven(f'{", ".join(bad)} is bad.')
 
 
-class StockTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
+class StockTestCase(attempts.AttemptTestCase):
+
+    mode = stock.Stock
 
     def setUp(self):
         super().setUp()
@@ -243,31 +240,8 @@ class StockTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def replace(self, world, owners=9, **values):
         """Have it failed over, by several one after the other."""
         self.world = world
-        replacement_id = records.new_id()
-        replace_repo.add(self.engine, replace_repo.New(
-            replacement_id, world.id, 'failover', NEW, **values))
-        for number in range(owners):
-            owner = f'owner{number}'
-            claimed = replace_repo.claim(self.engine, owner, 1, EXPIRY)
-            if not claimed:
-                break
-            self._work_on(claimed[0], owner)
-        return replace_repo.get(self.engine, replacement_id)
-
-    def _work_on(self, replacement, owner):
-        work = work_.Work(self.conf, self.engine, replacement, owner,
-                          threading.Event())
-        try:
-            outcome = stock.Stock(work, inventory.Inventory(
-                self.conf, self.engine)).run()
-        except Death:
-            table = models.ImageReplacement.__table__
-            with self.engine.begin() as connection:
-                connection.execute(sa.update(table).values(
-                    claim_expires_at=sa.func.datetime('now', '-1 hours')))
-            return
-        replace_repo.finish(self.engine, replacement.id, owner,
-                            outcome.state, outcome.reason, outcome.wait)
+        return self.carry_out(replace_repo.New(
+            records.new_id(), world.id, 'failover', NEW, **values), owners)
 
     def assertDone(self, world, row):
         self.assertEqual(('DONE', None), (row.state, row.reason))
@@ -452,7 +426,7 @@ class TestStock(StockTestCase):
         def die(work, phase, **kwargs):
             if phase == 'FAILOVER' and not world.steps.count('died'):
                 world.step('died')
-                raise Death
+                raise attempts.Death
             enter(work, phase, **kwargs)
 
         self.patch(work_.Work, 'enter', die)
@@ -464,7 +438,7 @@ class TestStock(StockTestCase):
         self.world = world
         replace_repo.add(self.engine, replace_repo.New(
             'one', world.id, 'failover', NEW))
-        claimed, = replace_repo.claim(self.engine, 'me', 1, EXPIRY)
+        claimed, = claims_repo.claim(self.engine, 'me', 1, attempts.EXPIRY)
         remember = Prover.remember
 
         def lose(prover):
@@ -489,7 +463,7 @@ class TestStock(StockTestCase):
     def test_whoever_dies(self, topology, deaths, fails_at, makes_bad,
                           is_deaf):
         """Nobody is asked twice, nor what is worked on given back."""
-        world = World(self, topology, dict.fromkeys(deaths, Death()),
+        world = World(self, topology, dict.fromkeys(deaths, attempts.Death()),
                       is_deaf, fails_at, makes_bad)
         row = self.replace(world)
         self.assertIn(row.state, ('DONE', 'FAILED'), world.steps)

@@ -16,8 +16,10 @@ import asyncio
 import json
 import os
 
+from taskflow.types import failure
+
+from octavia_hmsync.amphora import agent
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.replace import agent
 from tests.cloud import ailing
 from tests.cloud import certificates
 from tests.fleet import amphora as fleet_amphora
@@ -299,6 +301,8 @@ class TestClient(test_agent_client.AgentClientTestCase):
                 amphora.amphora_id, amphora.lb_network_ip, 'GET', 'listeners',
                 timeout=1))
         self.assertIn('did not answer within 1 s', str(e))
+        # A flow keeps it, with all that it came from.
+        self.assertEqual([], [*failure.Failure.from_exception(e).causes])
 
     def test_how_much_is_kept(self):
         body = b'x' * 5000

@@ -1,0 +1,348 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What may happen to a whole Octavia with a cluster, and to that cluster.
+
+Each is begun and, after a while, ended; afterwards all is there again, but
+for members that died.
+"""
+
+import contextlib
+import subprocess
+
+
+class Fault:
+    """Something that happens.
+
+    .name says what happens to whom, .is_felt whether a client may notice
+    more than the connections that are named as lost. At once with others
+    there is at most one of each .group.
+
+    :param world: a World.
+    :param chance: a random.Random.
+    """
+
+    group = 'controller'
+    is_felt = False
+
+    def __init__(self, world, chance):
+        self.world = world
+        self.cloud = world.cloud
+        self.chance = chance
+        self.name = type(self).__name__
+
+    def about(self, whom):
+        self.name = f'{type(self).__name__} {whom}'
+        return whom
+
+    def begin(self):
+        """Have it happen."""
+
+    def end(self):
+        """Have it be over; what was killed is started."""
+
+
+# Of members. They take the connections with them that they have.
+
+class MemberKilled(Fault):
+    """The power of an instance is cut."""
+
+    group = 'member'
+    is_felt = True
+    number = 1
+
+    def begin(self):
+        found = sorted(self.world.get_serving())
+        number = min(self.number, len(found))
+        chosen = self.chance.sample(found, number)
+        self.about(' '.join(chosen))
+        for amphora_id in chosen:
+            self.world.lose(amphora_id)
+            self.cloud.compute.by_amphora(amphora_id).kill_tree()
+
+
+class HalfOfMembersKilled(MemberKilled):
+    @property
+    def number(self):
+        return max(1, len(self.world.get_serving()) // 2)
+
+
+class MemberHung(Fault):
+    """It does nothing for a while."""
+
+    group = 'member'
+    is_felt = True
+
+    def begin(self):
+        amphora_id = self.about(self.chance.choice(
+            sorted(self.world.get_serving())))
+        self.world.lose(amphora_id)
+        self._instance = self.cloud.compute.by_amphora(amphora_id)
+        self._instance.pause()
+
+    def end(self):
+        # It may have been deleted as one that is dead.
+        with contextlib.suppress(ProcessLookupError, TypeError):
+            self._instance.resume()
+
+
+class MemberForwardsNothing(Fault):
+    """Its agent answers, and sends heartbeats; its haproxy is gone."""
+
+    group = 'member'
+    is_felt = True
+
+    def begin(self):
+        amphora_id = self.about(self.chance.choice(
+            sorted(self.world.get_serving())))
+        self.world.lose(amphora_id)
+        self._instance = self.cloud.compute.by_amphora(amphora_id)
+        self._call('stop')
+
+    def _call(self, what):
+        self._instance.systemctl(what, self.world.haproxy_unit)
+
+    def end(self):
+        # It may have been deleted meanwhile.
+        with contextlib.suppress(OSError, subprocess.SubprocessError,
+                                 IndexError, TypeError):
+            self._call('start')
+
+
+class ProcessFault(Fault):
+    """A process that choose() returns is killed, or hangs."""
+
+    _child = None
+
+    def begin(self):
+        self._child = self.choose()
+        self.strike(self._child)
+
+
+class Killed(ProcessFault):
+
+    def strike(self, child):
+        child.kill_tree()
+
+    def end(self):
+        self._child.start()
+
+
+class Hung(ProcessFault):
+
+    def strike(self, child):
+        child.pause()
+
+    def end(self):
+        self._child.resume()
+
+
+# Of controllers, and what these stand on: no client notices.
+
+class Controller:
+
+    def choose(self):
+        child = self.chance.choice(self.world.controllers)
+        self.about(child.name)
+        return child
+
+
+class ControllerKilled(Controller, Killed):
+    pass
+
+
+class ControllerHung(Controller, Hung):
+    pass
+
+
+class Database:
+
+    group = 'base'
+
+    def choose(self):
+        return self.cloud.database.server
+
+
+class DatabaseHung(Database, Hung):
+    pass
+
+
+class DatabaseKilled(Database, Killed):
+
+    def end(self):
+        super().end()
+        self._child.wait_until_ready()
+
+
+class RabbitMQ:
+
+    group = 'base'
+
+    def choose(self):
+        return self.cloud.rabbitmq
+
+
+class RabbitMQHung(RabbitMQ, Hung):
+    pass
+
+
+class RabbitMQKilled(RabbitMQ, Killed):
+
+    def end(self):
+        super().end()
+        self._child.wait_until_ready()
+
+
+# Of distributors: packets go on, or another one has them.
+
+class Distributor:
+    """Its process; packets do not pass that."""
+
+    group = 'distributor'
+
+    def choose(self):
+        child = self.world.choose_distributor(self.chance)
+        self.about(child.name)
+        return child
+
+
+class DistributorKilled(Distributor, Killed):
+    pass
+
+
+class DistributorHung(Distributor, Hung):
+    pass
+
+
+class DistributorApart(Fault):
+    """Controllers do not reach it, and clients do."""
+
+    group = 'distributor'
+
+    def begin(self):
+        chosen = self.world.choose_distributor(self.chance)
+        self._host = self.about(chosen.host)
+        self._set('down')
+
+    def _set(self, state):
+        self.cloud.networking.chassis[self._host].namespace.run(
+            'ip', 'link', 'set', 'ctl0', state)
+
+    def end(self):
+        self._set('up')
+
+
+class VswitchHung(Fault):
+    """Open vSwitch of a network node: packets go nowhere."""
+
+    group = 'distributor'
+    is_felt = True
+
+    def begin(self):
+        chosen = self.world.choose_distributor(self.chance)
+        node = self.cloud.networking.chassis[self.about(chosen.host)]
+        self._vswitch = node.vswitch
+        self._vswitch.vswitchd.pause()
+
+    def end(self):
+        self._vswitch.vswitchd.resume()
+
+
+class VswitchKilled(VswitchHung):
+
+    def begin(self):
+        chosen = self.world.choose_distributor(self.chance)
+        node = self.cloud.networking.chassis[self.about(chosen.host)]
+        self._vswitch = node.vswitch
+        self._vswitch.vswitchd.kill_tree()
+
+    def end(self):
+        self._vswitch.start_vswitchd()
+
+
+class NodeKilled(Fault):
+    """A network node, with all that runs there."""
+
+    group = 'distributor'
+    is_felt = True
+
+    def begin(self):
+        self._child = self.world.choose_distributor(self.chance)
+        self.about(self._child.host)
+        self.cloud.kill_node(self._child.host)
+
+    def end(self):
+        node = self.cloud.networking.chassis[self._child.host]
+        node.vswitch.start()
+        node.controller.start()
+        self._child.start()
+
+
+# What operators and tenants do meanwhile.
+
+class Order(Fault):
+    """What a command does, if it may now."""
+
+    group = 'order'
+
+    def order(self, *arguments):
+        try:
+            self.world.order(*arguments)
+        except RuntimeError as e:
+            self.name += f', refused: {str(e).splitlines()[-1]}'
+
+
+class Resized(Order):
+
+    def begin(self):
+        self.world.set_size(self.about(self.chance.choice(self.world.sizes)))
+
+    def end(self):
+        self.world.set_size(self.world.size)
+
+
+class Replaced(Order):
+
+    def begin(self):
+        amphora_id = self.about(self.chance.choice(
+            sorted(self.world.get_serving())))
+        self.order('cluster', 'member', 'replace', amphora_id)
+
+
+class Moved(Order):
+
+    def begin(self):
+        self.order('distributor', 'move', self.world.lb.id)
+
+
+class Updated(Fault):
+    """A tenant changes a listener, if it may."""
+
+    group = 'order'
+
+    def begin(self):
+        self.name = f'Updated {self.world.update()}'
+
+
+KINDS = (
+    MemberKilled, MemberKilled, MemberHung, MemberForwardsNothing,
+    HalfOfMembersKilled, ControllerKilled, ControllerKilled, ControllerHung,
+    DatabaseHung, DatabaseKilled, RabbitMQHung, RabbitMQKilled,
+    DistributorKilled, DistributorHung, DistributorApart, VswitchHung,
+    VswitchKilled, NodeKilled, Resized, Replaced, Moved, Updated)
+
+
+def may_be_together(one, other):
+    """Tell whether two Faults may happen at once."""
+    groups = {one.group, other.group}
+    # An order is not even taken without a database.
+    return len(groups) == 2 and groups != {'base', 'order'}

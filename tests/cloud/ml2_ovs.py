@@ -1,0 +1,139 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Neutron's ML2/OVS: its RPC server, and the agents of each node."""
+
+import os
+
+from tests.cloud import neutron
+from tests.cloud import nodes
+from tests.cloud import octavia_conf
+from tests.cloud import process
+from tests.cloud import relay
+
+# Root is who they run as already, in a node's namespace.
+_CONTEXTS = ('privsep', 'privsep_dhcp_release', 'privsep_ovs_vsctl',
+             'privsep_namespace', 'privsep_conntrack', 'privsep_link')
+# The directory of namespaces that have names is its own.
+_ALONE = ('mkdir -p /run/netns && mount -t tmpfs netns /run/netns && '
+          'exec "$0" "$@"')
+
+
+class _Service(process.ChildProcess):
+    """A program of Neutron's, with a configuration of its own.
+
+    :param name: of the program.
+    :param host: where it runs.
+    :param options: {group: {option: value}}.
+    :param wrap: what makes the command one that runs elsewhere.
+    :param env: more variables of its environment.
+    """
+
+    def __init__(self, name, host, directory, options, wrap, env):
+        path = os.path.join(directory, f'{name}-{host}')
+        os.makedirs(path)
+        conf = os.path.join(path, 'neutron.conf')
+        octavia_conf.write(conf, octavia_conf.merge({
+            'DEFAULT': {'host': host, 'state_path': path},
+            'oslo_concurrency': {'lock_path': path}}, options))
+        super().__init__(
+            f'{name}-{host}',
+            wrap([str(neutron.environment() / 'bin' / name),
+                  '--config-file', conf]), path, cwd=path,
+            env=process.environment(path, **env))
+        for variable in ('PYTHONPATH', 'VIRTUAL_ENV'):
+            self.env.pop(variable, None)
+
+
+class Neutron(neutron.OnMariaDB):
+    """Neutron with agents, on a MariaDB and a RabbitMQ server.
+
+    .rpc_server is what the agents talk to.
+
+    :param directory: where its files go.
+    :param server: a mariadb.MariaDBServer.
+    :param rabbitmq: a rabbitmq.RabbitMQServer.
+    :param options: {group: {option: value}} for neutron.conf.
+    """
+
+    def __init__(self, directory, server, rabbitmq, options=None):
+        super().__init__(directory, server, options=octavia_conf.merge({
+            'DEFAULT': {'service_plugins': 'router',
+                        'transport_url': rabbitmq.url, 'rpc_workers': 1},
+            'ml2': {'type_drivers': 'vxlan, flat'},
+        }, options))
+
+    def _setUp(self):
+        super()._setUp()
+        self.rpc_server = self.useFixture(process.ChildProcess(
+            'neutron-rpc-server',
+            [str(neutron.environment() / 'bin/neutron-rpc-server'),
+             '--config-file', 'neutron.conf'],
+            self._directory, env=self.env, cwd=self._directory))
+
+
+class Node(nodes.Node):
+    """A node of ML2/OVS; its agent makes br-int and br-tun.
+
+    One that routes into a physical network has the agent for routers, too.
+
+    :param rabbitmq: a rabbitmq.RabbitMQServer.
+    """
+
+    def __init__(self, host, rabbitmq, *args, **kwargs):
+        super().__init__(host, *args, **kwargs)
+        self._rabbitmq = rabbitmq
+        self._agents = []
+
+    def _setUp(self):
+        super()._setUp()
+        self.useFixture(relay.Relay(self.namespace, self._rabbitmq.port))
+        helper = (f'{neutron.environment()}/bin/privsep-helper '
+                  f'--config-file {self._write_privsep()}')
+        options = {
+            'DEFAULT': {'transport_url': self._rabbitmq.url},
+            'agent': {'root_helper': '', 'tunnel_types': 'vxlan',
+                      'report_interval': 10, 'polling_interval': 1},
+            'ovs': {'ovsdb_connection': self.vswitch.connection,
+                    'datapath_type': 'netdev', 'local_ip': self.address,
+                    'bridge_mappings': (f'{self._external}:br-ex'
+                                        if self._external else None)},
+            'securitygroup': {'firewall_driver': 'openvswitch'},
+            **{context: {'helper_command': helper} for context in _CONTEXTS}}
+        self._start('neutron-openvswitch-agent', options)
+        if self._external:
+            self._start('neutron-l3-agent', octavia_conf.merge(options, {
+                'DEFAULT': {'interface_driver': 'openvswitch',
+                            'enable_metadata_proxy': False,
+                            # It forks while a thread waits for answers: the
+                            # first one gets lost.
+                            'rpc_response_timeout': 10}}))
+
+    def _write_privsep(self):
+        path = os.path.join(self.vswitch.directory, 'privsep.conf')
+        octavia_conf.write(path, {'DEFAULT': {}})
+        return path
+
+    def _start(self, name, options):
+        self._agents.append(self.useFixture(_Service(
+            name, self.host, self._directory, options, self._wrap,
+            # For ovs-ofctl and ovs-vsctl, which agents call.
+            {'OVS_RUNDIR': self.vswitch.directory})))
+
+    def _wrap(self, command):
+        # The names of its routers' namespaces go with it.
+        return self.namespace.wrap(['unshare', '--mount', 'sh', '-c', _ALONE,
+                                    *command])
+
+    @property
+    def agents(self):
+        return self._agents

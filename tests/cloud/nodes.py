@@ -1,0 +1,121 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Nodes whose Open vSwitch the agents of Neutron have in hand."""
+
+import fixtures
+
+from tests.cloud import openvswitch
+from tests.cloud import waiting
+
+
+class Node(fixtures.Fixture):
+    """A node: a namespace, and Open vSwitch.
+
+    .namespace and .vswitch are those; an agent makes br-int.
+
+    :param host: its name
+    :param underlay: a Namespace with a bridge "underlay", to which each node
+                     is connected
+    :param number: its number in 10.99.0.0/24, the network between nodes
+    :param external: the name of a physical network, for a node that routes
+                     into it; it is the bridge br-ex
+    """
+
+    def __init__(self, host, underlay, number, directory, external=None):
+        super().__init__()
+        self._external = external
+        self.host = host
+        self._underlay = underlay
+        self._number = number
+        self._directory = directory
+
+    @property
+    def address(self):
+        """Its own in the network between nodes."""
+        return f'10.99.0.{self._number}'
+
+    def _setUp(self):
+        self.namespace = self.useFixture(openvswitch.Namespace(
+            self.host, self._directory))
+        self.vswitch = self.useFixture(openvswitch.OpenVswitch(
+            self.namespace, self.host, self._directory, bridge=None))
+        self.vswitch.bridge = 'br-int'
+        self._connect()
+        if self._external:
+            self.vswitch.vsctl('add-br', 'br-ex', '--', 'set', 'Bridge',
+                               'br-ex', 'datapath_type=netdev')
+
+    def _connect(self):
+        # Tunnels of a vswitch in user space leave through a bridge of its.
+        name = f'u{self._number}'
+        self._underlay.link(self.namespace, name, 'eth0')
+        self._underlay.run('ip', 'link', 'set', name, 'master', 'underlay')
+        self.vswitch.vsctl(
+            'add-br', 'br-phy', '--', 'set', 'Bridge', 'br-phy',
+            'datapath_type=netdev', '--', 'add-port', 'br-phy', 'eth0')
+        self.namespace.run('ip', 'address', 'add',
+                           f'{self.address}/24', 'dev', 'br-phy')
+        self.namespace.run('ip', 'link', 'set', 'br-phy', 'up')
+
+    @property
+    def agents(self):
+        """Those of Neutron's, or OVN's, that run here."""
+        return []
+
+    def is_ready(self):
+        """Whether an agent has made the integration bridge."""
+        return 'br-int' in self.vswitch.vsctl('list-br').split()
+
+    def wait_until_ready(self):
+        waiting.wait_for(self.is_ready, f'integration bridge of {self.host}',
+                         120, processes=self.agents)
+
+    def plug(self, namespace, name, port_id, mac, bridge='br-int', up=True):
+        """Connect another namespace, such as an amphora, as a port.
+
+        :returns: the end of it here, for unplug().
+        """
+        tap, peer = f'tap{port_id[:11]}', f'new{port_id[:11]}'
+        run = self.namespace.run
+        run('ip', 'link', 'add', tap, 'type', 'veth', 'peer', peer,
+            'address', mac)
+        # What a vswitch passes on gets no checksum from hardware that does
+        # not exist.
+        for end in (tap, peer):
+            run('ethtool', '-K', end, 'tx', 'off')
+        run('ip', 'link', 'set', tap, 'up')
+        # As it is to be, where somebody may wait for it to come.
+        run('ip', 'link', 'set', peer, 'netns', str(namespace.pid), 'name',
+            name)
+        if up:
+            namespace.run('ip', 'link', 'set', name, 'up')
+        self.vswitch.vsctl(
+            'add-port', bridge, tap, '--', 'set', 'Interface', tap,
+            # Nobody reads them elsewhere.
+            f'external_ids:iface-id={port_id}',
+            f'external_ids:attached-mac="{mac}"',
+            'external_ids:iface-status=active')
+        return tap
+
+    def unplug(self, tap):
+        """Take an interface away; that it has gone is no error."""
+        self.vswitch.vsctl('--if-exists', 'del-port', tap)
+        self.namespace.run('ip', 'link', 'delete', tap, check=False)
+
+
+def make_underlay(test, directory):
+    """Return a namespace with the bridge that connects the nodes."""
+    underlay = test.useFixture(openvswitch.Namespace('underlay', directory))
+    underlay.run('ip', 'link', 'add', 'underlay', 'type', 'bridge')
+    underlay.run('ip', 'link', 'set', 'underlay', 'up')
+    return underlay

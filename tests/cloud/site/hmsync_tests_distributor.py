@@ -1,0 +1,108 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""A data plane of a distributor that forwards nothing: files in a directory.
+
+As Open vSwitch does, it outlives the process. A test has it fail, or be slow,
+by other files; see tests/cloud/distributor.py.
+"""
+
+import json
+import os
+import time
+
+from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync import exceptions
+
+
+class Backend:
+    """Has a file for each VIP that is in force."""
+
+    advance = staticmethod(openvswitch.advance)
+    is_due = staticmethod(openvswitch.is_due)
+
+    def __init__(self, conf):
+        self.directory = conf.hmsync_distributor.openvswitch_rundir
+        os.makedirs(self.directory, exist_ok=True)
+        self._applied = {}
+
+    def _path(self, name):
+        return os.path.join(self.directory, name)
+
+    def _call(self, name, vip_id=''):
+        with open(self._path('calls'), 'a') as calls:
+            calls.write(f'{name} {vip_id}\n')
+        slow = self._read(f'slow-{name}')
+        if slow:
+            time.sleep(float(slow))
+        error = self._read(f'fail-{name}')
+        if error:
+            raise exceptions.VswitchUnavailable(error)
+        if self._read(f'break-{name}'):
+            raise KeyError(name)
+
+    def _read(self, name):
+        try:
+            with open(self._path(name)) as content:
+                return content.read()
+        except FileNotFoundError:
+            return None
+
+    def apply(self, vip_id, document, previous=None, now=None):
+        self._call('apply', vip_id)
+        state = self.advance(document, previous, now)
+        content = json.dumps({'document': document.to_dict(), 'state': state})
+        if self._read(f'vip-{vip_id}') != content:
+            with open(self._path(f'new-{vip_id}'), 'w') as new:
+                new.write(content)
+            os.rename(self._path(f'new-{vip_id}'), self._path(f'vip-{vip_id}'))
+            with open(self._path('calls'), 'a') as calls:
+                calls.write(f'change {vip_id}\n')
+        self._applied[vip_id] = content
+        return state
+
+    def remove(self, vip_id):
+        self._call('remove', vip_id)
+        self._applied.pop(vip_id, None)
+        try:
+            os.unlink(self._path(f'vip-{vip_id}'))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def list_vips(self):
+        self._call('list_vips')
+        return [name.removeprefix('vip-')
+                for name in os.listdir(self.directory)
+                if name.startswith('vip-')]
+
+    def read_counters(self, vip_id):
+        self._call('read_counters', vip_id)
+        document = json.loads(self._read(f'vip-{vip_id}'))['document']
+        return {'members': {
+            member['mac']: {'packets': 10 + member['slot'], 'bytes': 1000,
+                            'pins': 1}
+            for member in document['members'] if member['slot'] % 2 == 0},
+            'claims': 2}
+
+    def dial(self, vip_id):
+        self._call('dial', vip_id)
+        raise exceptions.VswitchUnavailable('Nobody is to be seen here.')
+
+    def has_lost_flows(self):
+        self._call('has_lost_flows')
+        return [vip_id for vip_id, content in self._applied.items()
+                if self._read(f'vip-{vip_id}') != content]
+
+    def check(self):
+        self._call('check')
+        return '0.tests'

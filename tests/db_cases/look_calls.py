@@ -1,0 +1,63 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A call of every function of the repository of looks.
+
+See ``tests.db_cases.calls``.
+"""
+
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_look as look_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from tests.db_cases import cluster_calls
+
+CALLS = []
+
+
+def _call(function):
+    def add(method):
+        CALLS.append((function, method.__name__))
+        return method
+    return add
+
+
+class LookCalls(cluster_calls.ClusterCalls):
+
+    @_call(cluster_repo.set_ports)
+    def set_ports(self):
+        return self._make(), [80, 443]
+
+    @_call(look_repo.get_ports)
+    def get_ports(self):
+        lb_id = self.records.add_load_balancer('ACTIVE_ACTIVE')
+        self.records.add_listener(lb_id)
+        cluster_repo.add(self.engine, cluster_calls.new(
+            load_balancer_id=lb_id))
+        cluster_repo.set_status(self.engine, 'cluster1', 'ACTIVE')
+        return ()
+
+    @_call(look_repo.get_looked_at)
+    def get_looked_at(self):
+        self._make()
+        return self._add_vips()[0].distributor_id,
+
+    @_call(look_repo.get_connections)
+    def get_connections(self):
+        self._make()
+        member_repo.set_state(self.engine, 'member1', ('ACTIVE',), 'DRAINING')
+        return 12,
+
+    @_call(look_repo.forget_connections)
+    def forget_connections(self):
+        self._make()
+        member_repo.record(self.engine, 'member1', connections=5)
+        return ()

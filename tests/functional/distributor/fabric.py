@@ -1,0 +1,356 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A small network around distributors: clients, members, no Neutron."""
+
+import contextlib
+import selectors
+import socket
+import threading
+import time
+
+import fixtures
+from oslo_config import cfg
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import conf as ovs_conf
+from octavia_hmsync.distributor.ovs import openvswitch
+from tests.cloud import openvswitch as cloud_ovs
+
+VIP = '10.0.0.5'
+VIP6 = 'fd00::5'
+PORT = 8000
+# A busy machine takes its time.
+_TIMEOUT = 20
+
+
+class Host(fixtures.Fixture):
+    """A namespace with one interface, eth0, in br-int of a node.
+
+    :param vswitch: of the node
+    :param number: 10.0.0.NUMBER, fd00::NUMBER
+    :param tag: its VLAN in br-int, as Neutron's agent keeps networks apart
+    """
+
+    def __init__(self, name, node, vswitch, number, directory, tag=1):
+        super().__init__()
+        self.name = name
+        self.mac = f'fa:16:3e:00:{tag:02x}:{number:02x}'
+        self.address = f'10.0.0.{number}'
+        self.address6 = f'fd00::{number:x}'
+        self._node = node
+        self._vswitch = vswitch
+        self._directory = directory
+        self._tag = tag
+
+    def _setUp(self):
+        self.namespace = self.useFixture(cloud_ovs.Namespace(
+            self.name, self._directory))
+        tap = f'tap-{self.name}'
+        self._node.link(self.namespace, tap, 'eth0')
+        run = self.namespace.run
+        run('ip', 'link', 'set', 'eth0', 'address', self.mac)
+        run('ip', 'address', 'add', f'{self.address}/24', 'dev', 'eth0')
+        run('ip', 'address', 'add', f'{self.address6}/64', 'dev', 'eth0',
+            'nodad')
+        self._vswitch.vsctl('add-port', 'br-int', tap, f'tag={self._tag}')
+
+    def take_vip(self):
+        """Have the addresses of the VIP, as a member of a cluster does."""
+        run = self.namespace.run
+        run('sysctl', '-w', 'net.ipv4.conf.all.arp_ignore=1',
+            'net.ipv4.conf.all.arp_announce=2')
+        run('ip', 'address', 'add', f'{VIP}/32', 'dev', 'lo')
+        run('ip', 'address', 'add', f'{VIP6}/128', 'dev', 'lo', 'nodad')
+
+    def socket(self, family, kind):
+        """A socket in there."""
+        return self.namespace.call(socket.socket, family, kind)
+
+    def get_neighbour(self, address):
+        """The MAC address by which it knows somebody; None if not."""
+        words = self.namespace.run('ip', 'neighbour', 'show',
+                                   address).stdout.split()
+        return words[words.index('lladdr') + 1] if 'lladdr' in words else None
+
+
+class Servers(fixtures.Fixture):
+    """Echo servers on the VIP in members, all in one thread of this process.
+
+    What comes first says who it is.
+    """
+
+    def _setUp(self):
+        self._selector = selectors.DefaultSelector()
+        self._ends = False
+        self._sockets = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.addCleanup(self._stop)
+
+    def serve(self, host):
+        host.take_vip()
+        for family, address in ((socket.AF_INET, VIP),
+                                (socket.AF_INET6, VIP6)):
+            server = host.socket(family, socket.SOCK_STREAM)
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((address, PORT))
+            server.listen(1024)
+            server.setblocking(False)
+            self._sockets.append(server)
+            self._selector.register(server, selectors.EVENT_READ,
+                                    (self._accept, host.name))
+            datagrams = host.socket(family, socket.SOCK_DGRAM)
+            datagrams.bind((address, PORT))
+            datagrams.setblocking(False)
+            self._sockets.append(datagrams)
+            self._selector.register(datagrams, selectors.EVENT_READ,
+                                    (self._answer, host.name))
+
+    def _run(self):
+        while not self._ends:
+            for key, _ in self._selector.select(0.2):
+                function, name = key.data
+                with contextlib.suppress(OSError):
+                    function(key.fileobj, name)
+
+    def _accept(self, server, name):
+        one, _ = server.accept()
+        one.setblocking(False)
+        self._sockets.append(one)
+        one.send(name.encode() + b'\n')
+        self._selector.register(one, selectors.EVENT_READ,
+                                (self._echo, name))
+
+    def _echo(self, one, name):
+        try:
+            data = one.recv(65536)
+        except OSError:
+            data = b''
+        if data:
+            one.send(data)
+        else:
+            self._selector.unregister(one)
+            one.close()
+
+    def _answer(self, one, name):
+        _, sender = one.recvfrom(65536)
+        one.sendto(name.encode() + b'\n', sender)
+
+    def _stop(self):
+        self._ends = True
+        self._thread.join()
+        for one in self._sockets:
+            one.close()
+        self._selector.close()
+
+
+class Connection:
+    """A connection to the VIP.
+
+    :ivar member: the name of who took it
+    """
+
+    def __init__(self, host, address=VIP, port=0, timeout=_TIMEOUT):
+        family = socket.AF_INET6 if ':' in address else socket.AF_INET
+        self.socket = host.socket(family, socket.SOCK_STREAM)
+        self.socket.settimeout(timeout)
+        if port:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self.socket.bind(('', port))
+        try:
+            self.socket.connect((address, PORT))
+            self.member = self._receive()
+        except OSError:
+            self.socket.close()
+            raise
+        self._said = 0
+
+    def _receive(self):
+        data = b''
+        while not data.endswith(b'\n'):
+            part = self.socket.recv(4096)
+            if not part:
+                raise ConnectionResetError('closed')
+            data += part
+        return data.decode().strip()
+
+    def say(self):
+        self._said += 1
+        self.socket.send(f'{self._said}\n'.encode())
+
+    def hear(self, deadline):
+        """Whether the echo came."""
+        self.socket.settimeout(max(0.01, deadline - time.monotonic()))
+        return self._receive() == str(self._said)
+
+    def close(self):
+        self.socket.close()
+
+
+class Clients(fixtures.Fixture):
+    """Connections that stay open."""
+
+    def __init__(self, host):
+        super().__init__()
+        self.host = host
+        self.connections = []
+
+    def _setUp(self):
+        self.addCleanup(lambda: [one.close() for one in self.connections])
+
+    def open(self, count, addresses=(VIP, VIP6)):
+        """Open connections, alternately to each address; return them."""
+        new = [Connection(self.host, addresses[number % len(addresses)])
+               for number in range(count)]
+        self.connections += new
+        return new
+
+    def find_broken(self, timeout=_TIMEOUT):
+        """Say something on each connection; return those without an echo."""
+        broken = []
+        for one in self.connections:
+            with contextlib.suppress(OSError):
+                one.say()
+        deadline = time.monotonic() + timeout
+        for one in self.connections:
+            try:
+                heard = one.hear(deadline)
+            except OSError:
+                heard = False
+            if not heard:
+                broken.append(one)
+        return broken
+
+    def close(self, *connections):
+        for one in connections:
+            one.close()
+            self.connections.remove(one)
+
+
+class Node(fixtures.Fixture):
+    """A network node: a namespace with Open vSwitch and a distributor's side.
+
+    :ivar distributor: an OpenVSwitch
+    :ivar mac: of the ports of distributors here
+    """
+
+    def __init__(self, name, number, directory):
+        super().__init__()
+        self.name = name
+        self._directory = directory
+        self.mac = f'fa:16:3e:00:99:{number:02x}'
+        self._number = number
+
+    def _setUp(self):
+        self.namespace = self.useFixture(cloud_ovs.Namespace(
+            self.name, self._directory))
+        self.vswitch = self.useFixture(cloud_ovs.OpenVswitch(
+            self.namespace, self.name, self._directory))
+        self.distributor = self.make_distributor()
+
+    def make_distributor(self):
+        """What a process that starts anew has."""
+        conf = cfg.ConfigOpts()
+        ovs_conf.register_opts(conf)
+        conf([])
+        for name, value in (
+                ('ovsdb_connection', self.vswitch.connection),
+                ('openvswitch_rundir', self.vswitch.directory),
+                ('datapath_type', 'netdev')):
+            conf.set_override(name, value, ovs_conf.GROUP)
+        return openvswitch.OpenVSwitch(conf)
+
+    def ofctl(self, *arguments):
+        """Run ovs-ofctl; the bridge is the second argument."""
+        command, bridge, *rest = arguments
+        return cloud_ovs.process.run(
+            'ovs-ofctl', '-O', 'OpenFlow15', '--timeout=60', command,
+            f'unix:{self.vswitch.directory}/{bridge}.mgmt', *rest)
+
+    def appctl(self, *arguments):
+        return cloud_ovs.process.run(
+            'ovs-appctl', '-t', f'{self.vswitch.directory}/ovs-vswitchd.ctl',
+            *arguments)
+
+
+class Vip:
+    """A VIP of one tenant, and what a controller knows of it.
+
+    :param nodes: who distributes it; the first one answers
+    :ivar shares: whether they know of each other
+    """
+
+    def __init__(self, vip_id, *nodes, affinity=doc.FLOW, tag=1,
+                 addresses=(VIP, VIP6)):
+        self.id = vip_id
+        self.nodes = nodes
+        self.active = nodes[0]
+        self.affinity = affinity
+        self.tag = tag
+        self.addresses = addresses
+        self.members = {}
+        self.shares = True
+        self.states = {}
+        self.version = 0
+        self.now = time.time()
+
+    def set(self, host, state, slot=None, peer_group=0):
+        """Change a member, by its host; the slot if it is new."""
+        if slot is None:
+            slot = next(number for number, (other, *_) in
+                        self.members.items() if other is host)
+        self.members[slot] = (host, state, peer_group)
+        self.version += 1
+
+    def remove(self, host):
+        self.members = {slot: member for slot, member
+                        in self.members.items() if member[0] is not host}
+        self.version += 1
+
+    def document(self, node):
+        return doc.Document(
+            self.version, node is self.active, 'HASH', self.affinity,
+            self.addresses,
+            doc.Port(f'5f0c2f0e-0000-4000-8000-{node.mac[-2:]:0>12}',
+                     self.get_mac(node), 1450),
+            3600, tuple(doc.Member(
+                f'00000000-0000-4000-8000-{slot:012}', slot, group, host.mac,
+                state) for slot, (host, state, group)
+                in sorted(self.members.items())),
+            tuple(self.get_mac(other) for other in self.nodes
+                  if other is not node and self.shares))
+
+    def get_mac(self, node):
+        """That of its port at a node."""
+        return node.mac[:12] + f'{self.tag:02x}' + node.mac[14:]
+
+    def apply(self, *nodes):
+        """Have nodes do it, all if none is named."""
+        for node in nodes or self.nodes:
+            self.states[node] = node.distributor.apply(
+                self.id, self.document(node), self.states.get(node),
+                self.now)
+            # As the agent does.
+            node.vswitch.vsctl('set', 'Port', self.peer, f'tag={self.tag}')
+
+    @property
+    def bridge(self):
+        return openvswitch.bridges.Names.of(self.id).bridge
+
+    @property
+    def peer(self):
+        return openvswitch.bridges.Names.of(self.id).peer
+
+    def count_pins(self, node=None):
+        counters = (node or self.active).distributor.read_counters(self.id)
+        return sum(one['pins'] for one in counters['members'].values())

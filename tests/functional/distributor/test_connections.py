@@ -1,0 +1,332 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Established connections, over all that can happen to a cluster."""
+
+import re
+import socket
+import struct
+
+import fixtures
+from oslotest import base
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync import exceptions
+from tests.cloud import waiting
+from tests.functional.distributor import fabric
+
+VIP_ID = '11111111-1111-4111-8111-111111111111'
+
+
+class TestConnections(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.node = self.make_node('network1', 1)
+        self.servers = self.useFixture(fabric.Servers())
+        self.client = self.make_host('client', 100)
+        self.clients = self.useFixture(fabric.Clients(self.client))
+
+    def make_node(self, name, number):
+        return self.useFixture(fabric.Node(name, number, self.directory))
+
+    def make_host(self, name, number, tag=1, node=None):
+        node = node or self.node
+        return self.useFixture(fabric.Host(
+            name, node.namespace, node.vswitch, number, self.directory, tag))
+
+    def make_member(self, number):
+        host = self.make_host(f'm{number}', 10 + number)
+        self.servers.serve(host)
+        return host
+
+    def make_vip(self, members, **kwargs):
+        vip = fabric.Vip(VIP_ID, *kwargs.pop('nodes', [self.node]), **kwargs)
+        for slot, host in enumerate(members):
+            vip.set(host, doc.ACTIVE, slot, slot // 2)
+        vip.apply()
+        return vip
+
+    def check(self, whose=()):
+        """All connections live, but those of the members named."""
+        broken = self.clients.find_broken()
+        names = {host.name for host in whose}
+        self.assertEqual([], [one.member for one in broken
+                              if one.member not in names])
+        self.assertEqual([one for one in self.clients.connections
+                          if one.member in names], broken)
+        self.clients.close(*broken)
+
+    def open(self, count, *hosts):
+        """Open connections; only these members get some, each of them."""
+        new = self.clients.open(count)
+        self.assertEqual({host.name for host in hosts},
+                         {one.member for one in new})
+
+    def test_changes(self):
+        """Nobody else's connection breaks.
+
+        One is added, one drained, it is removed, two are added at once, the
+        change is over, one dies.
+        """
+        a, b, c, d, e, f = [self.make_member(n) for n in range(6)]
+        vip = self.make_vip([a, b, c])
+        self.open(200, a, b, c)
+        self.check()
+
+        vip.set(d, doc.ACTIVE, 3)
+        vip.apply()
+        self.check()
+        self.open(60, a, b, c, d)
+        self.check()
+
+        vip.set(b, doc.DRAINING)
+        vip.apply()
+        self.check()
+        self.open(60, a, c, d)
+        self.check()
+
+        # What it still has ends.
+        self.clients.close(*[one for one in self.clients.connections
+                             if one.member == b.name])
+        vip.remove(b)
+        vip.apply()
+        self.check()
+
+        # One after the other, without a moment between.
+        for slot, host in ((4, e), (5, f)):
+            vip.set(host, doc.ACTIVE, slot)
+            vip.apply()
+        self.check()
+        self.open(60, a, c, d, e, f)
+        self.check()
+
+        # Nothing is left of what was before, but pins.
+        waiting.wait_for(vip.count_pins, 'pins', 20)
+        vip.now += 4000
+        vip.apply()
+        self.assertEqual(vip.states[self.node]['base'],
+                         vip.states[self.node]['current'])
+        self.check()
+
+        c.namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        vip.set(c, doc.DEAD)
+        vip.apply()
+        self.check(whose=[c])
+        self.open(60, a, d, e, f)
+        counters = self.node.distributor.read_counters(VIP_ID)
+        self.assertEqual({host.mac for host in (a, d, e, f)},
+                         set(counters['members']))
+        self.assertTrue(all(one['packets'] and one['bytes'] for one in
+                            counters['members'].values()), counters)
+        self.check()
+
+    def test_old_ports(self):
+        """A port that comes again is a new connection."""
+        a, b = [self.make_member(n) for n in range(2)]
+        vip = self.make_vip([a])
+        ports = range(30000, 30020)
+        for port in ports:
+            # Gone without a word, for Open vSwitch at least.
+            self.reset(fabric.Connection(self.client, port=port))
+        vip.set(a, doc.DRAINING)
+        vip.set(b, doc.ACTIVE, 1)
+        vip.apply()
+        for port in ports:
+            one = fabric.Connection(self.client, port=port)
+            self.clients.connections.append(one)
+            self.assertEqual(b.name, one.member)
+        self.check()
+
+    @staticmethod
+    def reset(connection):
+        connection.socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+        connection.close()
+
+    def test_source_ip(self):
+        """A client has one member; when that dies, its peer.
+
+        From the moment on when a pool needs it: what is open stays.
+        """
+        a, b, c, d = members = [self.make_member(n) for n in range(4)]
+        vip = self.make_vip(members)
+        self.open(100, *members)
+        vip.affinity = doc.SOURCE_IP
+        vip.version += 1
+        vip.apply()
+        self.check()
+        peers = {a.name: b, b.name: a, c.name: d, d.name: c}
+        others = [self.useFixture(fabric.Clients(self.make_host(
+            f'client{n}', 101 + n))) for n in range(3)]
+        all_clients = [self.clients, *others]
+        found = {}
+        for clients in all_clients:
+            for address in (fabric.VIP, fabric.VIP6):
+                member, = {one.member for one in
+                           clients.open(10, [address])}
+                found[clients, address] = member
+        dead = next(host for host in members
+                    if host.name in found.values())
+        dead.namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        vip.set(dead, doc.DEAD)
+        vip.apply()
+        for clients in all_clients:
+            broken = clients.find_broken()
+            self.assertEqual([one for one in clients.connections
+                              if one.member == dead.name], broken)
+            clients.close(*broken)
+        for (clients, address), member in found.items():
+            expected = (peers[member].name if member == dead.name
+                        else member)
+            self.assertEqual({expected}, {
+                one.member for one in clients.open(5, [address])})
+
+    def test_take_over(self):
+        """Another distributor answers for the VIP, nobody notices."""
+        other = self.make_node('network2', 2)
+        self.node.vswitch.link(other.vswitch, 'network2')
+        members = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip(members, nodes=[self.node, other])
+        self.open(200, *members)
+        self.check()
+        documents = [vip.document(node) for node in vip.nodes]
+        self.assertEqual([True, False], [one.active for one in documents])
+
+        vip.active = other
+        vip.version += 1
+        vip.apply()
+        mac = vip.document(other).port.mac
+        for address in (fabric.VIP, fabric.VIP6):
+            waiting.wait_for(
+                lambda a=address: self.client.get_neighbour(a) == mac,
+                f'new MAC address of {address}', 30)
+        before = self.count(other, vip)
+        self.check()
+        self.assertLessEqual(before + 200, self.count(other, vip))
+        # The first one is not needed any more.
+        self.node.distributor.remove(vip.id)
+        self.assertEqual([], self.node.distributor.list_vips())
+        self.check()
+        self.open(60, *members)
+        vip.set(members[0], doc.DRAINING)
+        vip.apply(other)
+        self.open(60, *members[1:])
+        self.check()
+
+    def test_take_over_after_changes(self):
+        """What changes have moved stays where it is, there and back."""
+        other = self.make_node('network2', 2)
+        self.node.vswitch.link(other.vswitch, 'network2')
+        a, b, c, d = [self.make_member(n) for n in range(4)]
+        vip = self.make_vip([a, b, c], nodes=[self.node, other])
+        self.open(100, a, b, c)
+        vip.set(d, doc.ACTIVE, 3)
+        vip.apply()
+        self.open(60, a, b, c, d)
+        vip.set(a, doc.DRAINING)
+        vip.apply()
+        self.open(60, b, c, d)
+        # Nothing of it reaches a member twice.
+        packets = self.count(self.node, vip)
+        self.check()
+        self.assertEqual(0, self.count(other, vip))
+        self.assertLessEqual(packets + 220, self.count(self.node, vip))
+        self.take_over(vip, other)
+        self.check()
+        self.open(60, b, c, d)
+
+        # The change is over: pins alone tell.
+        vip.now += 4000
+        vip.apply()
+        self.check()
+        for node in vip.nodes:
+            self.assertEqual(vip.states[node]['base'],
+                             vip.states[node]['current'])
+        # The other one dies, and all it knew.
+        other.vswitch.vsctl('del-br', vip.bridge)
+        self.take_over(vip, self.node, self.node)
+        self.check()
+        self.open(60, b, c, d)
+
+    def take_over(self, vip, node, *told):
+        vip.active = node
+        vip.version += 1
+        vip.apply(*told)
+        for address in (fabric.VIP, fabric.VIP6):
+            waiting.wait_for(
+                lambda a=address: self.client.get_neighbour(a) ==
+                vip.get_mac(node), f'new MAC address of {address}', 30)
+
+    @staticmethod
+    def count(node, vip):
+        return sum(one['packets'] for one in node.distributor.read_counters(
+            vip.id)['members'].values())
+
+    def test_restart(self):
+        """Of the process, then of ovs-vswitchd."""
+        a, b, c = members = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip(members)
+        self.open(200, *members)
+        vip.set(c, doc.DRAINING)
+        vip.apply()
+        self.check()
+        self.open(40, a, b)
+        before = self.dump(vip)
+
+        # Another process finds it all, and touches nothing.
+        self.node.distributor = self.node.make_distributor()
+        self.assertEqual([vip.id], self.node.distributor.list_vips())
+        vip.apply()
+        self.assertEqual(before, self.dump(vip))
+        self.assertEqual([], self.node.distributor.has_lost_flows())
+        pins = vip.count_pins()
+        self.check()
+        self.assertLessEqual(pins, vip.count_pins())
+
+        # What begins is not moved twice, so no pins are needed here.
+        vip.now += 4000
+        vip.apply()
+        self.clients.close(*[one for one in self.clients.connections
+                             if one.member == c.name])
+        vip.remove(c)
+        vip.apply()
+        self.clients.close(*self.clients.connections)
+        self.open(200, a, b)
+        self.node.vswitch.vswitchd.stop()
+        # Nobody waits for what does not answer.
+        vip.set(c, doc.ACTIVE, 2)
+        error = self.assertRaises(exceptions.VswitchUnavailable, vip.apply)
+        self.assertIn('ovs-vswitchd', str(error))
+        self.assertEqual([vip.id], self.node.distributor.has_lost_flows())
+        self.node.vswitch.start_vswitchd()
+        self.assertEqual([vip.id], self.node.distributor.has_lost_flows())
+        vip.apply()
+        self.assertEqual([], self.node.distributor.has_lost_flows())
+        self.check()
+        self.open(60, a, b, c)
+
+        # With all flows the pins are gone: of those that the change moved.
+        self.node.ofctl('del-flows', vip.bridge)
+        self.assertEqual([vip.id], self.node.distributor.has_lost_flows())
+        vip.apply()
+        self.check(whose=[c])
+
+    def dump(self, vip):
+        """Flows and groups without counters and pins."""
+        return sorted(
+            line for command in ('dump-flows', 'dump-groups')
+            for line in self.node.ofctl(command, vip.bridge, *(
+                ['--no-stats'] if command == 'dump-flows' else
+                [])).splitlines()
+            if not re.search('table=(2[05]|32)|reply', line))

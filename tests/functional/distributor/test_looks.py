@@ -1,0 +1,347 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a distributor sees of its members, on a real Open vSwitch."""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+
+import fixtures
+from oslotest import base
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import look_frames
+from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync.distributor import store
+from octavia_hmsync.distributor import vips
+from tests.cloud import waiting
+from tests.functional.distributor import fabric
+from tests.functional.distributor import raw
+
+VIP_ID = '11111111-1111-4111-8111-111111111111'
+OTHER_ID = '22222222-2222-4222-8222-222222222222'
+OWN, OWN6 = '10.0.0.9', 'fd00::9'
+UP, DOWN = look_rules.UP, look_rules.DOWN
+TIMEOUT = 20
+# A port that members serve, and one that none does.
+PORTS = [fabric.PORT, 81]
+
+
+class Distributor:
+    """The process, without its API."""
+
+    def __init__(self, node, directory):
+        self.kept = store.Store(directory, timeout=0)
+        self.vips = vips.Vips(self.kept, node.distributor)
+        self.sights = sights_.Sights()
+        self.looker = looker.Looker(self.vips, self.sights, 1, 2)
+
+    def start(self):
+        for vip_id in self.vips.list_due():
+            self.vips.follow(vip_id)
+        self.looker.start()
+
+    def stop(self):
+        self.looker.stop(10)
+        if self.kept:
+            self.kept.close()
+            self.kept = None
+
+
+class Listener(threading.Thread):
+    """Somebody who asks for news; .heard is [(when, member, state, error)]."""
+
+    def __init__(self, sights):
+        super().__init__(daemon=True)
+        self.sights = sights
+        self.heard = []
+        self.is_over = threading.Event()
+
+    def run(self):
+        run, sequence = None, 0
+        while not self.is_over.is_set():
+            news = self.sights.read(run, sequence, 1)
+            run, sequence = news.run, news.sequence
+            self.heard += [(time.monotonic(), one.member_id, one.state,
+                            one.error) for one in news.sights]
+
+    def wait_for(self, member_id, state, since, timeout=TIMEOUT):
+        """Return the seconds until it was told, and the reason."""
+        def find():
+            return next((one for one in self.heard if one[0] >= since and
+                         one[1:3] == (member_id, state)), None)
+
+        waiting.wait_for(find, f'{member_id} {state}', timeout)
+        return find()[0] - since, find()[3]
+
+    def stop(self):
+        self.is_over.set()
+        self.join()
+
+
+class TestLooks(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.node = self.useFixture(fabric.Node('network1', 1,
+                                                self.directory))
+        self.servers = self.useFixture(fabric.Servers())
+        self.members = [self.make_member(number) for number in range(3)]
+        self.vip = fabric.Vip(VIP_ID, self.node)
+        for slot, host in enumerate(self.members):
+            self.vip.set(host, doc.ACTIVE, slot)
+        self.begin()
+        self.put()
+
+    def make_host(self, name, number, tag=1):
+        return self.useFixture(fabric.Host(
+            name, self.node.namespace, self.node.vswitch, number,
+            self.directory, tag))
+
+    def make_member(self, number):
+        host = self.make_host(f'm{number}', 10 + number)
+        self.servers.serve(host)
+        return host
+
+    def begin(self):
+        self.distributor = Distributor(
+            self.node, os.path.join(self.directory, 'state'))
+        self.distributor.start()
+        self.addCleanup(self.distributor.stop)
+        self.listener = Listener(self.distributor.sights)
+        self.listener.start()
+        self.addCleanup(self.listener.stop)
+
+    def put(self, vip=None, addresses=(OWN, OWN6), ports=PORTS):
+        vip = vip or self.vip
+        document = doc.parse({
+            **vip.document(self.node).to_dict(),
+            'look': {'addresses': list(addresses), 'ports': ports}})
+        self.distributor.vips.put(vip.id, document)
+        self.node.vswitch.vsctl('set', 'Port', vip.peer, f'tag={vip.tag}')
+
+    def get(self, vip_id=VIP_ID):
+        return {int(member[-12:]): one.state for member, one in
+                self.distributor.sights.get_of_vip(vip_id).items()}
+
+    def get_id(self, slot):
+        return self.vip.document(self.node).members[slot].id
+
+    def ask_arp(self, host, address):
+        """Whether anybody tells a host who has an address."""
+        tap = self.useFixture(raw.Tap(host))
+        tap.send(raw.ethernet(host.mac, raw.BROADCAST, 0x806, raw.arp(
+            1, host.mac, host.address, '00:00:00:00:00:00', address)))
+
+        def is_answer(frame):
+            return (frame[12:14] == b'\x08\x06' and frame[21] == 2 and
+                    frame[28:32] == socket.inet_aton(address))
+
+        return any(map(is_answer, tap.hear(is_answer, 3)))
+
+    def wait_for(self, **states):
+        expected = {int(slot[1:]): state for slot, state in states.items()}
+        waiting.wait_for(lambda: self.get() == expected, f'{expected}',
+                         TIMEOUT)
+
+    def test_dead_and_back(self):
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        times = []
+        for slot in (0, 1):
+            begun = time.monotonic()
+            self.members[slot].namespace.run('ip', 'link', 'set', 'eth0',
+                                             'down')
+            seconds, error = self.listener.wait_for(self.get_id(slot), DOWN,
+                                                    begun)
+            self.assertEqual(look_rules.SILENT, error)
+            times.append(seconds)
+        self.wait_for(m0=DOWN, m1=DOWN, m2=UP)
+        begun = time.monotonic()
+        self.members[0].namespace.run('ip', 'link', 'set', 'eth0', 'up')
+        self.listener.wait_for(self.get_id(0), UP, begun)
+        self.wait_for(m0=UP, m1=DOWN, m2=UP)
+        print(f'told after {times} s')
+        self.assertLess(max(times), 3)
+
+    def test_nothing_serves(self):
+        """It answers ARP, and its haproxy does not run."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        host = self.members[1]
+        begun = time.monotonic()
+        # Nobody takes connections there any more.
+        host.namespace.run('ip', 'address', 'del', f'{fabric.VIP}/32', 'dev',
+                           'lo')
+        self.listener.wait_for(self.get_id(1), DOWN, begun)
+        self.assertTrue(self.ask_arp(self.members[0], host.address))
+
+    def test_refused(self):
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        self.put(ports=[81])
+        waiting.wait_for(
+            lambda: set(self.get().values()) == {DOWN}, 'DOWN', TIMEOUT)
+        self.assertEqual({look_rules.REFUSED}, {
+            one.error for one in
+            self.distributor.sights.get_of_vip(VIP_ID).values()})
+        # The other port again; nobody needed a version for it.
+        self.put()
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+
+    def test_haproxy_hears_nothing(self):
+        """No member ever has a connection of a look."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        before = len(self.servers._sockets)
+        time.sleep(4)
+        self.assertEqual(before, len(self.servers._sockets))
+        for host in self.members:
+            self.assertNotIn('SYN-RECV', host.namespace.run(
+                'ss', '-tan').stdout)
+
+    def test_ipv6(self):
+        vip = self.vip
+        vip.addresses = (fabric.VIP6,)
+        vip.version += 1
+        self.put(addresses=[OWN6])
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        begun = time.monotonic()
+        self.members[2].namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        seconds, _ = self.listener.wait_for(self.get_id(2), DOWN, begun)
+        self.assertLess(seconds, 3)
+
+    def test_restarts(self):
+        """Of the process, then of ovs-vswitchd: nobody is DOWN for it."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        self.members[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+        before = self.distributor.sights.read(None, 0, 0)
+        self.listener.stop()
+        self.distributor.stop()
+        self.node.distributor = self.node.make_distributor()
+        self.begin()
+        news = self.distributor.sights.read(before.run, before.sequence, 0)
+        self.assertTrue(news.is_whole)
+        self.assertEqual(3, len(news.sights))
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+
+        self.listener.heard.clear()
+        self.node.vswitch.vswitchd.stop()
+        time.sleep(3)
+        self.node.vswitch.start_vswitchd()
+        # What the restorer does.
+        waiting.wait_for(lambda: self.distributor.vips.mark_lost(),
+                         'loss of flows', TIMEOUT)
+        time.sleep(2)
+        for vip_id in self.distributor.vips.list_due():
+            self.distributor.vips.follow(vip_id)
+        self.node.vswitch.vsctl('set', 'Port', self.vip.peer, 'tag=1')
+        time.sleep(4)
+        self.assertEqual([], [one for one in self.listener.heard
+                              if one[2] == DOWN])
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+        begun = time.monotonic()
+        self.members[1].namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.listener.wait_for(self.get_id(1), DOWN, begun)
+
+    def test_hostile(self):
+        """It answers all it hears for others, and floods the distributor."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        victim, liar, third = self.members
+        begun = time.monotonic()
+        victim.namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        tap = self.useFixture(raw.Tap(liar))
+        mac = self.vip.document(self.node).port.mac
+        is_over = threading.Event()
+        sent = []
+
+        def lie():
+            # It has its own SYN, with what is likely to be in the other's.
+            number = 0
+            while not is_over.is_set():
+                number += 1
+                for source in (victim.mac, liar.mac):
+                    for port in range(0x8000, 0x10000, 997):
+                        frame = look_frames.Segment(
+                            source, mac, fabric.VIP, OWN, fabric.PORT,
+                            port + number % 997, number, number * 7919,
+                            look_frames.SYN | look_frames.ACK).to_frame()
+                        with contextlib.suppress(OSError):
+                            tap.send(frame)
+                            sent.append(1)
+
+        thread = threading.Thread(target=lie)
+        thread.start()
+        try:
+            seconds, _ = self.listener.wait_for(self.get_id(0), DOWN, begun)
+            time.sleep(4)
+        finally:
+            is_over.set()
+            thread.join()
+        self.assertGreater(len(sent), 1000)
+        self.assertEqual(UP, self.get()[2])
+        self.assertEqual(DOWN, self.get()[0])
+        print(f'told after {seconds} s, {len(sent)} frames')
+        # It is not told more than before: one RST for each look.
+        quiet = self.useFixture(raw.Tap(liar))
+        resets = [frame for frame in quiet.hear(seconds=3)
+                  if (found := look_frames.parse(frame)) and
+                  found.flags & look_frames.RST]
+        self.assertLessEqual(len(resets), 4)
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+        self.assertEqual(third.mac, self.members[2].mac)
+
+    def test_nothing_reaches_others(self):
+        """Another tenant, on the same node with the same addresses."""
+        other = fabric.Vip(OTHER_ID, self.node, tag=2)
+        hosts = [self.make_host(f'o{number}', 10 + number, tag=2)
+                 for number in range(2)]
+        self.servers.serve(hosts[0])
+        for slot, host in enumerate(hosts):
+            other.set(host, doc.ACTIVE, slot)
+        self.put(other)
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        waiting.wait_for(lambda: self.get(OTHER_ID) == {0: UP, 1: DOWN},
+                         'what is seen of the other one', TIMEOUT)
+        taps = [self.useFixture(raw.Tap(host)) for host in hosts]
+        liar = self.useFixture(raw.Tap(self.members[0]))
+        marked = []
+        for target in (self.vip, other):
+            mac = target.document(self.node).port.mac
+            for port in range(0x8000, 0x8000 + 300):
+                frame = look_frames.Segment(
+                    self.members[0].mac, mac, fabric.VIP, OWN, 4711, port, 1,
+                    2, look_frames.SYN | look_frames.ACK).to_frame()
+                liar.send(frame)
+                marked.append(frame)
+        for tap in taps:
+            for frame in tap.hear(seconds=2):
+                found = look_frames.parse(frame)
+                self.assertNotEqual(4711, found and found.source_port)
+                self.assertNotEqual(4711, found and found.target_port)
+                self.assertNotIn(raw.mac(self.members[0].mac), frame)
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        self.assertEqual({0: UP, 1: DOWN}, self.get(OTHER_ID))
+
+    def test_clients_do_not_get_its_address(self):
+        """Only members are told who has the distributor's own address."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        client = self.make_host('client', 100)
+        mac = self.vip.document(self.node).port.mac
+        self.assertEqual(mac, self.members[0].get_neighbour(OWN))
+        self.assertFalse(self.ask_arp(client, OWN))
+        self.assertTrue(self.ask_arp(self.members[1], OWN))
+        # And it is of no other use.
+        self.assertEqual({UP}, set(self.get().values()))

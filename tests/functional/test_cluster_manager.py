@@ -1,0 +1,101 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""octavia-hmsync-cluster-manager as real processes, on a real database."""
+
+import time
+
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+from tests.cloud import controllers
+from tests.cloud import database
+from tests.db_cases import cluster_calls
+from tests.functional import base
+
+CLUSTER = 'cluster1'
+
+
+class TestClusterManager(base.FunctionalTestCase):
+
+    make_database = database.MariaDBDatabase
+
+    def setUp(self):
+        super().setUp()
+        self.make_cloud(options={'hmsync_cluster': {
+            'keep_in_housekeeping': False, 'keeper_interval': 1}})
+        self.make_cluster()
+
+    def make_cluster(self):
+        """Have a cluster with two members and a standby, seen by all."""
+        records = self.cloud.records
+        lb = records.add_load_balancer('ACTIVE_ACTIVE')
+        records.change('load_balancer', lb, provisioning_status='ACTIVE',
+                       provider='amphora_cluster')
+        cluster_repo.add(self.engine, cluster_calls.new(
+            load_balancer_id=lb, desired_size=2, min_size=1, standby=1))
+        cluster_repo.set_status(self.engine, CLUSTER, 'ACTIVE', 'OFFLINE')
+        for member_id, size, state in (('a', 2, 'ACTIVE'), ('b', 2, 'ACTIVE'),
+                                       ('c', 0, 'STANDBY')):
+            member_repo.add(self.engine, CLUSTER, member_id, size)
+            member_repo.set_state(self.engine, member_id, ('BUILDING',),
+                                  state, config_digest='1')
+        hm_repo.register(self.engine, 'controller9', '192.0.2.9', 5555,
+                         'instance', 1000)
+        self.distributor = distributor_repo.sync(
+            self.engine, cluster_calls.DRIVER,
+            cluster_calls.DISTRIBUTORS)[0]
+        vip_repo.add(self.engine, CLUSTER, self.distributor.id)
+        vip_repo.set_active(self.engine, CLUSTER, self.distributor.id)
+
+    def start_managers(self, number):
+        found = [self.cloud.add_service(
+            controllers.ClusterManager, f'manager{n}')
+            for n in range(number)]
+        self.cloud.wait_until_ready(base.START_TIMEOUT)
+        return found
+
+    def die(self, member_id):
+        """Have nobody see anything of a member."""
+        distributor_repo.set_status(self.engine, self.distributor.id,
+                                    'ONLINE')
+        hm_repo.touch(self.engine, 'controller9', 'instance', '192.0.2.9',
+                      5555, 1000)
+        for who in (self.distributor.id, sight_repo.HEARTBEATS):
+            sight_repo.record(self.engine, who, {
+                each: sight_repo.Look('DOWN' if each == member_id else 'UP')
+                for each in 'ab'})
+
+    def states(self):
+        return {member.id: (member.slot, member.state)
+                for member in member_repo.get_of_cluster(self.engine,
+                                                         CLUSTER)}
+
+    def test_processes(self):
+        """Two look after it at once; one is killed, and one is told to."""
+        one, two = self.start_managers(2)
+        self.wait_for(lambda: cluster_repo.get(
+            self.engine, CLUSTER).operating_status == 'ONLINE',
+            lambda: f'status: {one.log()[-2000:]}')
+        one.kill()
+        began = time.monotonic()
+        self.die('a')
+        self.wait_for(lambda: self.states().get('c') == (0, 'ACTIVE'),
+                      lambda: f'slot: {self.states()} {two.log()[-2000:]}')
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertNotEqual('ACTIVE', self.states().get('a', ('', ''))[1])
+        self.assertEqual((1, 'ACTIVE'), self.states()['b'])
+        self.assertIn('Member a of cluster cluster1 is DEAD', two.log())
+        self.assertTrue(two.stop(timeout=30))
+        self.assertIn('Ended', two.log())

@@ -1,0 +1,217 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What members of a cluster are told, and tell each other: real ones.
+
+The client stands for a distributor: it decides which member it uses.
+"""
+
+import os
+import re
+import sys
+import time
+
+import fixtures
+from oslo_config import fixture as config_fixture
+
+from octavia_hmsync.cluster import distributors
+from octavia_hmsync.cluster import newcomer
+from octavia_hmsync.cluster import update
+from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from tests.cloud import certificates
+from tests.cloud.compute import fabric
+from tests.cloud import members
+from tests.cloud import process
+from tests.cloud import records
+from tests.cloud import waiting
+from tests.db_cases import base
+from tests.unit.cluster import clusters
+from tests.unit.db import sqlite
+
+VIP = '198.51.100.5'
+BACKENDS = ('198.51.100.71', '198.51.100.72')
+# From so many addresses; by chance all find their server again once in 1024.
+CLIENTS = [f'198.51.100.{number}' for number in range(81, 91)]
+_SERVER = """
+import http.server, sys
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(sys.argv[1].encode())
+
+    def log_message(self, *args):
+        pass
+
+http.server.ThreadingHTTPServer(('', 80), Handler).serve_forever()
+"""
+
+
+class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.certificates = self.useFixture(certificates.Certificates(
+            os.path.join(self.directory, 'certs')))
+        self.fabric = self.useFixture(fabric.Fabric(self.directory))
+        self.controller = self.fabric.add_host(
+            'controller', 'management', 'fa:16:3e:00:01:ff',
+            members.CONTROLLER)
+        self.client = self.fabric.add_host(
+            'client', 'tenant', 'fa:16:3e:00:02:01',
+            *(f'{address}/24' for address in CLIENTS))
+        for number, address in enumerate(BACKENDS):
+            host = self.fabric.add_host(
+                f'backend{number}', 'tenant', f'fa:16:3e:00:03:{number:02}',
+                f'{address}/24')
+            self.useFixture(process.ChildProcess(
+                f'http{number}', host.wrap(
+                    [sys.executable, '-ISc', _SERVER, address]),
+                self.directory))
+        self.useFixture(config_fixture.Config(compat.CONF)).config(
+            group='certificates', cert_manager='noop_cert_manager')
+        for group, options in (
+                ('hmsync_cluster', {'update_timeout': 60}),
+                ('haproxy_amphora', {
+                    'bind_port': members.PORT,
+                    'client_cert': self.certificates.client_path,
+                    'server_ca':
+                        self.certificates.server_authority
+                        .certificate_path})):
+            for name, value in options.items():
+                self.conf.set_override(name, value, group=group)
+        self.applied = []
+        self.useFixture(fixtures.MockPatchObject(
+            distributors.Distributors, 'apply', autospec=True,
+            side_effect=lambda _self, cluster_id:
+            self.applied.append(cluster_id)))
+        self.lb = clusters.make_load_balancer()
+        self.lb.vip.ip_address = VIP
+        self.cluster_id = records.new_id()
+        cluster_repo.add(self.engine, cluster_repo.New(
+            self.cluster_id, self.lb.id, 'web', 2, 1, 'hmsync_ovs'))
+        self.members = []
+
+    def add_members(self, count, slots=0):
+        """Boot members at once; those with a slot get it later."""
+        found = []
+        for _ in range(count):
+            number = len(self.members) + 1
+            member = self.useFixture(members.Member(
+                number, records.new_id(), self.fabric, self.controller,
+                self.certificates, self.conf, self.directory))
+            self.members.append(member)
+            found.append(member)
+            clusters.add_amphora(self.lb, member.amphora_id,
+                                 member.lb_network_ip, member.vrrp_ip)
+            member.row = member_repo.add(
+                self.engine, self.cluster_id, f'member{number}', slots)
+            member_repo.assign_amphora(self.engine, member.row.id,
+                                       member.amphora_id)
+        for member in found:
+            member.plug_vip(VIP)
+        return found
+
+    def configure(self, member, slot):
+        amphora = next(amphora for amphora in self.lb.amphorae
+                       if amphora.id == member.amphora_id)
+        self.controller.call(
+            newcomer.Newcomer(self.conf, self.engine).configure, self.lb,
+            amphora, slot, members.Network())
+
+    def use(self, member):
+        """Send what is for the VIP to a member from now on."""
+        self.client.run('ip', 'neighbour', 'replace', VIP, 'lladdr',
+                        member.mac, 'nud', 'permanent', 'dev', 'eth0')
+
+    def get(self, address, port=80):
+        return self.client.run(
+            'curl', '-sS', '--max-time', '3', '--interface', address,
+            f'http://{VIP}:{port}/', check=False).stdout
+
+    def map_clients(self):
+        """Return which backend each client gets."""
+        return {address: self.get(address) for address in CLIENTS}
+
+    def count_known(self, member):
+        """How many clients the tables of a member know."""
+        socket = f'/var/lib/octavia/{self.lb.id}.sock'
+        table = f'pool-of-{self.listener.id}:{self.listener.id}'
+        said = member.instance.run_inside(
+            sys.executable, '-ISc',
+            'import socket, sys\n'
+            's = socket.socket(socket.AF_UNIX)\n'
+            's.connect(sys.argv[1])\n'
+            's.sendall(sys.argv[2].encode())\n'
+            'print(s.makefile().read())', socket,
+            f'show table {table}\n').stdout
+        # More than that the socket tells nobody.
+        return int(re.search(r'used:(\d+)', said)[1])
+
+    def wait_until_known(self, member):
+        waiting.wait_for(
+            lambda: self.count_known(member) == len(CLIENTS),
+            lambda: f'all clients in the tables: {self.count_known(member)}',
+            60, processes=[member.instance])
+
+    def test_stick_tables(self):
+        self.listener = clusters.add_listener(
+            self.lb, records.new_id(), persistence='SOURCE_IP',
+            backends=BACKENDS, connection_limit=1000)
+        first, second = self.add_members(2, slots=2)
+        for member in (first, second):
+            self.configure(member, member.row.slot)
+            member_repo.set_state(self.engine, member.row.id, ('BUILDING',),
+                                  'ACTIVE')
+        self.use(first)
+        waiting.wait_for(lambda: self.get(CLIENTS[0]) in BACKENDS,
+                         'answer at the VIP', 60,
+                         processes=[first.instance])
+        before = self.map_clients()
+        self.assertEqual({*BACKENDS}, {*before.values()})
+        self.wait_until_known(second)
+        # It dies with all that it knew.
+        first.instance.kill_tree()
+        self.use(second)
+        self.assertEqual(before, self.map_clients())
+
+        # Another one takes its place, and its neighbour tells it.
+        third, = self.add_members(1)
+        self.configure(third, first.row.slot)
+        self.assertTrue(member_repo.take_over_slot(
+            self.engine, third.row.id, first.row.id))
+        self.wait_until_known(third)
+        second.instance.kill_tree()
+        self.use(third)
+        self.assertEqual(before, self.map_clients())
+
+        # Of three that are to take a change one is left.
+        listener = clusters.add_listener(
+            self.lb, records.new_id(), backends=BACKENDS,
+            connection_limit=1000)
+        self.conf.set_override('update_timeout', 20, group='hmsync_cluster')
+        began = time.monotonic()
+        self.controller.call(update.Updater(self.conf, self.engine).update,
+                             self.lb)
+        self.assertLess(time.monotonic() - began, 40)
+        rows = {row.id: row for row in
+                member_repo.get_of_cluster(self.engine, self.cluster_id)}
+        self.assertEqual(['DRAINING', 'DRAINING', 'ACTIVE'],
+                         [rows[member.row.id].state
+                          for member in self.members])
+        self.assertEqual({self.cluster_id}, {*self.applied})
+        self.assertIn(self.get(CLIENTS[0], listener.protocol_port), BACKENDS)
+        self.assertEqual(before, self.map_clients())

@@ -1,0 +1,316 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""The ports of distributors in a real Neutron."""
+
+import itertools
+import uuid
+
+from octavia_hmsync.cluster.ovn import ports as ovn_ports
+from octavia_hmsync.cluster import ports as cluster_ports
+from octavia_hmsync import exceptions
+from tests.cloud import http_proxy
+from tests.cloud import neutron
+from tests.unit import base
+
+V4, V6 = '192.0.2.5', 'fd00::5'
+
+
+class Compute:
+    """What Octavia's driver for Nova does to a port.
+
+    :ivar limit: how many interfaces an instance may have
+    """
+
+    def __init__(self, api, node):
+        self.api = api
+        self.node = node
+        self.limit = 1
+        self.plugged = []
+
+    def attach_network_or_port(self, compute_id, port_id=None):
+        port = self.api.get_port(port_id)
+        if port.device_id:
+            raise ValueError(f'Port {port_id} is in use.')
+        if len(self.plugged) == self.limit:
+            raise ValueError('No more\nPCI slots.')
+        self.plugged.append(port_id)
+        self.api.update_port(port_id, device_id=compute_id,
+                             device_owner='compute:nova',
+                             binding_host_id=self.node)
+
+    def detach_port(self, compute_id, port_id):
+        self.plugged.remove(port_id)
+
+
+class TestPorts(base.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.neutron = neutron.shared_server()
+        cls.cloud = neutron.connect(cls.neutron)
+        cls.addClassCleanup(cls.cloud.close)
+        cls.api = cls.cloud.network
+
+    def setUp(self):
+        super().setUp()
+        self.conf = self.make_conf(hmsync_network={'api_timeout': 60})
+        self.host = f'network-{uuid.uuid4().hex[:8]}'
+        self.cluster_id = str(uuid.uuid4())
+        self.subject = cluster_ports.Ports(self.conf, self.cloud)
+
+    def add_network(self, is_dual=False, **attributes):
+        """Make a network with a subnet, and an agent where ports can be.
+
+        :returns: what is passed to Ports.ensure().
+        """
+        self.neutron.add_agent(self.host)
+        self.addCleanup(self.neutron.execute,
+                        'DELETE FROM agents WHERE host = ?', self.host)
+        made = self.api.create_network(name='vip', **attributes)
+        self.addCleanup(self.api.delete_network, made.id)
+        self.subnets = {V4: self.add_subnet(made, 4, '192.0.2.0/24')}
+        if is_dual:
+            self.subnets[V6] = self.add_subnet(made, 6, 'fd00::/64')
+        self.network_id = made.id
+        self.addCleanup(self.subject.delete, self.cluster_id)
+        return self.subject.get_network(made.id)
+
+    def add_subnet(self, network, version, cidr):
+        subnet = self.api.create_subnet(network_id=network.id,
+                                        ip_version=version, cidr=cidr)
+        self.addCleanup(self.api.delete_subnet, subnet.id)
+        return subnet.id
+
+    def ensure(self, network, subject=None):
+        return (subject or self.subject).ensure(
+            self.cluster_id, self.host, network, self.subnets)
+
+    def list(self):
+        return list(self.api.ports(network_id=self.network_id,
+                                   device_owner=cluster_ports.DEVICE_OWNER))
+
+    def pairs(self, port_id):
+        return [pair['ip_address'] for pair in
+                self.api.get_port(port_id).allowed_address_pairs]
+
+    def test_made_and_again(self):
+        network = self.add_network(is_dual=True)
+        made = self.ensure(network)
+        port, = self.list()
+        self.assertEqual((port.id, port.mac_address), (made.id, made.mac))
+        self.assertEqual(network['mtu'], made.mtu)
+        self.assertEqual(self.host, port.binding_host_id)
+        self.assertEqual({*self.subnets.values()},
+                         {ip['subnet_id'] for ip in port.fixed_ips})
+        self.assertEqual(made, self.ensure(network))
+        self.assertEqual(1, len(self.list()))
+        self.subject.delete(self.cluster_id)
+        self.subject.delete(self.cluster_id)
+        self.assertEqual([], self.list())
+
+    def test_of_another_agent(self):
+        """What the firewall of ML2/OVS would not let through, OVN's does."""
+        network = self.add_network(is_dual=True)
+        values = self.subject._security(network, self.subnets)
+        port = self.api.create_port(network_id=network['id'], **values)
+        self.addCleanup(self.api.delete_port, port.id)
+        self.assertCountEqual(
+            [V4, V6, '0.0.0.0/0', '2000::/3', 'fc00::/7'],
+            self.pairs(port.id))
+        group, = values['security_group_ids']
+        self.assertEqual(values, self.subject._security(network,
+                                                        self.subnets))
+        group = self.api.get_security_group(group)
+        self.assertFalse(group.stateful)
+        self.assertEqual(
+            {(direction, version) for direction in ('ingress', 'egress')
+             for version in ('IPv4', 'IPv6')},
+            {(rule['direction'], rule['ethertype'])
+             for rule in group.security_group_rules})
+
+    def test_ml2_ovs(self):
+        """Its firewall follows connections, of which there is one half."""
+        made = self.ensure(self.add_network())
+        port = self.api.get_port(made.id)
+        self.assertEqual(
+            (False, [], []),
+            (port.is_port_security_enabled, port.security_group_ids,
+             port.allowed_address_pairs))
+
+    def test_without_port_security(self):
+        network = self.add_network(is_port_security_enabled=False)
+        self.ensure(network)
+        port, = self.list()
+        self.assertEqual([], port.security_group_ids)
+
+    def test_unknown_node(self):
+        network = self.add_network()
+        self.host = 'nowhere'
+        e = self.assertRaises(exceptions.PortConflict, self.ensure, network)
+        self.assertIn('to the node nowhere', str(e))
+        # An agent comes.
+        self.neutron.add_agent('nowhere')
+        self.assertEqual('nowhere', self.api.get_port(
+            self.ensure(network).id).binding_host_id)
+        self.assertEqual(1, len(self.list()))
+
+    def test_any_request_fails(self):
+        """However it ends, the next one finds what there is."""
+        network = self.add_network()
+        proxy = self.useFixture(http_proxy.FaultyProxy(self.neutron.port))
+        connection = neutron.connect(proxy)
+        self.addCleanup(connection.close)
+        proxied = cluster_ports.Ports(self.conf, connection)
+        # Versions, and the group, which others make too.
+        self.ensure(network, proxied)
+        for fault in (http_proxy.LOSES, http_proxy.REFUSES, http_proxy.LIES):
+            for number in itertools.count(1):
+                self.subject.delete(self.cluster_id)
+                proxy.fail_at(number, fault)
+                try:
+                    self.ensure(network, proxied)
+                except (exceptions.CloudUnavailable,
+                        exceptions.CloudRefused) as e:
+                    self.assertNotIn('\n', str(e))
+                asked = len(proxy.requests)
+                proxy.heal()
+                self.ensure(network)
+                self.assertEqual(1, len(self.list()), (fault, number))
+                if number > asked:
+                    break
+
+    def test_somebody_else_makes_it_at_the_same_time(self):
+        network = self.add_network()
+        made = self.ensure(network)
+        # It was not there yet when the other one looked.
+        found = []
+        find = self.subject._find
+        self.subject._find = lambda *args: (
+            find(*args) if found else found.append(True))
+        self.assertEqual(made, self.ensure(network))
+        self.assertEqual(1, len(self.list()))
+
+    def test_switched(self):
+        made = self.ensure(self.add_network())
+        self.assertNotIn(made.id, self.subject.get_switched_off())
+        for _again in range(2):
+            self.subject.switch(made.id, False)
+            self.assertIn(made.id, self.subject.get_switched_off())
+        self.subject.switch(made.id, True)
+        self.assertNotIn(made.id, self.subject.get_switched_off())
+        # One that is gone needs no switch.
+        self.subject.switch(str(uuid.uuid4()), False)
+
+    def test_repaired(self):
+        network = self.add_network()
+        made = self.ensure(network)
+        self.subject.switch(made.id, False)
+        self.ensure(network)
+        self.assertEqual(set(), self.subject.get_switched_off() & {made.id})
+
+    def test_instance(self):
+        """Its name is its UUID, and Nova plugs its ports."""
+        self.conf.set_override('compute_driver', 'tests',
+                               group='controller_worker')
+        network = self.add_network()
+        compute = Compute(self.api, self.host)
+        self.host = str(uuid.uuid4())
+        names = []
+        self.subject = cluster_ports.Ports(
+            self.conf, self.cloud,
+            lambda name: names.append(name) or compute)
+        made = self.ensure(network)
+        self.assertEqual(made, self.ensure(network))
+        self.assertEqual(([made.id], ['tests']), (compute.plugged, names))
+        port = self.api.get_port(made.id)
+        self.assertEqual((self.host, [V4]), (port.device_id, [
+            address for address in self.subnets]))
+        self.assertEqual(made.addresses,
+                         tuple(ip['ip_address'] for ip in port.fixed_ips))
+        # Somebody else's is left alone, whatever it says.
+        other = self.api.create_port(
+            network_id=network['id'], name='other',
+            description=port.description)
+        self.addCleanup(self.api.delete_port, other.id)
+
+        # The next one it cannot have.
+        first, self.cluster_id = self.cluster_id, str(uuid.uuid4())
+        e = self.assertRaises(exceptions.PortConflict, self.ensure, network)
+        self.assertIn('(No more PCI slots.)', str(e))
+        self.subject.delete(self.cluster_id, self.host)
+        compute.limit = 2
+        second = self.ensure(network)
+        self.subject.delete(self.cluster_id, 'network1')
+        self.assertEqual([made.id, second.id], compute.plugged)
+        for cluster_id in (self.cluster_id, first, first):
+            self.subject.delete(cluster_id)
+        self.assertEqual([], compute.plugged)
+        self.assertEqual([other.id], [one.id for one in self.api.ports(
+            network_id=network['id']) if not one.device_owner])
+
+    def test_instance_of_another_one(self):
+        network = self.add_network()
+        self.host = str(uuid.uuid4())
+        compute = Compute(self.api, 'anywhere')
+        self.subject = cluster_ports.Ports(self.conf, self.cloud,
+                                           lambda _name: compute)
+        made = self.ensure(network)
+        self.api.update_port(made.id, device_id=str(uuid.uuid4()))
+        e = self.assertRaises(exceptions.PortConflict, self.ensure, network)
+        self.assertIn(f'and not into the instance {self.host}', str(e))
+
+    def test_refused(self):
+        network = self.add_network()
+        self.subnets = {V4: str(uuid.uuid4())}
+        e = self.assertRaises(exceptions.CloudRefused, self.ensure, network)
+        self.assertIn('Could not make the port octavia-lb-distributor-',
+                      str(e))
+        self.assertNotIn('\n', str(e))
+
+    def test_unknown_network(self):
+        e = self.assertRaises(exceptions.CloudRefused,
+                              self.subject.get_network, 'gone')
+        self.assertIn('HTTP 404', str(e))
+
+    def test_neutron_does_not_answer(self):
+        class Down:
+            url = 'http://127.0.0.1:1'
+
+        connection = neutron.connect(Down)
+        self.addCleanup(connection.close)
+        subject = cluster_ports.Ports(self.conf, connection)
+        self.assertRaises(exceptions.CloudUnavailable, subject.get_network,
+                          'any')
+
+    # Those that OVN's load balancers have
+
+    def test_source(self):
+        """It is bound nowhere, and has the VIP for a neighbour."""
+        network = self.add_network(is_dual=True)
+        subject = ovn_ports.SourcePorts(self.conf, self.cloud)
+        made = subject.ensure_source(self.cluster_id, network, self.subnets)
+        self.assertEqual(made, subject.ensure_source(
+            self.cluster_id, network, self.subnets))
+        port, = self.list()
+        self.assertEqual((port.id, port.mac_address), (made.id, made.mac))
+        self.assertEqual(
+            ('', {V4, V6}, set(self.subnets.values()), []),
+            (port.binding_host_id, set(self.pairs(port.id)),
+             {each['subnet_id'] for each in port.fixed_ips},
+             port.security_group_ids))
+        # Somebody changed it.
+        self.api.update_port(port.id, allowed_address_pairs=[])
+        subject.ensure_source(self.cluster_id, network, self.subnets)
+        self.assertEqual({V4, V6}, set(self.pairs(port.id)))
+        subject.delete(self.cluster_id)
+        self.assertEqual([], self.list())

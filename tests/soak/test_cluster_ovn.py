@@ -1,0 +1,131 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""A cluster in a whole Octavia, with OVN's load balancers."""
+
+import time
+
+from openstack import exceptions
+from oslotest import base
+from testtools import content
+
+from tests.cloud import clusters
+from tests.cloud import machines
+from tests.cloud import process
+
+NUMBER = 60
+
+
+class TestCluster(base.BaseTestCase):
+    """Clients of the same subnet, and behind a router."""
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = self.useFixture(clusters.OVNClusterOctavia(
+            workers=1, options={'hmsync_cluster': {'drain_timeout': 600}}))
+        self.addOnException(lambda _: self.addDetail(
+            'logs', content.text_content(self.describe())))
+        self.cloud.wait_until_ready()
+        hosts = self.cloud.fabric.hosts
+        self.members = [
+            self.useFixture(machines.Member(self.cloud, f'member-{host}',
+                                            host=host)) for host in hosts]
+        self.client = self.useFixture(machines.Client(
+            self.cloud, 'client', host=hosts[0]))
+        self.outside = self.useFixture(machines.Client(
+            self.cloud, 'outside', self.cloud.external_network))
+
+    def nb(self, *arguments):
+        central = self.cloud.networking.central
+        return process.run(
+            'ovn-nbctl', f'--db={central.connection("nb")}', *arguments)
+
+    def describe(self):
+        return self.nb('list', 'Load_Balancer') + '\n'.join(
+            f'--- {child.name}\n{child.log_tail(60)}'
+            for child in (*self.cloud.workers, *self.cloud.house_keepers,
+                          *self.cloud.compute.instances.values()))
+
+    def opened(self):
+        return set().union(*(each.report().opened for each in self.held))
+
+    def broken(self):
+        return set().union(*(each.report().broken for each in self.held))
+
+    def assert_answers(self):
+        names = {each.name for each in self.members}
+        for client, address in self.ways:
+            self.cloud.wait_for(
+                lambda: names == {client.get(address) for _ in range(16)},
+                f'{names} for {client.name}', 60)
+
+    def assert_broken(self, ports):
+        # Each is used meanwhile.
+        time.sleep(3)
+        self.assertEqual(ports, self.broken(),
+                         [each.report() for each in self.held])
+
+    def test_life(self):
+        network = self.cloud.add_network('alone', '10.77.0.0/24')[0]
+        subnet = next(self.cloud.connection.network.subnets(
+            network_id=network.id))
+        e = self.assertRaises(
+            exceptions.HttpException, self.cloud.add_cluster, 'alone',
+            vip_subnet_id=subnet.id)
+        self.assertIn('No router is in subnet', str(e))
+
+        cluster = self.cloud.add_cluster('web', self.members, desired_size=2)
+        self.ways = (
+            (self.client, cluster.vip_address),
+            (self.outside, self.cloud.add_floating_ip(cluster.vip_port_id)))
+        self.assert_answers()
+        self.held = [client.hold(address, NUMBER, rate=0.5).wait_until_open()
+                     for client, address in self.ways]
+        sessions = self.cloud.get_sessions(cluster)
+        self.assertEqual(2, len(sessions))
+        self.assertTrue(all(sessions.values()), sessions)
+        self.assertEqual(2 * NUMBER, len(self.opened()))
+
+        # A member more, and one that is replaced, which drains it.
+        self.cloud.set_size(cluster, 3)
+        self.assert_answers()
+        self.assert_broken(set())
+        self.cloud.replace(cluster, min(sessions))
+        self.assert_answers()
+        self.assert_broken(set())
+
+        # An amphora dies: its own connections, and no other ones.
+        amphora_id, lost = max(
+            self.cloud.get_sessions(cluster).items(),
+            key=lambda item: len(item[1] & self.opened()))
+        lost &= self.opened()
+        began = time.monotonic()
+        self.cloud.compute.by_amphora(amphora_id).kill_tree()
+        self.cloud.wait_for(lambda: self.is_down(amphora_id),
+                            'sight of the dead', 60)
+        self.addDetail('seen', content.text_content(
+            f'{time.monotonic() - began:.1f} s'))
+        self.assert_answers()
+        self.assertLessEqual(self.broken(), lost)
+
+        self.cloud.delete_cluster(cluster)
+        self.assertEqual('', self.nb('--bare', 'list', 'Load_Balancer'))
+        self.assertEqual([], [
+            port.name for port in self.cloud.connection.network.ports()
+            if port.device_owner == 'Octavia:distributor'])
+
+    def is_down(self, amphora_id):
+        with self.cloud.engine.connect() as connection:
+            return connection.exec_driver_sql(
+                'SELECT hmsync_member_sight.state FROM hmsync_member_sight '
+                'JOIN hmsync_cluster_member ON hmsync_cluster_member.id = '
+                "member_id WHERE distributor_id != 'heartbeats' AND "
+                f"amphora_id = '{amphora_id}'").scalar() in ('DOWN', None)

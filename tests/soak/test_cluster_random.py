@@ -1,0 +1,178 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Random faults under traffic, for as long as OCTAVIA_HMSYNC_SOAK says.
+
+Whatever happens: there are never two members in a slot, no connection breaks
+but those of a member that died or hung, a cluster that is too small is said
+to be so, it becomes whole by itself, and nothing is left over. The faults are
+those of a seed, which is printed; OCTAVIA_HMSYNC_SEED has them again.
+"""
+
+import os
+import random
+import sys
+import time
+
+from oslotest import base
+from testtools import content
+
+from tests.cloud import cluster_faults
+from tests.cloud import cluster_world
+from tests.cloud import clusters
+from tests.cloud import machines
+
+LENGTH = float(os.environ.get('OCTAVIA_HMSYNC_SOAK', 600))
+SEED = int(os.environ.get('OCTAVIA_HMSYNC_SEED', 0)) or (
+    random.SystemRandom().randrange(1, 1000000))
+# Names of kinds, to have only these.
+ONLY = os.environ.get('OCTAVIA_HMSYNC_FAULTS', '').split()
+
+SIZES = (3, 2, 4)
+STANDBY = 1
+NUMBER = 40
+# Seconds that something lasts, at least and at most.
+LASTS = (1, 30)
+# Seconds within which all is well again. A claim lapses after 60, and each
+# amphora takes its time to boot; what failed is tried later and later.
+SETTLED_AFTER = 480
+
+
+class TestRandom(base.BaseTestCase):
+
+    # What begins before the end is waited for.
+    TIMEOUT_SCALING_FACTOR = 3 + LENGTH / 600
+
+    def setUp(self):
+        super().setUp()
+        self.begun = time.monotonic()
+        self.chance = random.Random(SEED)  # nosec B311
+        self.say(f'seed {SEED}')
+        self.cloud = self.useFixture(clusters.ClusterOctavia(
+            workers=1, options={'hmsync_cluster': {
+                'drain_timeout': 3600, 'standby': STANDBY}}))
+        self.addOnException(lambda _: self.addDetail(
+            'logs', content.text_content(self.describe())))
+        self.cloud.wait_until_ready()
+        hosts = self.cloud.fabric.hosts
+        self.members = [
+            self.useFixture(machines.Member(self.cloud, f'member-{host}',
+                                            host=host)) for host in hosts]
+        self.client = self.useFixture(machines.Client(
+            self.cloud, 'client', host=hosts[0]))
+        self.outside = self.useFixture(machines.Client(
+            self.cloud, 'outside', self.cloud.external_network))
+
+    def say(self, text):
+        print(f'{time.monotonic() - self.begun:7.1f} {text}',
+              file=sys.__stderr__, flush=True)
+
+    def describe(self):
+        self.say(f'seed {SEED} failed')
+        return '\n'.join(
+            f'--- {child.name}\n{child.log_tail(400)}'
+            for child in (*self.cloud.workers,
+                          *self.cloud.distributors.values(),
+                          *self.cloud.house_keepers,
+                          *self.cloud.health_managers))
+
+    def make_cluster(self):
+        lb = cluster_world.make(self.cloud, self.members,
+                                desired_size=SIZES[0], min_size=1)
+        world = cluster_world.World(self.cloud, lb, SIZES, STANDBY)
+        world.wait_until(world.find_left, 'whole cluster', SETTLED_AFTER)
+        world.wait_until(world.find_unsettled, 'well cluster', SETTLED_AFTER)
+        world.start()
+        self.addCleanup(world.stop)
+        return world
+
+    def test_random(self):
+        world = self.make_cluster()
+        self.say('there is a cluster')
+        self.ports = world.count_ports()
+        ways = ((self.client, world.lb.vip_address),
+                (self.outside, self.cloud.add_floating_ip(
+                    world.lb.vip_port_id)))
+        for client, address in ways:
+            client.get(address)
+        self.ports = world.count_ports()
+        end = time.monotonic() + LENGTH
+        rounds = 0
+        while time.monotonic() < end:
+            rounds += 1
+            self.do_round(world, ways)
+        self.say(f'{rounds} rounds')
+        self.cloud.delete_cluster(world.lb)
+        self.assertEqual({}, self.cloud.compute.instances)
+
+    def choose(self, world):
+        """Return one fault, or two that happen at once."""
+        kinds = [kind for kind in cluster_faults.KINDS
+                 if not ONLY or kind.__name__ in ONLY]
+        first = self.chance.choice(kinds)(world, self.chance)
+        second = self.chance.choice(kinds)(world, self.chance)
+        return [first, second] if cluster_faults.may_be_together(
+            first, second) else [first]
+
+    def do_round(self, world, ways):
+        world.hold(ways, NUMBER, cluster_world.TCP_PORT)
+        self.assertEqual(2 * NUMBER, len(world.opened))
+        probes = [client.start_probe(address, rate=10, timeout=10)
+                  for client, address in ways]
+        faults = self.choose(world)
+        for fault in faults:
+            fault.begin()
+            self.say(fault.name)
+            time.sleep(self.chance.uniform(0, 3))
+        lasts = self.chance.uniform(*LASTS)
+        time.sleep(lasts)
+        for fault in reversed(faults):
+            fault.end()
+        ended = time.monotonic()
+        world.wait_until(world.find_unsettled, 'well cluster', SETTLED_AFTER)
+        settled = time.monotonic() - ended
+        time.sleep(3)
+        self.check_connections(world, faults, probes)
+        world.release()
+        world.wait_until(world.find_left, 'cluster without anything left',
+                         SETTLED_AFTER)
+        self.check_whole(world)
+        self.say(f'  lasted {lasts:.1f} s, well {settled:.1f} s later, '
+                 f'whole {time.monotonic() - ended:.1f} s later')
+
+    def check_connections(self, world, faults, probes):
+        names = [fault.name for fault in faults]
+        broken = world.broken
+        reports = [probe.stop() for probe in probes]
+        seen = [(report.requests, report.failed, report.dark)
+                for report in reports]
+        self.say(f'  {len(broken)} broken, {len(world.lost)} were of members '
+                 f'that died; requests, failed, dark: {seen}')
+        self.assertEqual({}, {
+            port: error for port, error in broken.items()
+            if port not in world.lost}, names)
+        if not any(fault.is_felt for fault in faults):
+            self.assertEqual([0, 0], [report.failed for report in reports],
+                             (names, reports))
+        self.assertEqual([], world.violations, names)
+
+    def check_whole(self, world):
+        documents = world.find_documents()
+        self.assertEqual([False, True],
+                         sorted(active for active, _ in documents))
+        expected = {member['slot']: (member['amphora_id'], 'ACTIVE')
+                    for member in world.members if member['slot'] is not None}
+        for _, members in documents:
+            self.assertEqual(expected, {
+                slot: found for slot, found in members.items()
+                if found[1] != 'DEAD'})
+        world.wait_until(lambda: world.find_ports(self.ports), 'ports', 60)

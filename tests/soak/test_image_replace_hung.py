@@ -1,0 +1,66 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""A service that takes connections and answers nothing, amid a replacement.
+
+It ends well or is as it was, once the service answers again; no client
+notices either.
+"""
+
+import threading
+
+from tests.functional import fleets
+
+# Longer than one request to an agent may take.
+_SECONDS = 40
+
+
+class TestHung(fleets.FleetTestCase):
+
+    topologies = ('SINGLE',)
+
+    def check(self, service, step):
+        """Have a service hang from a step of a replacement on."""
+        lb = self.fleet[0]
+        case = f'{type(service).__name__} {step}'
+        timers = []
+
+        def hang(_step):
+            service.pause()
+            timer = threading.Timer(_SECONDS, service.resume)
+            timer.start()
+            timers.append(timer)
+
+        self.addCleanup(service.resume)
+        self.cloud.steps.clear()
+        happened = self.cloud.steps.at(step, hang)
+        with self.under_probes({case: lb}):
+            row = self.replace(lb, self.target, timeout=240, forced=True)
+            self.assertTrue(happened.is_set(), case)
+            for timer in timers:
+                timer.join()
+            self.assertSane(case, lb, 90)
+        print(case, row.state, row.reason)
+        if row.state != 'DONE' and not row.reason:
+            self.note(f'{case}: {row.state} without a reason')
+        self.assertNothingLeft(case)
+
+    def test_neutron(self):
+        for step in ('before POST .*/ports', 'after enter SWITCH$',
+                     'before DELETE .*/ports'):
+            self.check(self.cloud.neutron, step)
+        self.assertEqual([], self.errors)
+
+    def test_database(self):
+        for step in ('after enter PROVE$', 'after enter SWITCH$',
+                     'after enter DELETE_OLD'):
+            self.check(self.cloud.database.server, step)
+        self.assertEqual([], self.errors)

@@ -1,0 +1,220 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A VIP that OVN distributes: members are mere machines."""
+
+import time
+
+from testtools import content
+
+from octavia_hmsync.cluster.ovn import balancers
+from octavia_hmsync.cluster.ovn import connections
+from octavia_hmsync.cluster.ovn import ports as ovn_ports
+from octavia_hmsync.cluster.ovn import sights
+from octavia_hmsync.cluster.ovn import southbound
+from octavia_hmsync.cluster.ovn import watch
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+from tests.cloud import machines
+from tests.cloud import neutron
+from tests.cloud import process
+from tests.cloud import records
+from tests.cloud import tenants
+from tests.cloud import waiting
+from tests.db_cases import base
+from tests.unit.db import sqlite
+
+NUMBER = 40
+
+
+class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
+    """Clients of the same subnet, of another one, and outside."""
+
+    def setUp(self):
+        super().setUp()
+        self.cloud = self.useFixture(tenants.Networks())
+        self.addOnException(lambda _: self.addDetail(
+            'OVN', content.text_content(self.describe())))
+        central = self.cloud.networking.central
+        for name in ('nb', 'sb'):
+            self.conf.set_override(f'ovn_{name}_connection',
+                                   [central.connection(name)],
+                                   group='hmsync_cluster')
+        self.addCleanup(connections.disconnect)
+        self.subject = balancers.Balancers(
+            self.conf, self.engine,
+            ovn_ports.SourcePorts(self.conf, self.cloud.connection))
+        self.watch = watch.OVNWatch(self.engine, self.subject)
+        self.sights = sights.OVNSightWatch(
+            self.engine, self.subject, southbound.Southbound(self.conf),
+            lambda: None)
+        self.addCleanup(self.sights.stop, 10)
+        self.sights.run_once()
+        self.cloud.add_subnet(self.cloud.network, 'fd00:1::/64', 'fd00:1::1',
+                              self.cloud.router)
+        other = self.cloud.add_network('other', '10.2.0.0/24', '10.2.0.1',
+                                       router=self.cloud.router)[0]
+        self.cloud.add_subnet(other, 'fd00:2::/64', 'fd00:2::1',
+                              self.cloud.router)
+        self.inside, self.routed, self.outside = (
+            self.useFixture(machines.Client(self.cloud, name, network,
+                                            host='compute2'))
+            for name, network in (('inside', self.cloud.network),
+                                  ('routed', other),
+                                  ('outside', self.cloud.external_network)))
+        self.members = {}
+        self._add_vip()
+
+    def describe(self):
+        central = self.cloud.networking.central
+        members = (
+            f'--- {each.name}\n{each.server.log_tail()}'
+            f'{each.namespace.run("ss", "-Htln").stdout}'
+            for each in self.members.values())
+        tables = (process.run(
+            f'ovn-{name}ctl', f'--db={central.connection(name)}', 'list',
+            table) for name, table in (('nb', 'Load_Balancer'),
+                                       ('sb', 'Service_Monitor')))
+        return '\n'.join((self.cloud.networking.describe(), *members,
+                          *tables))
+
+    def _add_vip(self):
+        api = self.cloud.connection.network
+        load_balancer_id = records.new_id()
+        # As Octavia makes it.
+        self.port = api.create_port(
+            network_id=self.cloud.network.id,
+            name=f'octavia-lb-{load_balancer_id}',
+            device_id=f'lb-{load_balancer_id}', device_owner='Octavia',
+            is_admin_state_up=False, project_id=neutron.PROJECT_ID)
+        first, *more = sorted(self.port.fixed_ips,
+                              key=lambda each: len(each['ip_address']))
+        self.addresses = [each['ip_address'] for each in (first, *more)]
+        self.records.insert_all({
+            'load_balancer': [{
+                **records.load_balancer_row(load_balancer_id),
+                'topology': 'ACTIVE_ACTIVE'}],
+            'vip': [{**records.vip_row(load_balancer_id), **first,
+                     'network_id': self.cloud.network.id,
+                     'port_id': self.port.id}],
+            'additional_vip': [{
+                'load_balancer_id': load_balancer_id,
+                'port_id': self.port.id,
+                'network_id': self.cloud.network.id, **each}
+                for each in more]})
+        self.load_balancer_id = load_balancer_id
+        self.add_listener(80)
+        self.cluster_id = records.new_id()
+        cluster_repo.add(self.engine, cluster_repo.New(
+            self.cluster_id, load_balancer_id, 'web', 8, 1, 'hmsync_ovn'))
+
+    def add_listener(self, port):
+        self.records.insert_all({'listener': [records.listener_row(
+            records.new_id(), self.load_balancer_id, port)]})
+
+    def add_member(self):
+        """Add a machine; clients come to it once it is told."""
+        number = len(self.members)
+        machine = self.useFixture(machines.Member(
+            self.cloud, f'member{number}', self.cloud.network,
+            host=self.cloud.fabric.hosts[number % 2]))
+        member = member_repo.add(self.engine, self.cluster_id,
+                                 records.new_id(), 8)
+        amphora_id = records.new_id()
+        self.records.insert_all({'amphora': [{
+            **records.amphora_row(amphora_id, '192.0.2.9',
+                                  self.load_balancer_id),
+            'vrrp_port_id': machine.port.id}]})
+        member_repo.assign_amphora(self.engine, member.id, amphora_id)
+        member_repo.set_state(self.engine, member.id,
+                              [member_repo.BUILDING], member_repo.ACTIVE)
+        self.members[member.id] = machine
+        return member.id
+
+    @property
+    def ways(self):
+        """Who uses which address."""
+        for address in self.addresses:
+            yield self.inside, address
+            yield self.routed, address
+        yield self.outside, self.floating
+
+    def assert_answers(self, names, ways=None):
+        for client, address in ways or self.ways:
+            waiting.wait_for(
+                lambda: names == {client.get(address) for _ in range(24)},
+                f'{names} for {client.name} at {address}', 30)
+
+    def broken(self):
+        return set().union(*(each.report().broken for each in self.held))
+
+    def assert_broken(self, ports):
+        # Each is used meanwhile.
+        time.sleep(3)
+        self.assertEqual(ports, self.broken())
+
+    def names(self, *without):
+        return {machine.name for key, machine in self.members.items()
+                if key not in without}
+
+    def get_sights(self):
+        return {sight.member_id: sight.state for sight in
+                sight_repo.get_of_cluster(self.engine, self.cluster_id)}
+
+    def test_life(self):
+        one, _two = (self.add_member() for _ in range(2))
+        outcome = self.subject.add(self.cluster_id)
+        self.assertEqual({}, outcome.problems)
+        # It is followed, as routers and networks are.
+        self.floating = self.cloud.add_floating_ip(self.port.id)
+        waiting.wait_for(lambda: self.watch.look().told,
+                         'floating address in OVN', 20)
+        self.assert_answers(self.names())
+        self.held = [client.hold(address, NUMBER, rate=1).wait_until_open()
+                     for client, address in self.ways]
+        # A node may lose a packet in the moment when it learns of a change.
+        probes = [client.start_probe(address, rate=10, timeout=3)
+                  for client, address in self.ways]
+        opened = set().union(*(each.report().opened for each in self.held))
+        self.assertEqual(5 * NUMBER, len(opened))
+
+        # A member more, and one that is drained.
+        three = self.add_member()
+        self.subject.apply(self.cluster_id)
+        self.assert_answers(self.names())
+        self.assert_broken(set())
+        member_repo.set_state(self.engine, one, [member_repo.ACTIVE],
+                              member_repo.DRAINING)
+        self.subject.apply(self.cluster_id)
+        self.assert_answers(self.names(one))
+        self.assert_broken(set())
+        # It answers, and OVN goes on looking at it.
+        waiting.wait_for(lambda: self.get_sights() == {
+            key: 'UP' for key in self.members}, 'sight of members', 30)
+        for each in probes:
+            report = each.stop()
+            self.assertEqual((0, 0), (report.failed, report.broken), report)
+
+        # One that dies.
+        dead = self.members[three]
+        dead.kill()
+        began = time.monotonic()
+        waiting.wait_for(lambda: self.get_sights()[three] == 'DOWN',
+                         'sight of the dead', 30)
+        print('seen after', time.monotonic() - began)
+        self.assert_answers(self.names(one, three), [
+            way for way in self.ways if ':' not in way[1]])
+        member_repo.set_state(self.engine, three, [member_repo.ACTIVE],
+                              member_repo.FAILED)
+        self.subject.apply(self.cluster_id)
+        self.assert_answers(self.names(one, three))

@@ -1,0 +1,267 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Distributors, and Neutron, that are objects here; and a cluster of rows."""
+
+from octavia_hmsync.cluster import distributor_watch
+from octavia_hmsync.cluster import distributors as cluster_distributors
+from octavia_hmsync.cluster import ports as cluster_ports
+from octavia_hmsync.cluster import vips as cluster_vips
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import sights
+from octavia_hmsync import exceptions
+from tests.cloud import records
+from tests.db_cases import base
+from tests.unit.db import sqlite
+
+ADDRESS = '192.0.2.5'
+NAMES = ('network1', 'network2', 'network3')
+NETWORK = 'f0000000-0000-4000-8000-000000000001'
+SUBNET = 'f0000000-0000-4000-8000-000000000002'
+
+
+class Killed(BaseException):
+    """A controller dies: nothing of it goes on."""
+
+
+class FakeDistributor:
+    """One that obeys as a real one does, and may be ill.
+
+    .documents is what is in force. .before and .after are called with each
+    document that is put, before and after it is in force.
+    """
+
+    def __init__(self, name):
+        self.name = name
+        self.documents = {}
+        self.requests = []
+        self.pins = {}
+        self.sights = sights.Sights()
+        self.is_down = False
+        self.loses_answers = False
+        self.error = self.ovs_error = None
+        self.before = self.after = None
+
+    def _ask(self, what):
+        self.requests.append(what)
+        if self.is_down:
+            raise exceptions.DistributorUnreachable(f'{self.name} is down')
+        if self.error:
+            raise self.error
+
+    def _answer(self):
+        if self.loses_answers:
+            raise exceptions.DistributorUnreachable(
+                f'{self.name} lost its answer')
+
+    def put_vip(self, vip_id, document):
+        if self.before:
+            self.before(document)
+        self._ask('PUT')
+        try:
+            is_due = doc.is_due(document, self.documents.get(vip_id))
+        except exceptions.VersionConflict as e:
+            raise exceptions.DistributorRefused(str(e), e.in_force) from e
+        self.documents[vip_id] = document
+        if self.after:
+            self.after(document)
+        self._answer()
+        return is_due
+
+    def delete_vip(self, vip_id, version=None):
+        self._ask('DELETE')
+        self.documents.pop(vip_id, None)
+        self._answer()
+
+    def get_versions(self):
+        self._ask('GET')
+        return {'software_version': '1.2.3', 'host': self.name,
+                'versions': [{'id': 'v1'}]}
+
+    def get_status(self):
+        self._ask('GET')
+        if self.ovs_error:
+            return {'status': 'OFFLINE', 'host': self.name,
+                    'error': self.ovs_error}
+        return {'status': 'ONLINE', 'host': self.name}
+
+    def list_vips(self):
+        self._ask('GET')
+        return [{'id': key, 'version': one.version,
+                 'looked_at': bool(one.look)}
+                for key, one in self.documents.items()]
+
+    def get_statistics(self, vip_id):
+        self._ask('GET')
+        document = self.documents.get(vip_id)
+        return document and {'members': [
+            {'id': member.id, 'pins': self.pins.get(member.id, 0)}
+            for member in document.members]}
+
+    def get_sights(self, run=None, after=0, timeout=0):
+        self._ask('GET')
+        news = self.sights.read(run, after, 0)
+        return {'run': news.run, 'sequence': news.sequence,
+                'whole': news.is_whole, 'sights': [
+                    {'vip': one.vip_id, 'member': one.member_id,
+                     'state': one.state, 'error': one.error,
+                     'since': one.since} for one in news.sights]}
+
+
+class FakePorts:
+    """Neutron, as far as distributors need it.
+
+    .is_on tells by port whether it carries traffic; .refused are hosts that
+    it cannot bind ports to.
+    """
+
+    def __init__(self):
+        self.is_on = {}
+        self.hosts = {}
+        self.refused = set()
+        self.error = None
+        self.network = {'id': NETWORK, 'name': 'net1', 'mtu': 1450,
+                        'l2_adjacency': True}
+
+    def _ask(self):
+        if self.error:
+            raise self.error
+
+    def get_network(self, network_id):
+        self._ask()
+        return self.network
+
+    def ensure(self, cluster_id, host, network, subnets):
+        self._ask()
+        if host in self.refused:
+            raise exceptions.PortConflict(f'no port at {host}')
+        for port_id, key in self.hosts.items():
+            if key == (cluster_id, host):
+                break
+        else:
+            port_id = records.new_id()
+            self.hosts[port_id] = (cluster_id, host)
+            self.is_on[port_id] = True
+        return cluster_ports.Port(
+            port_id, cluster_ports.make_mac(cluster_id, host),
+            network['mtu'], self.get_addresses(port_id))
+
+    def get_addresses(self, port_id):
+        self._ask()
+        if port_id not in self.hosts:
+            return None
+        return (f'192.0.2.{100 + int(port_id[:2], 16) % 100}',)
+
+    def switch(self, port_id, is_on):
+        self._ask()
+        if port_id in self.is_on:
+            self.is_on[port_id] = is_on
+
+    def get_switched_off(self):
+        self._ask()
+        return {port_id for port_id, is_on in self.is_on.items()
+                if not is_on}
+
+    def delete(self, cluster_id, host=None):
+        self._ask()
+        for port_id, key in list(self.hosts.items()):
+            if key[0] == cluster_id and host in (None, key[1]):
+                del self.hosts[port_id], self.is_on[port_id]
+
+
+class DistributorTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
+    """A cluster of rows, and three distributors.
+
+    .one_more() is what another controller has; .fakes are the distributors.
+    """
+
+    def setUp(self):
+        super().setUp()
+        self.conf.set_override(
+            'distributors', [f'https://{name}:9444' for name in NAMES],
+            group='hmsync_cluster')
+        self.reset()
+
+    def reset(self):
+        """Begin anew, with a database that is empty."""
+        self.fakes = {name: FakeDistributor(name) for name in NAMES}
+        self.ports = FakePorts()
+        self.subject = self.one_more()
+        self.vips = cluster_vips.VIPs(self.conf, self.engine, self.subject)
+        self.now = 0.0
+        self.watch = distributor_watch.DistributorWatch(
+            self.engine, self.subject, self.vips, lambda: self.now)
+
+    def one_more(self):
+        return cluster_distributors.Distributors(
+            self.conf, self.engine, self.ports,
+            lambda url: self.fakes[url.split('/')[2].split(':')[0]])
+
+    def add_cluster(self, members=2):
+        """Add a load balancer with a cluster.
+
+        :returns: the id of the cluster.
+        """
+        load_balancer_id = records.new_id()
+        self.records.insert_all({
+            'load_balancer': [{
+                **records.load_balancer_row(load_balancer_id),
+                'topology': 'ACTIVE_ACTIVE'}],
+            'vip': [{
+                **records.vip_row(load_balancer_id), 'ip_address': ADDRESS,
+                'subnet_id': SUBNET, 'network_id': NETWORK}]})
+        cluster_id = records.new_id()
+        cluster_repo.add(self.engine, cluster_repo.New(
+            cluster_id, load_balancer_id, 'web', 8, 1, 'hmsync_ovs'))
+        for _number in range(members):
+            self.add_member(cluster_id)
+        return cluster_id
+
+    def add_member(self, cluster_id, state=member_repo.ACTIVE):
+        """Add a member with an amphora.
+
+        :returns: its Member.
+        """
+        member = member_repo.add(self.engine, cluster_id, records.new_id(), 8)
+        member_repo.assign_amphora(self.engine, member.id, records.new_id())
+        member_repo.set_mac(
+            self.engine, member.id,
+            cluster_ports.make_mac(cluster_id, member.id))
+        if state != member_repo.BUILDING:
+            member_repo.set_state(self.engine, member.id,
+                                  [member_repo.BUILDING], state)
+        return member_repo.get(self.engine, member.id)
+
+    def delete_cluster(self, cluster_id):
+        for member in member_repo.get_of_cluster(self.engine, cluster_id):
+            member_repo.set_state(self.engine, member.id,
+                                  member_repo.STATES, member_repo.FAILED)
+            member_repo.delete(self.engine, member.id)
+        cluster_repo.delete(self.engine, cluster_id)
+
+    def get_version(self, cluster_id):
+        return cluster_repo.get(self.engine, cluster_id).version
+
+    def get_rows(self, cluster_id):
+        """Return the VIPs of a cluster by the name of the distributor."""
+        return {vip.distributor_name: vip for vip in
+                vip_repo.get_of_cluster(self.engine, cluster_id)}
+
+    def get_answering(self, cluster_id):
+        """Return the names of those that would answer ARP."""
+        return [name for name, vip in self.get_rows(cluster_id).items()
+                if self.ports.is_on[vip.port_id] and
+                (document := self.fakes[name].documents.get(cluster_id)) and
+                document.active]

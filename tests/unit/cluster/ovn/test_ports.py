@@ -1,0 +1,67 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+import types
+import uuid
+
+from octavia_hmsync.cluster.ovn import ports
+from tests.unit import base
+
+CLUSTER = 'c0000000-0000-4000-8000-000000000001'
+NETWORK = {'id': 'n', 'name': 'net1', 'mtu': 1450}
+
+
+class FakeNeutron:
+    """As much of the SDK as ports take; .there is {id: port}."""
+
+    current_project_id = 'octavia'
+
+    def __init__(self):
+        self.there = {}
+        self.network = self
+
+    def ports(self, **filters):
+        filters.pop('project_id')
+        return [port for port in self.there.values() if all(
+            getattr(port, name) == value for name, value in filters.items())]
+
+    def create_port(self, **values):
+        port = types.SimpleNamespace(id=str(uuid.uuid4()), **values)
+        self.there[port.id] = port
+        return port
+
+    def delete_port(self, port_id):
+        del self.there[port_id]
+
+
+class TestSourcePorts(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.neutron = FakeNeutron()
+        self.subject = ports.SourcePorts(
+            self.make_conf(hmsync_network={'api_timeout': 60}), self.neutron)
+
+    def ensure(self, cluster_id=CLUSTER):
+        return self.subject.ensure_source(cluster_id, NETWORK,
+                                          {'192.0.2.5': 's'})
+
+    def test_found_again(self):
+        made = self.ensure()
+        self.assertEqual(made, self.ensure())
+        self.assertEqual([made.id], list(self.neutron.there))
+
+    def test_deleted_with_its_cluster_alone(self):
+        other = self.ensure('c0000000-0000-4000-8000-000000000002')
+        self.ensure()
+        self.subject.delete(CLUSTER)
+        self.assertEqual([other.id], list(self.neutron.there))
+        self.subject.delete(CLUSTER)

@@ -1,0 +1,52 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who has to come to the same amphora, by what pools remember."""
+
+import types
+
+import hypothesis
+from hypothesis import strategies as st
+from octavia.common import constants
+
+from octavia_hmsync.cluster import affinity
+from octavia_hmsync.cluster import sizes
+from tests.unit import base
+
+kinds = st.sampled_from([None, *constants.SUPPORTED_SP_TYPES])
+
+
+def make_pools(found):
+    return [types.SimpleNamespace(
+        session_persistence=kind and types.SimpleNamespace(type=kind))
+        for kind in found]
+
+
+class TestChoose(base.TestCase):
+
+    def test_kinds(self):
+        self.assertEqual(
+            {'SOURCE_IP': 'SOURCE_IP', 'APP_COOKIE': 'SOURCE_IP',
+             'HTTP_COOKIE': 'FLOW'},
+            {kind: affinity.choose(sizes.FLOW, make_pools([kind]))
+             for kind in constants.SUPPORTED_SP_TYPES})
+
+    @hypothesis.given(st.sampled_from(sizes.AFFINITIES), st.lists(kinds))
+    def test_any_pools(self, before, found):
+        chosen = affinity.choose(before, make_pools(found))
+        self.assertEqual(
+            before == sizes.SOURCE_IP or
+            bool(affinity.KEPT_BY_AMPHORAE & set(found)),
+            chosen == sizes.SOURCE_IP)
+        # It stays.
+        self.assertEqual(chosen, affinity.choose(chosen, make_pools(found)))
+        self.assertEqual(chosen, affinity.choose(chosen, []))

@@ -1,0 +1,358 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+from unittest import mock
+
+from octavia_hmsync.cluster import distributor_watch
+from octavia_hmsync.cluster import sightings
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+from tests.unit import base
+from tests.unit.cluster import distributors
+from tests.unit.cluster import test_handover
+
+vip = test_handover.vip
+OFFLINE = distributor_repo.OFFLINE
+
+
+class TestRules(base.TestCase):
+
+    def test_lost(self):
+        vips = [vip('a', cluster_id=name, applied_version=version)
+                for name, version in (('same', 3), ('older', 3), ('newer', 3),
+                                      ('gone', 3), ('never', None),
+                                      ('known', 0))]
+        lost = distributor_watch.find_lost(vips, {
+            'same': 3, 'older': 2, 'newer': 4, 'stranger': 1})
+        self.assertEqual(['older', 'newer', 'gone'],
+                         [one.cluster_id for one in lost])
+
+    def test_unsettled(self):
+        vips = [vip('a', cluster_id='well'), vip('b', cluster_id='well'),
+                vip('a', cluster_id='one'),
+                vip('b', cluster_id='left'), vip('x', cluster_id='left'),
+                vip('x', cluster_id='elsewhere')]
+
+        def find(**enabled):
+            return distributor_watch.find_unsettled(vips, enabled, 2)
+
+        self.assertEqual(['elsewhere', 'left', 'one'], find(a=True, b=True))
+        # Its second one is to be had later.
+        self.assertEqual(['elsewhere', 'left', 'one'], find(a=False, b=True))
+        # There is nobody to go to.
+        self.assertEqual([], find(a=False, b=False))
+        self.assertEqual([], find())
+
+    def test_work(self):
+        vips = [vip('a', active=True, cluster_id='well'),
+                vip('b', cluster_id='well'),
+                vip('a', active=True, cluster_id='moves', status=OFFLINE),
+                vip('b', cluster_id='moves'),
+                vip('a', active=True, cluster_id='waits', status=OFFLINE),
+                vip('b', cluster_id='waits', status=OFFLINE),
+                vip('a', active=True, cluster_id='behind')]
+        self.assertEqual(['behind', 'moves'], distributor_watch.find_work(
+            vips, [vips[-1], vips[4]]))
+        self.assertEqual([], distributor_watch.find_work([], []))
+
+
+class TestLook(distributors.DistributorTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.clusters = [self.add_cluster() for _number in range(3)]
+        for cluster_id in self.clusters:
+            self.vips.add(cluster_id)
+
+    def statuses(self):
+        return {row.name: row.status for row in
+                distributor_repo.get_all(self.engine)}
+
+    def assertAllAnswered(self, *names):
+        for cluster_id in self.clusters:
+            answering = self.get_answering(cluster_id)
+            self.assertEqual(1, len(answering))
+            self.assertIn(answering[0], names)
+
+    def test_nothing_to_do(self):
+        for _look in range(2):
+            report = self.watch.look()
+            self.assertEqual(({}, 0, {}), (report.problems, report.told,
+                                           report.failed))
+        before = [list(fake.requests) for fake in self.fakes.values()]
+        self.watch.look()
+        # Those of the versions, and of the status.
+        self.assertEqual([len(one) + 2 for one in before],
+                         [len(fake.requests) for fake in
+                          self.fakes.values()])
+
+    def grow_old(self, cluster_id):
+        self.make_older(models.Cluster, 'updated_at', 1000, id=cluster_id)
+
+    def test_at_rest(self):
+        """Nobody reads what was not changed; what was is told."""
+        first, second, third = self.clusters
+        self.watch.look()
+        for cluster_id in self.clusters:
+            self.grow_old(cluster_id)
+        with mock.patch.object(vip_repo, 'get_all',
+                               autospec=True) as get_all:
+            self.assertEqual(0, self.watch.look().told)
+            self.add_member(second)
+            self.assertEqual(1, self.watch.look().told)
+            self.assertEqual(0, self.watch.look().told)
+            # It goes on until they have it.
+            self.add_member(third)
+            fakes = [self.fakes[name] for name in self.get_names(third)]
+            for fake in fakes:
+                fake.error = exceptions.DistributorRejected('no')
+            with mock.patch.object(self.watch, '_ask', self.ask_well):
+                self.assertEqual([third], list(self.watch.look().failed))
+                self.grow_old(third)
+                self.assertEqual([third], list(self.watch.look().failed))
+            get_all.assert_not_called()
+        for fake in fakes:
+            fake.error = None
+        self.watch.look()
+        version = self.get_version(third)
+        self.assertEqual({version}, {
+            fake.documents[third].version for fake in fakes})
+
+    def ask_well(self, _row):
+        return sightings.Seen(software_version='1.2.3')
+
+    def test_one_dies_and_is_back(self):
+        self.fakes['network1'].is_down = True
+        report = self.watch.look()
+        self.assertEqual(['network1'], list(report.problems))
+        self.assertEqual(OFFLINE, self.statuses()['network1'])
+        self.assertAllAnswered('network2', 'network3')
+        self.fakes['network1'].is_down = False
+        self.watch.look()
+        self.assertAllAnswered('network2', 'network3')
+        for cluster_id in self.clusters:
+            for one in self.get_rows(cluster_id).values():
+                self.assertIsNone(one.error)
+                self.assertTrue(self.ports.is_on[one.port_id])
+
+    def get_names(self, cluster_id):
+        return {one.distributor_name for one in self.get_rows(
+            cluster_id).values()}
+
+    def test_one_is_drained(self):
+        """Its clusters leave it, and another one answers before."""
+        self.watch.look()
+        one, _two, three = distributor_repo.get_all(self.engine)
+        self.assertTrue(distributor_repo.drain(self.engine, one.id))
+        self.watch._looked.clear()
+        self.watch.look()
+        self.assertAllAnswered('network2', 'network3')
+        for cluster_id in self.clusters:
+            self.assertEqual({'network2', 'network3'},
+                             self.get_names(cluster_id))
+        self.assertEqual({}, self.fakes['network1'].documents)
+        # The next one leaves each of them with one.
+        self.assertTrue(distributor_repo.drain(self.engine, three.id))
+        self.watch._looked.clear()
+        self.watch.look()
+        self.assertAllAnswered('network2')
+        self.assertEqual({}, self.fakes['network3'].documents)
+        for each in (one, three):
+            distributor_repo.resume(self.engine, each.id)
+        self.watch._looked.clear()
+        self.watch.look()
+        self.assertAllAnswered('network2')
+        for cluster_id in self.clusters:
+            self.assertEqual(2, len(self.get_names(cluster_id)))
+
+    def test_one_dies_while_neutron_takes_its_time(self):
+        """Another one answers before Neutron is asked anything."""
+        self.watch.look()
+        self.now += 100
+        self.fakes['network1'].is_down = True
+        seen = []
+
+        def get_switched_off():
+            self.assertAllAnswered('network2', 'network3')
+            seen.append(self.now)
+            raise exceptions.CloudUnavailable('slow')
+
+        with mock.patch.object(self.ports, 'get_switched_off',
+                               get_switched_off):
+            self.watch.look()
+        self.assertEqual([self.now], seen)
+
+    def test_many_leave_one(self):
+        """Meanwhile somebody looks whether the others answer."""
+        self.watch.look()
+        one = distributor_repo.get_all(self.engine)[0]
+        distributor_repo.drain(self.engine, one.id)
+        self.watch._looked.clear()
+        settle, settled = self.vips.settle, []
+
+        def take_long(cluster_id):
+            settled.append(cluster_id)
+            self.now += 20
+            if len(settled) == 1:
+                raise exceptions.CloudUnavailable('down')
+            settle(cluster_id)
+
+        leaving = {cluster_id for cluster_id in self.clusters
+                   if 'network1' in self.get_names(cluster_id)}
+        with mock.patch.object(self.watch._vips, 'settle', take_long):
+            for number in range(len(leaving) + 1):
+                self.assertEqual(number, len(settled))
+                self.watch.look()
+        # One that cannot leave keeps nobody from it.
+        self.assertEqual(leaving, set(settled))
+        for cluster_id in leaving:
+            self.assertNotIn('network1', self.get_names(cluster_id))
+
+    def test_its_open_vswitch_is_down(self):
+        self.fakes['network1'].ovs_error = 'Open vSwitch does not work'
+        self.assertEqual({'network1': 'Open vSwitch does not work'},
+                         self.watch.look().problems)
+        self.assertAllAnswered('network2', 'network3')
+
+    def test_one_that_misses_one_request_is_no_dead_one(self):
+        fake = self.fakes['network1']
+        ask = fake._ask
+
+        def stumble(what):
+            fake._ask = ask
+            raise exceptions.DistributorUnreachable('slow')
+
+        fake._ask = stumble
+        self.assertEqual({}, self.watch.look().problems)
+
+    def test_whatever_it_says(self):
+        """Nothing of it reaches a terminal, or is too long for a column."""
+        self.fakes['network1'].ovs_error = 'a\n\x1b[31m' + 1000 * 'b'
+        problem = self.watch.look().problems['network1']
+        self.assertEqual(r'a \x1b[31mbbb', problem[:13])
+        self.assertEqual(300, len(problem))
+        self.fakes['network2'].get_versions = lambda: {
+            'software_version': 100 * '9'}
+        self.assertNotIn('network2', self.watch.look().problems)
+        self.assertEqual({64}, {
+            len(row.software_version) for row in
+            distributor_repo.get_all(self.engine) if row.name == 'network2'})
+
+    def test_nonsense(self):
+        self.fakes['network1'].get_versions = lambda: {'host': 'network1'}
+        self.assertIn('cannot be read',
+                      self.watch.look().problems['network1'])
+
+    def test_all_die(self):
+        for fake in self.fakes.values():
+            fake.is_down = True
+        self.assertEqual(3, len(self.watch.look().problems))
+        for fake in self.fakes.values():
+            fake.is_down = False
+        self.watch.look()
+        self.assertAllAnswered(*distributors.NAMES)
+
+    def test_one_forgot_everything(self):
+        self.watch.look()
+        self.fakes['network1'].documents.clear()
+        self.watch.look()
+        self.now += 100
+        self.watch.look()
+        self.assertAllAnswered(*distributors.NAMES)
+        self.assertNotEqual({}, self.fakes['network1'].documents)
+
+    def test_a_port_that_is_off_for_no_reason(self):
+        port_id = next(iter(self.ports.is_on))
+        self.ports.is_on[port_id] = False
+        self.watch.look()
+        self.assertTrue(self.ports.is_on[port_id])
+        # Neutron is asked rarely, and may be down.
+        self.now += 100
+        self.ports.error = exceptions.CloudUnavailable('down')
+        self.watch.look()
+
+    def set_distributors(self, *names):
+        self.conf.set_override(
+            'distributors', [f'https://{name}:9444' for name in names],
+            group='hmsync_cluster')
+        for _look in range(2):
+            self.now += 100
+            self.watch.look()
+
+    def assertOn(self, *names):
+        for cluster_id in self.clusters:
+            rows = self.get_rows(cluster_id)
+            self.assertEqual(set(names), set(rows))
+            version = self.get_version(cluster_id)
+            for name, one in rows.items():
+                self.assertEqual((version, None), (one.applied_version,
+                                                   one.error))
+        self.assertAllAnswered(*names)
+        self.assertEqual(2 * len(self.clusters), len(self.ports.is_on))
+
+    def test_one_leaves_the_option(self):
+        self.set_distributors('network2', 'network3')
+        self.assertOn('network2', 'network3')
+        self.assertEqual({}, self.fakes['network1'].documents)
+        self.assertEqual(['network2', 'network3'], sorted(self.statuses()))
+
+    def test_one_is_gone_for_good(self):
+        self.fakes['network1'].is_down = True
+        self.set_distributors('network2', 'network3')
+        self.assertOn('network2', 'network3')
+
+    def test_all_leave_the_option(self):
+        """Nobody breaks what works for want of another one."""
+        self.set_distributors()
+        self.assertAllAnswered(*distributors.NAMES)
+
+    def test_one_more(self):
+        cluster_id = self.clusters[0]
+        self.vips.remove(cluster_id)
+        self.ports.refused = {'network1', 'network2'}
+        self.vips.add(cluster_id)
+        self.assertEqual(['network3'], list(self.get_rows(cluster_id)))
+        self.ports.refused = {'network1'}
+        self.now += 100
+        self.watch.look()
+        self.assertEqual(['network2', 'network3'],
+                         sorted(self.get_rows(cluster_id)))
+
+    def test_somebody_works_on_it(self):
+        for cluster_id in self.clusters:
+            claim_repo.claim(self.engine, cluster_id, 'somebody', 4000)
+        self.set_distributors('network2', 'network3')
+        for cluster_id in self.clusters:
+            self.assertEqual(2, len(self.get_rows(cluster_id)))
+            claim_repo.release(self.engine, cluster_id, 'somebody')
+        self.set_distributors('network2', 'network3')
+        self.assertOn('network2', 'network3')
+
+    def test_ports_of_a_cluster_that_is_gone(self):
+        for cluster_id in self.clusters:
+            self.delete_cluster(cluster_id)
+        self.ports.error = exceptions.CloudUnavailable('down')
+        self.watch.look()
+        self.assertEqual(6, len(self.ports.is_on))
+        self.ports.error = None
+        self.watch.look()
+        self.assertEqual({}, self.ports.is_on)
+        for fake in self.fakes.values():
+            self.assertEqual({}, fake.documents)
+
+    def test_there_are_none(self):
+        self.conf.set_override('distributors', [], group='hmsync_cluster')
+        self.assertEqual({}, self.watch.look().problems)

@@ -1,0 +1,137 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+import collections
+import dataclasses
+import datetime
+import uuid
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.cluster import documents
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync import exceptions
+from tests.unit import base
+from tests.unit.cluster import test_handover
+
+NOW = datetime.datetime(2026, 11, 23)
+PORT = str(uuid.UUID(int=7))
+
+
+def make_cluster(version=7, affinity=cluster_repo.FLOW):
+    return cluster_repo.Cluster(
+        id='c', cluster_name='web', desired_size=4, min_size=2, cooldown=0,
+        load_balancer_id='lb', distributor='hmsync_ovs',
+        provisioning_status='ACTIVE', operating_status='ONLINE',
+        enabled=True, cluster_type='hmsync', affinity=affinity,
+        peer_group_size=2, standby=0, version=version, claimed_by=None,
+        claim_expires_at=None, created_at=NOW, updated_at=NOW, now=NOW, size=4,
+        resized_at=None)
+
+
+def make_member(number, state, slot, has_amphora=True):
+    return member_repo.Member(
+        id=str(uuid.UUID(int=1000 + number)), cluster_id='c',
+        amphora_id=str(uuid.UUID(int=number)) if has_amphora else None,
+        slot=slot, peer_group=None if slot is None else slot // 2,
+        state=state, health=None, config_digest=None,
+        mac=f'fa:16:3e:00:00:{number:02x}' if has_amphora else None,
+        error=None, created_at=NOW, updated_at=NOW, now=NOW, ordered=None,
+        zone=None, connections=None)
+
+
+@st.composite
+def members(draw):
+    slots = draw(st.lists(st.one_of(st.none(), st.integers(0, 7)),
+                          max_size=8, unique_by=lambda slot: (
+                              object() if slot is None else slot)))
+    found = []
+    for number, slot in enumerate(slots, 1):
+        state = draw(st.sampled_from(member_repo.STATES))
+        found.append(make_member(
+            number, state, slot, state != member_repo.FAILED or
+            draw(st.booleans())))
+    return found
+
+
+class TestDocuments(base.TestCase):
+
+    def make(self, found, addresses=('192.0.2.5',), cluster=None, **values):
+        vip = test_handover.vip('d', **{
+            'port_id': PORT, 'mac': 'fa:16:3e:00:00:ff', **values})
+        return documents.make(cluster or make_cluster(), found, addresses,
+                              vip, 3600)
+
+    @given(members(), st.booleans(), st.sampled_from(
+        [cluster_repo.FLOW, cluster_repo.SOURCE_IP]))
+    def test_any(self, found, is_active, affinity):
+        made = self.make(found, cluster=make_cluster(9, affinity),
+                         active=is_active)
+        self.assertEqual(made, doc.parse(made.to_dict()))
+        self.assertEqual((9, is_active, affinity),
+                         (made.version, made.active, made.affinity))
+        told = {member.slot: member.state for member in made.members}
+        groups = collections.Counter(
+            member.peer_group for member in made.members)
+        for member in found:
+            if member.slot is None:
+                if member.state == member_repo.DRAINING and member.mac:
+                    # It has its connections, and is in nobody's way.
+                    entry, = (each for each in made.members
+                              if each.id == member.amphora_id)
+                    self.assertEqual(doc.DRAINING, told.pop(entry.slot))
+                    self.assertEqual(1, groups[entry.peer_group])
+                continue
+            expected = {member_repo.ACTIVE: doc.ACTIVE,
+                        member_repo.DRAINING: doc.DRAINING,
+                        member_repo.FAILED: doc.DEAD}.get(member.state)
+            # One that is being built is nothing to a distributor.
+            self.assertEqual(expected, told.pop(member.slot, None))
+        self.assertEqual({}, told)
+        # New connections go to no other ones than to those.
+        self.assertEqual(
+            {member.amphora_id for member in found
+             if member.state == member_repo.ACTIVE and
+             member.slot is not None},
+            {member.id for member in made.members
+             if member.state == doc.ACTIVE})
+
+    @given(members(), st.randoms())
+    def test_order_is_nothing(self, found, random):
+        shuffled = list(found)
+        random.shuffle(shuffled)
+        self.assertEqual(
+            self.make(found, ['192.0.2.5', 'fd00::5']),
+            self.make(shuffled, ['fd00::5', '192.0.2.5']))
+
+    def test_no_port_yet(self):
+        e = self.assertRaises(exceptions.InvalidDocument, self.make, [],
+                              mac=None)
+        self.assertIn('no port yet on the distributor d', str(e))
+
+    def test_partners(self):
+        """Those with a port, but not itself, and not too many."""
+        vips = [test_handover.vip(f'd{n}', mac=f'fa:16:3e:00:01:{n:02x}')
+                for n in range(6)]
+        vips[4] = dataclasses.replace(vips[4], port_id=None)
+        vips[5] = dataclasses.replace(vips[5], mac=None)
+        own = dataclasses.replace(vips[0], port_id=PORT)
+        for number, expected in ((1, []), (2, [1]), (6, [1, 2, 3])):
+            made = documents.make(make_cluster(), [], ['192.0.2.5'], own, 60,
+                                  vips[:number][::-1])
+            self.assertEqual(tuple(vips[n].mac for n in expected),
+                             made.partners)
+
+    def test_no_address(self):
+        self.assertRaises(exceptions.InvalidDocument, self.make, [], ())

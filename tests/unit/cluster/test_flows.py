@@ -1,0 +1,414 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What workers and keepers build, with Octavia's own tasks."""
+
+from unittest import mock
+
+import hypothesis
+from hypothesis import strategies as st
+from oslo_config import fixture as config_fixture
+
+from octavia_hmsync.cluster import flows
+from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import worker
+from octavia_hmsync import compat
+from octavia_hmsync.compat import cluster as compat_cluster
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_look as look_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+from tests.unit.cluster import cloud
+
+
+class TestFlows(cloud.CloudTestCase):
+
+    def test_created_and_deleted(self):
+        lb = self.create(size=3)
+        self.assertWhole(lb, 3)
+        # A prefix has OVN not take it for a port that may have the VIP.
+        self.assertEqual(
+            [['198.51.100.1/32']] * 3,
+            [port.pairs for port in self.cloud.ports.values()
+             if port.name.startswith('octavia-lb-vrrp-')])
+        # Registered last, and unregistered first.
+        steps = self.cloud.steps
+        self.assertEqual('distributors: register', steps[-1])
+        self.delete(lb)
+        self.assertGone(lb)
+        first = next(each for each in steps if each.startswith('delete'))
+        self.assertLess(steps.index('distributors: remove'),
+                        steps.index(first))
+
+    def test_listeners_from_the_beginning(self):
+        """Distributors look at members as soon as they know them."""
+        lb = self.add_load_balancer()
+        for port in (443, 80):
+            self.records.add_listener(lb, port)
+        worker.Worker(compat.CONF).create(lb, {'cluster_desired_size': 2,
+                                               'cluster_min_size': 1})
+        self.assertWhole(lb, 2)
+        cluster = self.get_cluster(lb)
+        self.assertEqual('80,443', cluster.ports)
+        self.assertEqual('distributors: register', self.cloud.steps[-1])
+        # Nothing of that is left to be told.
+        self.assertEqual({}, {
+            key: found for key, (found, ports) in look_repo.get_ports(
+                self.engine).items() if looks.parse_ports(found) != ports})
+
+    def test_again(self):
+        """A message that comes twice changes nothing."""
+        lb = self.create()
+        self.useFixture(cloud.fixtures.MockPatchObject(worker, '_PATIENCE',
+                                                       0))
+        subject = worker.Worker(compat.CONF)
+        subject.create(lb, {})
+        subject.delete(lb)
+        subject.failover(lb)
+        self.assertWhole(lb, 2)
+        self.delete(lb)
+        subject.delete(lb)
+        self.assertGone(lb)
+
+    def test_options_changed_since(self):
+        """No option is in the way of what is there."""
+        lb = self.create()
+        conf = self.useFixture(config_fixture.Config(compat.CONF))
+        conf.config(group='hmsync_cluster', min_size=7, desired_size=1)
+        self.delete(lb)
+        self.assertGone(lb)
+
+    def test_some_fail(self):
+        """What fails is not there, and the keeper builds it later."""
+        for part in ('build amphora', 'create port octavia-lb-vrrp',
+                     'attach', 'plug', 'configure'):
+            with self.subTest(part):
+                self.reborn()
+                self.cloud.refuse(part, times=2)
+                lb = self.create(size=4, min_size=2)
+                self.assertEqual('ACTIVE', self.get_status(lb))
+                self.assertEqual(2, len(self.get_members(lb)))
+                self.assertEqual(2, len(self.cloud.instances))
+                self.assertEqual(3, len(self.cloud.ports))
+                self.keep()
+                self.assertWhole(lb, 4)
+                self.delete(lb)
+                self.assertGone(lb)
+
+    def test_too_many_fail(self):
+        self.cloud.refuse('build amphora', times=3)
+        lb = self.create(size=4, min_size=2)
+        self.assertTakenBack(lb)
+        # Nobody builds it again by himself.
+        self.keep()
+        self.assertTakenBack(lb)
+        self.delete(lb)
+        self.assertGone(lb)
+
+    def test_distributors_fail(self):
+        for step in ('add', 'register'):
+            with self.subTest(step):
+                self.reborn()
+                self.cloud.refuse(f'distributors: {step}')
+                lb = self.create()
+                self.assertTakenBack(lb)
+                self.delete(lb)
+                self.assertGone(lb)
+
+    def test_failed_over(self):
+        """An ERROR one is built anew, and each of others is replaced."""
+        self.cloud.refuse('build amphora', times=2)
+        lb = self.create(size=2)
+        self.assertTakenBack(lb)
+        self.failover(lb)
+        self.assertWhole(lb, 2)
+        before = {member.amphora_id for member in self.get_members(lb)}
+        self.failover(lb)
+        # Those that were replaced keep their connections for a while.
+        self.assertEqual(4, len(self.cloud.instances))
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertFalse(before & {
+            member.amphora_id for member in self.get_members(lb)})
+
+    def failover(self, lb):
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        worker.Worker(compat.CONF).failover(lb)
+
+    def test_failover_fails(self):
+        """What serves goes on serving, and the load balancer is in ERROR."""
+        lb = self.create(size=2)
+        self.cloud.refuse('build amphora', times=1)
+        self.failover(lb)
+        self.assertEqual('ERROR', self.get_status(lb))
+        self.assertEqual(2, len(self.cloud.instances))
+        self.failover(lb)
+        self.keep()
+        self.assertWhole(lb, 2)
+
+    def test_ordered(self):
+        """Octavia leaves an amphora in ERROR that it was to fail over."""
+        lb = self.create(size=2)
+        old = self.get_members(lb)[1]
+        self.records.set_status(old.amphora_id, 'ERROR')
+        self.records.change('load_balancer', lb, provisioning_status='ERROR')
+        self.keep()
+        self.assertWhole(lb, 2)
+        new = self.get_members(lb)[1]
+        self.assertNotEqual(old.amphora_id, new.amphora_id)
+
+    def test_ordered_by_an_operator(self):
+        """It serves until another one has its slot; why not is told."""
+        lb = self.create(size=2)
+        old = self.get_members(lb)[0]
+        member_repo.set_order(self.engine, old.id, member_repo.REPLACE)
+        self.cloud.refuse('build amphora', times=1)
+        self.keep(1)
+        found = self.get_members(lb)[0]
+        self.assertEqual((old.id, 'ACTIVE', 2),
+                         (found.id, found.state, len(self.cloud.instances)))
+        self.assertIn('could not be built', found.error)
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertNotEqual(old.amphora_id,
+                            self.get_members(lb)[0].amphora_id)
+
+    def test_unconfigured(self):
+        """One that missed a change is configured, and has its slot again."""
+        lb = self.create(size=2)
+        member = self.get_members(lb)[0]
+        member_repo.set_state(self.engine, member.id, (member_repo.ACTIVE,),
+                              member_repo.DRAINING)
+        self.cloud.refuse('configure')
+        self.keep(1)
+        self.assertEqual(member_repo.DRAINING,
+                         self.get_members(lb)[0].state)
+        self.assertEqual('ACTIVE', self.get_status(lb))
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertEqual(member.id, self.get_members(lb)[0].id)
+
+    def test_change_that_ended_half_way(self):
+        """Its members are told anew, and what follows that is done, too."""
+        lb = self.create(size=2)
+        for member in self.get_members(lb):
+            member_repo.record(self.engine, member.id, config_digest=None)
+        before = len(self.cloud.steps)
+        self.cloud.refuse('update VIP')
+        self.keep(1)
+        self.assertEqual([None, None], [
+            member.config_digest for member in self.get_members(lb)])
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertEqual(3, self.cloud.steps[before:].count('update VIP'))
+        self.assertTrue(all(member.config_digest
+                            for member in self.get_members(lb)))
+
+    def test_failover_that_has_just_begun(self):
+        """Whoever looks meanwhile does not take it for one that died."""
+        lb = self.create(size=2)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        seen = []
+        carry_out = worker.Worker._carry_out
+
+        def after_a_look(subject, *args, **kwargs):
+            self.keep()
+            seen.append(self.get_status(lb))
+            carry_out(subject, *args, **kwargs)
+
+        with mock.patch.object(worker.Worker, '_carry_out', autospec=True,
+                               side_effect=after_a_look):
+            worker.Worker(compat.CONF).failover(lb)
+        self.assertEqual(['PENDING_UPDATE'], seen)
+        self.keep()
+        self.assertWhole(lb, 2)
+
+    def test_locked(self):
+        """While Octavia changes it, nothing is configured."""
+        lb = self.create(size=2)
+        member = self.get_members(lb)[0]
+        member_repo.set_state(self.engine, member.id, (member_repo.ACTIVE,),
+                              member_repo.DRAINING)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        before = len(self.cloud.steps)
+        self.keep(1)
+        self.assertEqual(before, len(self.cloud.steps))
+        self.assertEqual('PENDING_UPDATE', self.get_status(lb))
+
+    def test_lost_message(self):
+        """A worker took it, and died before it knew what it is."""
+        lb = self.add_load_balancer()
+        orphans = cloud.due_repo.get_orphans(self.engine, 0)
+        self.assertEqual([lb], [each.id for each in orphans])
+        cloud.upkeep.adopt(compat.CONF, orphans[0])
+        self.keep()
+        self.assertWhole(lb, 2)
+
+    def test_moved(self):
+        """Another distributor is active, and only where there is one."""
+        lb = self.create(size=1)
+        cluster = self.get_cluster(lb)
+        self.assertRaises(exceptions.NotPossible, self.move, cluster)
+        for vip_id in [vip_repo.add(
+                self.engine, cluster.id, row.id).id for row in
+                distributor_repo.sync(self.engine, 'hmsync_ovs', {
+                    'network1': 'https://network1:9444',
+                    'network2': 'https://network2:9444'})]:
+            vip_repo.set_port(self.engine, vip_id, vip_id,
+                              'fa:16:3e:00:00:09', 1450)
+        found = []
+        for _ in range(3):
+            self.move(cluster)
+            found.append(next(vip.distributor_name for vip in
+                              vip_repo.get_of_cluster(
+                                  self.engine, cluster.id) if vip.active))
+        self.assertEqual(['network1', 'network2', 'network1'], found)
+        self.assertIsNone(self.get_cluster(lb).claimed_by)
+
+    def move(self, cluster):
+        compat_cluster.run(flows.get_move_vip_flow(),
+                           {'cluster_id': cluster.id})
+
+    def test_removed(self):
+        """First nobody sends it anything, then it is deleted."""
+        lb = self.create(size=3)
+        cluster = self.get_cluster(lb)
+        gone = self.get_members(lb)[1]
+        there = len(self.cloud.steps)
+        self.remove(cluster, gone)
+        self.assertEqual(
+            ['distributors: drain', 'distributors: unregister',
+             'delete instance'],
+            [step[:len('delete instance')] if 'instance' in step else step
+             for step in self.cloud.steps[there:]
+             if 'distributors' in step or 'delete instance' in step])
+        self.assertEqual([0, 2], [member.slot for member
+                                  in self.get_members(lb)])
+        self.assertEqual({0, 2}, set(self.cloud.documents[cluster.id]))
+        self.assertEqual(2, len(self.cloud.instances))
+        self.assertEqual('ACTIVE', self.get_status(lb))
+        self.assertIsNone(self.get_cluster(lb).claimed_by)
+        # There were to be three: another one comes, in the slot that is free.
+        self.keep()
+        self.assertWhole(lb, 3)
+
+    def test_removed_half(self):
+        """An instance that cannot be deleted is deleted later."""
+        lb = self.create(size=2)
+        cluster = self.get_cluster(lb)
+        gone = self.get_members(lb)[0]
+        there = len(self.cloud.steps)
+        self.cloud.refuse('delete instance', 99)
+        self.remove(cluster, gone)
+        self.cloud.rules.clear()
+        left = member_repo.get(self.engine, gone.id)
+        self.assertEqual((member_repo.FAILED, None), (left.state, left.slot),
+                         self.cloud.steps[there:])
+        self.assertEqual({1}, set(self.cloud.documents[cluster.id]))
+        self.keep()
+        self.assertWhole(lb, 2)
+
+    def remove(self, cluster, member):
+        compat_cluster.run(
+            flows.get_remove_member_flow(),
+            {'cluster_id': cluster.id, 'distributor_id': cluster.id,
+             'member_id': member.id})
+
+    def test_row_gone(self):
+        lb = self.create(size=2)
+        cluster = self.get_cluster(lb)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='DELETED')
+        self.keep()
+        self.assertIsNone(cluster_repo.get(self.engine, cluster.id))
+        self.assertEqual({}, self.cloud.instances)
+        self.assertEqual({}, self.cloud.documents)
+
+
+class TestDeaths(cloud.CloudTestCase):
+    """Whoever dies, and wherever: somebody else goes on."""
+
+    def settle(self):
+        self.reborn()
+        self.lapse()
+
+    @hypothesis.settings(max_examples=5)
+    @hypothesis.given(st.lists(st.integers(0, 60), min_size=1, max_size=3))
+    def test_create(self, deaths):
+        self.settle()
+        self.cloud.die_at(deaths[0])
+        lb = self.create(size=2)
+        for step in deaths[1:]:
+            self.settle()
+            self.cloud.die_at(step)
+            self.keep(2)
+        self.settle()
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.delete(lb)
+        self.assertGone(lb)
+
+    @hypothesis.settings(max_examples=5)
+    @hypothesis.given(st.lists(st.integers(0, 30), min_size=1, max_size=3))
+    def test_delete(self, deaths):
+        self.settle()
+        lb = self.create(size=2)
+        self.cloud.die_at(deaths[0])
+        self.delete(lb)
+        for step in deaths[1:]:
+            self.settle()
+            self.cloud.die_at(step)
+            self.keep(2)
+        self.settle()
+        self.keep()
+        self.assertGone(lb)
+
+    @hypothesis.settings(max_examples=5)
+    @hypothesis.given(st.lists(st.integers(0, 40), min_size=1, max_size=3))
+    def test_replace(self, deaths):
+        """What serves is never fewer than it was."""
+        self.settle()
+        lb = self.create(size=2)
+        old = self.get_members(lb)[0]
+        self.records.set_status(old.amphora_id, 'ERROR')
+        self.records.change('load_balancer', lb, provisioning_status='ERROR')
+        for step in deaths:
+            self.settle()
+            self.cloud.die_at(step)
+            self.keep(2)
+            self.settle()
+            serving = self.cloud.documents[self.get_cluster(lb).id]
+            self.assertEqual([0, 1], sorted(serving))
+            self.assertLessEqual(
+                {f'amphora-{each}' for each in serving.values()},
+                set(self.cloud.instances.values()))
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertNotIn(old.amphora_id, {
+            member.amphora_id for member in self.get_members(lb)})
+        self.delete(lb)
+        self.assertGone(lb)
+
+    @hypothesis.settings(max_examples=5)
+    @hypothesis.given(st.integers(0, 60))
+    def test_deleted_half_built(self, step):
+        self.settle()
+        self.cloud.die_at(step)
+        lb = self.create(size=2)
+        self.settle()
+        self.delete(lb)
+        self.keep()
+        self.assertGone(lb)

@@ -1,0 +1,116 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""Who shares stick tables with whom, in any cluster."""
+
+import dataclasses
+
+import hypothesis
+from hypothesis import strategies as st
+from octavia.common import data_models
+
+from octavia_hmsync.cluster import peers
+from tests.unit import base
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    amphora_id: str | None
+    slot: int | None
+
+
+SIZES = st.sampled_from((2, 3))
+SLOTS = st.lists(st.integers(0, 40), unique=True, max_size=16)
+
+
+def make(slots):
+    return [Member(f'amphora-{slot}', slot) for slot in slots]
+
+
+def find(members, member, size):
+    return peers.find_group(members, member.slot, size, member.amphora_id)
+
+
+class TestGroups(base.TestCase):
+
+    @hypothesis.given(SLOTS, SIZES)
+    def test_each_is_in_one_and_all_in_it_agree(self, slots, size):
+        members = make(slots)
+        groups = {member.amphora_id: find(members, member, size)
+                  for member in members}
+        for amphora_id, group in groups.items():
+            self.assertIn(amphora_id, group)
+            self.assertLessEqual(len(group), size)
+            for other in group:
+                self.assertEqual(group, groups[other])
+
+    @hypothesis.given(SLOTS, SIZES, st.integers(0, 40))
+    def test_who_comes_or_goes_changes_no_other_group(self, slots, size,
+                                                      changed):
+        members = make(set(slots) | {changed})
+        without = [member for member in members if member.slot != changed]
+        for member in without:
+            before, now = (find(some, member, size)
+                           for some in (members, without))
+            if peers.get_group(member.slot, size) != peers.get_group(
+                    changed, size):
+                self.assertEqual(before, now)
+            else:
+                self.assertEqual({f'amphora-{changed}'}, before - now)
+
+    @hypothesis.given(SLOTS.filter(bool), SIZES)
+    def test_one_that_takes_a_place_is_in_its_group(self, slots, size):
+        """It is alone with the others there, before its row has the slot."""
+        members = make(slots)
+        old = members[0]
+        new = Member('new', None)
+        self.assertEqual(
+            {*find(members, old, size) - {old.amphora_id}, 'new'},
+            peers.find_group([*members, new], old.slot, size, 'new'))
+
+    def test_one_that_stands_by_is_alone(self):
+        members = [*make(range(4)), Member('waits', None), Member(None, 4)]
+        self.assertEqual({'waits'},
+                         peers.find_group(members, None, 2, 'waits'))
+        self.assertEqual({'new'}, peers.find_group(members, 5, 2, 'new'))
+
+
+class TestShow(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.amphorae = [data_models.Amphora(id=name) for name in 'dcba']
+        self.lb = data_models.LoadBalancer(
+            id='lb', topology='ACTIVE_ACTIVE', amphorae=self.amphorae)
+        self.lb.listeners = [
+            data_models.Listener(id=name, load_balancer=self.lb)
+            for name in ('l1', 'l2')]
+
+    def test_it_is_one_of_a_pair(self):
+        shown = peers.show(self.lb, frozenset('bc'))
+        self.assertEqual('ACTIVE_STANDBY', shown.topology)
+        self.assertEqual(['b', 'c'], [each.id for each in shown.amphorae])
+        self.assertEqual(['l1', 'l2'],
+                         [each.id for each in shown.listeners])
+        for listener in shown.listeners:
+            self.assertIs(shown, listener.load_balancer)
+
+    def test_what_it_is_made_of_stays(self):
+        shown = peers.show(self.lb, frozenset('b'))
+        shown.listeners.clear()
+        shown.amphorae[0].api_version = '1.0'
+        self.assertEqual('ACTIVE_ACTIVE', self.lb.topology)
+        self.assertEqual(self.amphorae, self.lb.amphorae)
+        self.assertFalse(hasattr(self.amphorae[2], 'api_version'))
+        for listener in self.lb.listeners:
+            self.assertIs(self.lb, listener.load_balancer)
+        self.assertEqual(2, len(self.lb.listeners))

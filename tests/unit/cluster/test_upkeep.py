@@ -1,0 +1,441 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What becomes of clusters that a manager looks after, on real rows."""
+
+import threading
+
+import fixtures
+import hypothesis
+from hypothesis import strategies as st
+
+from octavia_hmsync.cluster import distribution
+from octavia_hmsync.cluster import managers
+from octavia_hmsync.cluster import situation
+from octavia_hmsync.cluster import upkeep
+from octavia_hmsync.cluster import urgency
+from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync import exceptions
+from tests.unit.cluster import cloud
+
+UP = sight_repo.Look('UP')
+DOWN = sight_repo.Look('DOWN', 'no answer')
+SILENT = sight_repo.Look('DOWN', 'no heartbeat for 60 s')
+
+
+class ManagedTestCase(cloud.CloudTestCase):
+    """Clusters whose members health managers and distributors see."""
+
+    def setUp(self):
+        super().setUp()
+        self.watch()
+
+    def watch(self):
+        """Have there be distributors and a health manager."""
+        hm_repo.register(self.engine, 'controller1', '192.0.2.1', 5555,
+                         'instance', 20)
+        self.one, self.two = distributor_repo.sync(
+            self.engine, 'hmsync_ovs', {
+                f'network{n}': f'https://network{n}:9444' for n in (1, 2)})
+        for each in (self.one, self.two):
+            distributor_repo.set_status(self.engine, each.id, 'ONLINE')
+
+    def make(self, size=3, min_size=1, standby=0):
+        lb = self.create(size, min_size)
+        self.cluster_id = self.get_cluster(lb).id
+        for each in (self.one, self.two):
+            vip = vip_repo.add(self.engine, self.cluster_id, each.id)
+            vip_repo.set_port(self.engine, vip.id, vip.id, 'fa:1', 1450)
+        vip_repo.set_active(self.engine, self.cluster_id, self.one.id)
+        if standby:
+            cluster_repo.set_sizes(self.engine, self.cluster_id,
+                                   standby=standby)
+        self.keep()
+        return lb
+
+    def see(self, member_id, front=None, heartbeats=None):
+        for who, look in ((self.one.id, front),
+                          (sight_repo.HEARTBEATS, heartbeats)):
+            if look is not None:
+                sight_repo.record(self.engine, who, {member_id: look})
+
+    def see_all(self, lb, look=UP):
+        for member in self.get_members(lb):
+            self.see(member.id, look, look)
+
+    def order_all(self, lb):
+        for member in self.get_members(lb):
+            member_repo.set_order(self.engine, member.id, 'REPLACE')
+
+    def urge(self):
+        return urgency.Urgency(self.context, self.cluster_id).run()
+
+    def states(self, lb):
+        return [(member.slot, member.state)
+                for member in self.get_members(lb)]
+
+    def status(self, lb):
+        return self.get_cluster(lb).operating_status
+
+
+class TestUpkeep(ManagedTestCase):
+
+    def test_dead(self):
+        """At once nobody sends anything to it; then another one is built."""
+        lb = self.make()
+        self.assertEqual('ONLINE', self.status(lb))
+        dead, *others = self.get_members(lb)
+        self.see_all(lb)
+        self.see(dead.id, DOWN, SILENT)
+        before = len(self.cloud.steps)
+        self.assertTrue(self.urge())
+        self.assertEqual(['distributors: register'],
+                         self.cloud.steps[before:])
+        self.assertEqual({each.slot: each.amphora_id for each in others},
+                         self.cloud.documents[self.cluster_id])
+        found = member_repo.get(self.engine, dead.id)
+        self.assertEqual(('FAILED', None, 'DEAD'),
+                         (found.state, found.slot, found.health))
+        self.assertEqual('DEGRADED', self.status(lb))
+        self.assertFalse(self.urge())
+        self.keep()
+        self.assertWhole(lb, 3)
+        self.assertEqual('ONLINE', self.status(lb))
+
+    def test_dead_with_standby(self):
+        lb = self.make(standby=1)
+        standby = self.get_members(lb)[-1]
+        self.assertEqual((None, 'STANDBY'), (standby.slot, standby.state))
+        self.assertNotIn(standby.amphora_id,
+                         self.cloud.documents[self.cluster_id].values())
+        dead = self.get_members(lb)[1]
+        self.see_all(lb)
+        self.see(dead.id, DOWN, SILENT)
+        self.urge()
+        self.assertEqual(standby.amphora_id,
+                         self.cloud.documents[self.cluster_id][1])
+        self.assertEqual('ONLINE', self.status(lb))
+        self.keep()
+        self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (2, 'ACTIVE'),
+                          (None, 'STANDBY')], self.states(lb))
+        self.assertEqual(4, len(self.cloud.instances))
+        self.assertIsNone(member_repo.get(self.engine, dead.id))
+        # It was told whose stick tables it shares, too.
+        self.assertTrue(all(member.config_digest
+                            for member in self.get_members(lb)))
+
+    def test_half_of_them_die(self):
+        """All that is missing is built at once."""
+        self.useFixture(fixtures.MockPatchObject(
+            cloud.members, 'AT_ONCE', 2))
+        lb = self.make(4)
+        members = self.get_members(lb)
+        self.see_all(lb)
+        for member in members[:2]:
+            self.see(member.id, DOWN, SILENT)
+        self.urge()
+        self.assertEqual({2, 3}, set(self.cloud.documents[self.cluster_id]))
+        barrier, met = threading.Barrier(2), []
+
+        def wait(step):
+            # SQLite has one writer: one of them may have to begin again.
+            if step.startswith('build amphora') and not met:
+                barrier.wait(60)
+                met.append(step)
+
+        self.cloud.rules.append(wait)
+        self.keep()
+        self.assertTrue(met)
+        self.assertWhole(lb, 4)
+
+    def test_one_of_two_cannot_be_built(self):
+        lb = self.make(4)
+        self.see_all(lb)
+        for member in self.get_members(lb)[:2]:
+            self.see(member.id, DOWN, SILENT)
+        self.cloud.refuse('build amphora')
+        self.keep(1)
+        self.assertEqual(3, len(self.cloud.instances))
+        self.keep()
+        self.assertWhole(lb, 4)
+
+    def test_failover_replaces_those_that_stand_by(self):
+        lb = self.make(2, standby=1)
+        before = set(self.cloud.instances)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        cloud.worker.Worker(cloud.compat.CONF).failover(lb)
+        self.keep(30)
+        self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (None, 'STANDBY')],
+                         self.states(lb))
+        self.assertFalse(before & set(self.cloud.instances))
+
+    def test_one_sign(self):
+        """It drains, and serves again; nothing is built or deleted."""
+        for front, heartbeats in ((DOWN, None), (None, SILENT)):
+            with self.subTest(front):
+                lb = self.make()
+                before = set(self.cloud.instances)
+                self.see_all(lb)
+                member = self.get_members(lb)[0]
+                self.see(member.id, front, heartbeats)
+                self.keep()
+                found = self.get_members(lb)[0]
+                self.assertEqual((member.id, 0, 'DRAINING', 'SUSPECT'), (
+                    found.id, found.slot, found.state, found.health))
+                self.assertEqual('DEGRADED', self.status(lb))
+                self.see(member.id, front and UP, heartbeats and UP)
+                self.keep()
+                # Not at once.
+                self.assertEqual('SUSPECT', self.get_members(lb)[0].health)
+                self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+                self.keep()
+                self.assertEqual('ACTIVE', self.get_members(lb)[0].state)
+                self.assertEqual(before, set(self.cloud.instances))
+                self.assertEqual('ONLINE', self.status(lb))
+                self.delete(lb)
+
+    def test_outage(self):
+        """Nobody is there who could tell: nothing is done."""
+        lb = self.make()
+        self.see_all(lb, DOWN)
+        for each in (self.one, self.two):
+            distributor_repo.set_status(self.engine, each.id, 'OFFLINE')
+        hm_repo.set_offline(self.engine, 'controller1', 'instance')
+        before = len(self.cloud.steps)
+        self.keep()
+        self.assertWhole(lb, 3)
+        self.assertEqual(before, len(self.cloud.steps))
+
+    def test_misdirected(self):
+        lb = self.make()
+        for member in self.get_members(lb):
+            self.see(member.id, DOWN)
+            sight_repo.record(self.engine, self.two.id, {member.id: UP})
+        self.assertTrue(self.urge())
+        self.assertEqual([self.two.id], [
+            vip.distributor_id for vip in vip_repo.get_of_cluster(
+                self.engine, self.cluster_id) if vip.active])
+        self.assertFalse(self.urge())
+        self.assertWhole(lb, 3)
+
+    def test_misdirected_and_nobody_else_can(self):
+        """What cannot be done keeps nobody from what can."""
+        lb = self.make(standby=1)
+        for member in self.get_members(lb):
+            self.see(member.id, DOWN)
+            sight_repo.record(self.engine, self.two.id, {member.id: UP})
+        vip, = [vip for vip in vip_repo.get_of_cluster(
+            self.engine, self.cluster_id) if not vip.active]
+        vip_repo.set_port(self.engine, vip.id, None, None)
+        dead = self.get_members(lb)[0]
+        self.see(dead.id, heartbeats=SILENT)
+        sight_repo.record(self.engine, self.two.id, {dead.id: DOWN})
+        reads = []
+        read = situation.read
+        self.useFixture(fixtures.MockPatchObject(
+            situation, 'read', lambda *args: reads.append(1) or read(*args)))
+        self.assertTrue(self.urge())
+        self.assertEqual('FAILED', member_repo.get(self.engine,
+                                                   dead.id).state)
+        # It is not asked for again and again.
+        self.assertLess(len(reads), 20)
+
+    def test_sizes(self):
+        lb = self.make(2)
+
+        def resize(size, **values):
+            self.assertTrue(cluster_repo.set_sizes(
+                self.engine, self.cluster_id, size, cooldown=60, **values))
+            self.keep()
+
+        resize(4)
+        self.assertWhole(lb, 4)
+        resize(1)
+        self.assertWhole(lb, 4)
+        self.make_older(cloud.models.Cluster, 'resized_at', 61)
+        self.keep(30)
+        self.assertWhole(lb, 1)
+        resize(1, standby=2)
+        self.assertEqual([(0, 'ACTIVE'), (None, 'STANDBY'),
+                          (None, 'STANDBY')], self.states(lb))
+        resize(1, standby=0)
+        self.assertWhole(lb, 1)
+
+    def test_all_are_replaced(self):
+        lb = self.make()
+        before = set(self.cloud.instances)
+        self.order_all(lb)
+        serving = []
+        step = self.cloud.step
+
+        def watch(name):
+            serving.append(len(self.cloud.documents[self.cluster_id]))
+            step(name)
+
+        self.useFixture(fixtures.MockPatchObject(self.cloud, 'step', watch))
+        self.keep(30)
+        self.assertEqual({3}, set(serving))
+        self.assertWhole(lb, 3)
+        self.assertFalse(before & set(self.cloud.instances))
+
+    def test_drain_is_ordered(self):
+        lb = self.make()
+        member = self.get_members(lb)[0]
+        member_repo.set_order(self.engine, member.id, 'DRAIN')
+        self.keep()
+        self.assertEqual((0, 'DRAINING'), self.states(lb)[0])
+        member_repo.set_order(self.engine, member.id, None)
+        self.keep()
+        self.assertWhole(lb, 3)
+        self.assertEqual(member.id, self.get_members(lb)[0].id)
+
+    def test_stands_by_again(self):
+        """One whose slot another one took is of use again once it is well."""
+        lb = self.make(standby=1)
+        self.see_all(lb)
+        member = self.get_members(lb)[0]
+        before = set(self.cloud.instances)
+        self.see(member.id, DOWN)
+        self.keep()
+        self.assertEqual('ONLINE', self.status(lb))
+        found = member_repo.get(self.engine, member.id)
+        self.assertEqual((None, 'DRAINING'), (found.slot, found.state))
+        self.see(member.id, UP)
+        self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+        self.keep()
+        found = member_repo.get(self.engine, member.id)
+        self.assertEqual((None, 'STANDBY'), (found.slot, found.state))
+        self.assertEqual(before, set(self.cloud.instances))
+
+    def test_cannot_stand_by(self):
+        """One that drained, and does not take its configuration, is gone."""
+        lb = self.make(standby=1)
+        self.see_all(lb)
+        member = self.get_members(lb)[0]
+        self.see(member.id, DOWN)
+        self.keep()
+        self.see(member.id, UP)
+        self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+        self.cloud.refuse(f'configure {member.amphora_id}')
+        self.keep()
+        self.assertIsNone(member_repo.get(self.engine, member.id))
+        self.assertEqual((None, 'STANDBY'), self.states(lb)[-1])
+        self.assertEqual(4, len(self.cloud.instances))
+
+    def test_claimed(self):
+        """Whoever builds for minutes holds up nothing."""
+        lb = self.make()
+        self.see_all(lb)
+        dead = self.get_members(lb)[0]
+        self.see(dead.id, DOWN, SILENT)
+        claim_repo.claim(self.engine, self.cluster_id, 'other', 60)
+        before = len(self.cloud.instances)
+        self.assertIs(True, upkeep.Upkeep(self.context,
+                                          self.cluster_id).run())
+        self.assertEqual(before, len(self.cloud.instances))
+        self.assertNotIn(0, self.cloud.documents[self.cluster_id])
+        claim_repo.release(self.engine, self.cluster_id, 'other')
+        self.keep()
+        self.assertWhole(lb, 3)
+
+    def test_distributors_are_told_later(self):
+        lb = self.make()
+        self.see_all(lb)
+        self.see(self.get_members(lb)[0].id, DOWN, SILENT)
+        with fixtures.MockPatchObject(
+                distribution, 'run',
+                side_effect=exceptions.DistributorError('no answer')):
+            self.assertTrue(self.urge())
+        self.assertEqual(2, sum(state == 'ACTIVE'
+                                for _slot, state in self.states(lb)))
+
+    def test_two_managers(self):
+        """What two decide at once is done once, and never too much."""
+        lb = self.make(3, min_size=2)
+        self.see_all(lb)
+        members = self.get_members(lb)
+        for member in members[:2]:
+            self.see(member.id, heartbeats=SILENT)
+        barrier = threading.Barrier(4)
+
+        def urge():
+            barrier.wait(30)
+            return self.urge()
+
+        self.run_at_once([urge] * 4)
+        # Of the two only one may go.
+        self.assertEqual(['ACTIVE', 'ACTIVE', 'DRAINING'],
+                         sorted(state for _slot, state in self.states(lb)))
+
+    def test_events(self):
+        """A manager hears of each thing once."""
+        lb = self.make()
+        heard = []
+        self.useFixture(fixtures.MockPatchObject(
+            managers.get('reference'), 'handle', heard.append))
+        self.see_all(lb)
+        self.see(self.get_members(lb)[0].id, DOWN, SILENT)
+        self.urge()
+        self.urge()
+        self.assertEqual(
+            [('health', 'DEAD'), ('done', 'unregister'),
+             ('status', 'DEGRADED')],
+            [(str(event.kind), event.detail) for event in heard])
+
+    def test_unknown_manager(self):
+        lb = self.make()
+        with self.engine.begin() as connection:
+            connection.execute(cloud.models.Cluster.__table__.update().values(
+                cluster_type='nobody'))
+        e = self.assertRaises(exceptions.InvalidConfiguration, self.urge)
+        self.assertIn('"nobody"', str(e))
+        self.assertWhole(lb, 3)
+
+
+class TestDeaths(ManagedTestCase):
+    """Whoever does it dies, and wherever: somebody else goes on."""
+
+    @hypothesis.settings(max_examples=6)
+    @hypothesis.given(
+        st.sampled_from(['dead', 'standby', 'replace', 'larger', 'smaller']),
+        st.lists(st.integers(0, 40), min_size=1, max_size=2))
+    def test_deaths(self, what, steps):
+        self.reborn()
+        self.lapse()
+        self.watch()
+        lb = self.make(2, standby=1 if what == 'standby' else 0)
+        self.see_all(lb)
+        size = {'larger': 3, 'smaller': 1}.get(what, 2)
+        if what in ('dead', 'standby'):
+            self.see(self.get_members(lb)[0].id, DOWN, SILENT)
+        elif what == 'replace':
+            self.order_all(lb)
+        else:
+            cluster_repo.set_sizes(self.engine, self.cluster_id, size,
+                                   cooldown=0)
+        for step in steps:
+            self.cloud.die_at(step)
+            self.keep(2)
+            self.reborn()
+            self.lapse()
+        self.keep(30)
+        self.assertEqual([(slot, 'ACTIVE') for slot in range(size)] + (
+            [(None, 'STANDBY')] if what == 'standby' else []),
+            self.states(lb))
+        self.delete(lb)
+        self.assertGone(lb)

@@ -1,0 +1,58 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import threading
+
+import fixtures
+
+from octavia_hmsync.cluster import backends
+from octavia_hmsync.cluster import work
+from tests.unit import base
+
+
+class TestOfThisProcess(base.TestCase):
+    """Threads that begin at once share what remembers something."""
+
+    def run_at_once(self, function):
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(function()))
+                   for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        self.assertEqual(4, len(found))
+        self.assertEqual(1, len(set(map(id, found))))
+
+    def setUp(self):
+        super().setUp()
+        self.barrier = threading.Barrier(4)
+
+    def make(self, *_args, **_values):
+        self.barrier.wait(30)
+        return object()
+
+    def test_context(self):
+        self.useFixture(fixtures.MockPatchObject(work, '_contexts',
+                                                 {-1: 'of a parent'}))
+        self.useFixture(fixtures.MockPatchObject(work, 'Context', self.make))
+        self.useFixture(fixtures.MockPatchObject(work.api, 'create_engine'))
+        self.run_at_once(work.get_context)
+        self.assertEqual(1, len(work._contexts))
+
+    def test_distributors(self):
+        context = work.Context(self.make_conf(), None)
+        self.useFixture(fixtures.MockPatchObject(work, 'get_context',
+                                                 lambda: context))
+        self.useFixture(fixtures.MockPatchObject(backends, 'make',
+                                                 self.make))
+        self.run_at_once(backends.get_distributors)

@@ -1,0 +1,88 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What speaks against members, out of who sees what."""
+
+from octavia_hmsync.cluster_managers import signs
+from tests.unit import base
+
+
+def see(member_id, who, state, age=50.0, **values):
+    values.setdefault('is_active', who == 'd1')
+    return signs.Sight(member_id, who, state, age, **values)
+
+
+class TestSigns(base.TestCase):
+
+    def read(self, *sights):
+        found = signs.read(sights).get('a')
+        return found and (bool(found.silent), bool(found.down))
+
+    def test_silent(self):
+        self.assertIsNone(self.read())
+        self.assertEqual((True, False), self.read(see('a', None, 'DOWN')))
+        self.assertEqual((False, False), self.read(see('a', None, 'UP')))
+        # No health manager is there to hear it.
+        self.assertIsNone(self.read(see('a', None, 'DOWN', is_online=False)))
+
+    def test_down(self):
+        """By the one that the traffic passes, which sees others."""
+        down, other = see('a', 'd1', 'DOWN'), see('b', 'd1', 'UP')
+        self.assertEqual((False, True), self.read(down, other))
+        for more in ((), (see('b', 'd2', 'UP'),), (see('b', None, 'UP'),),
+                     (see('a', None, 'UP'),), (see('a', 'd2', 'UP'),),
+                     (see('b', 'd2', 'DOWN'),)):
+            self.assertEqual((False, False), self.read(down, *more))
+        # Another one sees the same.
+        self.assertEqual((False, True), self.read(down, see('a', 'd2',
+                                                            'DOWN')))
+        self.assertEqual((False, False), self.read(
+            down, see('a', 'd2', 'DOWN', is_online=False)))
+
+    def test_down_elsewhere(self):
+        """Nobody's traffic passes there."""
+        self.assertEqual((False, False), self.read(
+            see('a', 'd2', 'DOWN'), see('b', 'd2', 'UP'),
+            see('a', 'd1', 'UP')))
+
+    def test_not_there(self):
+        self.assertIsNone(self.read(
+            see('a', 'd1', 'DOWN', is_online=False),
+            see('b', 'd1', 'UP', is_online=False)))
+
+    def test_reason(self):
+        found = signs.read([see('a', None, 'DOWN', error='for 60 s.'),
+                            see('a', 'd1', 'DOWN', 7.0),
+                            see('a', 'd2', 'DOWN', 9.0)])['a']
+        self.assertEqual(('for 60 s', 'its front end does not answer', 50.0),
+                         (found.silent, found.down, found.since))
+
+    def test_well_for(self):
+        found = signs.read([see('a', None, 'UP', 40.0),
+                            see('a', 'd1', 'UP', 7.0),
+                            see('a', 'd2', 'UP', 3.0)])['a']
+        self.assertEqual(7.0, found.well_for)
+
+    def test_misdirected(self):
+        for sights, expected in (
+                ((), False),
+                ((see('a', 'd1', 'DOWN'), see('a', 'd2', 'UP')), True),
+                ((see('a', 'd1', 'DOWN'), see('b', 'd1', 'UP'),
+                  see('a', 'd2', 'UP')), False),
+                ((see('a', 'd1', 'DOWN'), see('a', 'd2', 'DOWN')), False),
+                ((see('a', 'd1', 'DOWN'), see('b', 'd2', 'UP')), False),
+                ((see('a', 'd1', 'DOWN'), see('a', None, 'UP')), False),
+                ((see('a', 'd1', 'DOWN'),
+                  see('a', 'd2', 'UP', is_online=False)), False),
+                ((see('a', 'd1', 'DOWN', is_online=False),
+                  see('a', 'd2', 'UP')), False)):
+            with self.subTest(sights):
+                self.assertEqual(expected, signs.is_misdirected(sights))

@@ -1,0 +1,222 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A switch that does what a Program says, as far as tests need it."""
+
+import collections
+import hashlib
+import re
+
+from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import sharing
+
+SYN, ACK, FIN, RST = 'syn', 'ack', 'fin', 'rst'
+_PROTOCOLS = {'tcp': (4, 6), 'tcp6': (6, 6), 'udp': (4, 17), 'udp6': (6, 17),
+              'sctp': (4, 132), 'sctp6': (6, 132), 'icmp': (4, 1),
+              'icmp6': (6, 58), 'ip': (4, None), 'ipv6': (6, None),
+              'arp': ('arp', None)}
+_NAMES = {'nw_src': 'src', 'nw_dst': 'dst', 'ipv6_src': 'src',
+          'ipv6_dst': 'dst', 'arp_tpa': 'dst', 'arp_spa': 'src'}
+_COPIED = {'NXM_OF_IP_SRC[]': 'src', 'NXM_OF_IP_DST[]': 'dst',
+           'NXM_NX_IPV6_SRC[]': 'src', 'NXM_NX_IPV6_DST[]': 'dst',
+           'OXM_OF_PKT_REG2[]': 'xreg2',
+           'NXM_OF_TCP_SRC[]': 'tcp_src', 'NXM_OF_TCP_DST[]': 'tcp_dst'}
+_REGISTERS = {'OXM_OF_PKT_REG2[0..47]': 'xreg2', 'NXM_NX_REG7[]': 'reg7',
+              'NXM_NX_REG8[0]': 'reg8', 'NXM_NX_REG9[]': 'reg9'}
+
+Learned = collections.namedtuple(
+    'Learned', 'table match values cookie idle hard fin_idle limit result')
+
+
+def packet(src, port, dst='10.0.0.5', flags=(ACK,), proto=6, frag='no',
+           eth_dst='fa:16:3e:00:00:99', eth_src='52:54:00:00:00:01',
+           **fields):
+    """A packet, as a dict."""
+    return {'in_port': 1, 'eth_src': eth_src, 'eth_dst': eth_dst,
+            'vlan': False, 'family': 6 if ':' in dst else 4, 'proto': proto,
+            'src': src, 'dst': dst, 'frag': frag, 'flags': set(flags),
+            'tcp_src': port if frag != 'later' else 0,
+            'tcp_dst': 80 if frag != 'later' else 0, **fields}
+
+
+class Switch:
+    """Has a Program, and what flows have learned.
+
+    :ivar sent: MAC addresses to which the last packet went
+    :ivar told: frames of the last packet for other distributors
+    """
+
+    def __init__(self, now=0.0):
+        self.program = None
+        self.pins = {sharing.PINS: {}, sharing.HANDSHAKES: {},
+                     sharing.SHARED: {}}
+        self.now = now
+        self.sent, self.told = [], []
+
+    def install(self, program, living):
+        """Replace the program; pins of others than the living are gone."""
+        self.program = program
+        self._tables = collections.defaultdict(list)
+        for flow in program.flows:
+            self._tables[flow.table].append(flow)
+        for flows in self._tables.values():
+            flows.sort(key=lambda flow: -flow.priority)
+        self._groups = {group.id: group for group in program.groups}
+        macs = {sharing.to_number(mac) for mac in living}
+        for pins in self.pins.values():
+            for key in [key for key, (pin, _, _) in pins.items()
+                        if pin.values.get('xreg2') not in macs]:
+                del pins[key]
+
+    def receive(self, frame, learns=True):
+        """Take a packet.
+
+        :param learns: False for one that the data path knows the way of: what
+                       is to be learned of it is returned, to be passed to
+                       learn() later
+        :returns: a list of Learned
+        """
+        self.sent, self.told, self._learned = [], [], []
+        self._run(dict(frame), pipeline.CLASSIFY)
+        if not learns:
+            return self._learned
+        self.learn(self._learned)
+        return []
+
+    def learn(self, learned):
+        for one in learned:
+            pins = self.pins[one.table]
+            key = tuple(sorted(one.match.items()))
+            if key in pins:
+                # As Open vSwitch does: timeouts stay.
+                pins[key] = (one, self.now, pins[key][2])
+            elif self._has_room(one):
+                pins[key] = (one, self.now, one.idle)
+
+    def _has_room(self, one):
+        return one.limit > sum(
+            pin.cookie == one.cookie
+            for pin, _, _ in self.pins[one.table].values())
+
+    def expire(self):
+        for pins in self.pins.values():
+            for key, (pin, used, idle) in list(pins.items()):
+                if self.now - used >= (pin.hard or idle):
+                    del pins[key]
+
+    def _run(self, frame, table):
+        if table in self.pins:
+            key = self._find_pin(frame, table)
+            if key:
+                pin, used, idle = self.pins[table][key]
+                frame.update(pin.values)
+                if pin.fin_idle and frame['flags'] & {FIN, RST}:
+                    idle = min(idle, pin.fin_idle)
+                self.pins[table][key] = (
+                    pin, used if pin.hard else self.now, idle)
+            return
+        for flow in self._tables[table]:
+            if all(_matches(term, frame) for term in flow.match):
+                for action in flow.actions:
+                    self._do(action, frame)
+                return
+
+    def _find_pin(self, frame, table):
+        return next((key for key in self.pins[table] if all(
+            frame.get(name) == value for name, value in key)), None)
+
+    def _do(self, action, frame):
+        if action.startswith('clone('):
+            *fields, last = action[6:-1].split(',')
+            assert last == 'in_port'
+            one = dict(frame)
+            for field in fields:
+                self._do(field, one)
+            self.told.append({name: value for name, value in one.items()
+                              if 'reg' not in name})
+        elif action == 'in_port':
+            self.sent.append(frame['eth_dst'])
+        elif action.startswith('resubmit(,'):
+            self._run(frame, int(action[10:-1]))
+        elif action.startswith('group:'):
+            self._select(self._groups[int(action[6:])], frame)
+        elif action.startswith('learn('):
+            learned = _parse_learn(action, frame)
+            self._learned.append(learned)
+            if learned.result:
+                frame[learned.result] = int(
+                    tuple(sorted(learned.match.items())) in
+                    self.pins[learned.table] or self._has_room(learned))
+        elif action.startswith('set_field:'):
+            value, name = action[10:].split('->')
+            frame[name] = (int(value, 0) if 'reg' in name or name == 'nw_ttl'
+                           else value)
+        else:
+            raise AssertionError(action)
+
+    def _select(self, group, frame):
+        fields = {'ip_src': 'src', 'ipv6_src': 'src'}
+        ported = frame['frag'] != 'later' and frame['proto'] in (6, 17, 132)
+        values = {name: frame[fields.get(name, 'tcp_src')]
+                  for name in group.fields if name in fields or ported}
+        chosen = max(group.buckets, default=None, key=lambda bucket: (
+            hashlib.md5(f'{sorted(values.items())} {bucket[0]}'.encode(),
+                        usedforsecurity=False).digest()))
+        # What a bucket does to a packet is not seen after the group.
+        one = dict(frame)
+        for action in chosen[1] if chosen else ():
+            self._do(action, one)
+
+
+def _matches(term, frame):
+    name, _, value = term.partition('=')
+    if name in _PROTOCOLS:
+        family, proto = _PROTOCOLS[name]
+        return frame['family'] == family and proto in (None, frame['proto'])
+    if term == 'tcp_flags=+syn-ack':
+        return SYN in frame['flags'] and ACK not in frame['flags']
+    if name == 'tcp_flags':
+        return value[1:] in frame['flags']
+    if name == 'vlan_tci':
+        return frame['vlan']
+    if name == 'eth_src' and '/' in value:
+        return int(frame['eth_src'][:2], 16) & 1 == 1
+    if name == 'nw_frag':
+        return frame['frag'] == value
+    if 'reg' in name or name in ('in_port', 'nw_ttl'):
+        return frame.get(name, 0) == int(value, 0)
+    return str(frame.get(_NAMES.get(name, name))) == value
+
+
+def _parse_learn(action, frame):
+    options, match, values = {}, {'family': frame['family']}, {}
+    for term in re.split(r',(?![^(]*\))', action[6:-1]):
+        name, _, value = term.partition('=')
+        if term in _COPIED:
+            match[_COPIED[term]] = frame[_COPIED[term]]
+        elif name == 'nw_proto':
+            match['proto'] = int(value)
+        elif term.startswith('load:'):
+            loaded, register = term[5:].split('->')
+            values[_REGISTERS[register]] = int(loaded, 0)
+        elif name == 'result_dst':
+            options[name] = _REGISTERS[value]
+        else:
+            options[name] = int(value, 0)
+    assert options.pop('eth_type') == {4: 0x800, 6: 0x86dd}[frame['family']]
+    options.pop('priority')
+    return Learned(options.pop('table'), match, values,
+                   options.pop('cookie', 0),
+                   options.pop('idle_timeout', None),
+                   options.pop('hard_timeout', None),
+                   options.pop('fin_idle_timeout', None),
+                   options.pop('limit'), options.pop('result_dst', None))

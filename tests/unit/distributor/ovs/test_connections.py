@@ -1,0 +1,278 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What holds in any world: established connections stay where they are."""
+
+import dataclasses
+
+import hypothesis
+from hypothesis import strategies as st
+from oslotest import base
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import mapping
+from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import sharing
+from octavia_hmsync.distributor.ovs import transition as transitions
+from tests.unit.distributor.ovs import documents
+from tests.unit.distributor.ovs import switch
+
+MACS = ('fa:16:3e:00:00:98', 'fa:16:3e:00:00:99')
+PIN_TIMEOUT = 600
+SLOTS = 5
+CLIENTS = 4
+PORTS = 12
+
+
+class Distributor:
+    """One of those of the VIP.
+
+    :ivar switch: what it has
+    :ivar pending: learned of packets whose way was known, and when; not yet
+                   in force
+    """
+
+    def __init__(self, number, now):
+        self.port = doc.Port(documents.PORT.id, MACS[number], 1450)
+        self.partners = [mac for mac in MACS if mac != MACS[number]]
+        self.switch = switch.Switch(now)
+        self.transition = None
+        self.pending = []
+
+    def apply(self, document, now):
+        document = dataclasses.replace(document, port=self.port,
+                                       partners=tuple(self.partners))
+        self.transition = transitions.advance(self.transition, document, now)
+        # As a restart would find it.
+        assert self.transition == transitions.Transition.from_json(
+            self.transition.to_json())
+        self.switch.install(
+            pipeline.compile_vip(document, self.transition, 1, 1000),
+            mapping.get_living(document))
+
+    def learn(self, now=None):
+        still = []
+        for due, learned in self.pending:
+            if now is None or due <= now:
+                self.switch.learn(learned)
+            else:
+                still.append((due, learned))
+        self.pending = still
+
+
+class World:
+    """Two distributors, members that come and go, and clients.
+
+    :param affinity: FLOW or SOURCE_IP
+    :param delay: seconds until the switch learns of a packet whose way it
+                  knew
+    """
+
+    def __init__(self, affinity, delay):
+        self.affinity = affinity
+        self.delay = delay
+        self.now = 1000.0
+        self.members = {slot: (doc.ACTIVE, slot) for slot in range(3)}
+        self.numbers = SLOTS
+        # The first one is active.
+        self.distributors = [Distributor(n, self.now) for n in range(2)]
+        # By client and port: the member, and the time of the last packet.
+        self.connections = {}
+        # When they said that they were closed.
+        self.closed = {}
+        self.apply()
+
+    @property
+    def active(self):
+        return self.distributors[0].switch
+
+    def take_over(self):
+        self.distributors.reverse()
+
+    @property
+    def document(self):
+        states = [self.members.get(slot) for slot in range(SLOTS)]
+        return documents.make_document(
+            *states, affinity=self.affinity, pin_timeout=PIN_TIMEOUT)
+
+    def apply(self):
+        for one in self.distributors:
+            one.apply(self.document, self.now)
+        living = mapping.get_living(self.document)
+        self.connections = {
+            key: (member, seen) for key, (member, seen)
+            in self.connections.items() if member in living}
+
+    def change(self, slot, what):
+        state, number = self.members.get(slot, (None, None))
+        if what == 'add' and state in (None, doc.DEAD):
+            self.members[slot] = (doc.ACTIVE, self.numbers)
+            self.numbers += 1
+        elif what == 'drain' and state == doc.ACTIVE:
+            self.members[slot] = (doc.DRAINING, number)
+        elif what == 'resume' and state in (doc.DRAINING, doc.DEAD):
+            self.members[slot] = (doc.ACTIVE, number)
+        elif what == 'die' and state:
+            self.members[slot] = (doc.DEAD, number)
+        elif what == 'remove' and state:
+            del self.members[slot]
+        elif what == 'replace' and state:
+            self.members[slot] = (doc.ACTIVE, self.numbers)
+            self.numbers += 1
+        elif what == 'drain all':
+            self.members = {
+                slot: (doc.DRAINING if state == doc.ACTIVE else state, number)
+                for slot, (state, number) in self.members.items()}
+        elif what == 'affinity':
+            self.affinity = (doc.FLOW if self.affinity == doc.SOURCE_IP
+                             else doc.SOURCE_IP)
+        self.apply()
+
+    def let_pass(self, seconds):
+        """Time passes; nobody is silent for pin_timeout."""
+        end = self.now + seconds
+        while self.now < end:
+            until = min([end, *(seen + PIN_TIMEOUT - 1 for _, seen in
+                                self.connections.values())])
+            self.now = max(until, self.now)
+            for one in self.distributors:
+                one.switch.now = self.now
+            for key, (_, seen) in list(self.connections.items()):
+                if self.now - seen >= PIN_TIMEOUT - 1:
+                    self.send(key)
+            for one in self.distributors:
+                one.switch.expire()
+                one.learn(self.now)
+            self.apply()
+
+    def open(self, client, port):
+        key = client, port
+        # Until then what is left of one that was closed may be in the way.
+        if self.now - self.closed.get(key, 0) < sharing.FIN_TIMEOUT:
+            return
+        # The second one forgets some time later, and nobody tells it of what
+        # needs no pin.
+        here, there = [self.find_pin(one, key) for one in self.distributors]
+        if there and not here:
+            return
+        self.connections.pop(key, None)
+        # What was to be learned of an earlier one is not learned after it.
+        for one in self.distributors:
+            one.learn()
+        self.receive(key, switch.SYN)
+        active = {documents.mac(number) for state, number
+                  in self.members.values() if state == doc.ACTIVE}
+        if not active:
+            assert self.active.sent == [], self.active.sent
+            return
+        member, = self.active.sent
+        assert member in active, (member, active)
+        self.connections[key] = member, self.now
+        # The handshake ends: a packet whose way is not known yet.
+        self.send(key, delay=0)
+
+    def find_pin(self, one, key):
+        return one.switch._find_pin(self.packet(key, switch.SYN),
+                                    sharing.PINS)
+
+    def receive(self, key, flag, learns=True):
+        """The first one gets a packet, the second one what that tells."""
+        first, second = self.distributors
+        learned = first.switch.receive(
+            {**self.packet(key, flag), 'eth_dst': first.port.mac}, learns)
+        for frame in first.switch.told:
+            second.switch.receive(frame)
+            assert second.switch.sent == second.switch.told == []
+        return learned
+
+    def send(self, key, flag=switch.ACK, delay=None):
+        delay = self.delay if delay is None else delay
+        member, _ = self.connections[key]
+        learned = self.receive(key, flag, learns=not delay)
+        if learned:
+            self.distributors[0].pending.append((self.now + delay, learned))
+        assert self.active.sent == [member], (
+            key, member, self.active.sent, self.distributors[0].transition)
+        self.connections[key] = member, self.now
+
+    def send_all(self):
+        for key in list(self.connections):
+            self.send(key)
+
+    def open_some(self, client):
+        for port in range(0, PORTS, 2):
+            self.open(client, port)
+
+    def close_some(self, client, politely):
+        for key in [key for key in self.connections if key[0] == client]:
+            if politely:
+                self.send(key, switch.FIN)
+                self.closed[key] = self.now
+            del self.connections[key]
+
+    @staticmethod
+    def packet(key, flag):
+        client, port = key
+        # Some speak IPv6.
+        return (switch.packet(f'fd00::1:{client}', port, 'fd00::5', {flag})
+                if client % 2 else
+                switch.packet(f'10.0.0.{client}', port, flags={flag}))
+
+
+SLOT = st.integers(0, SLOTS - 1)
+CHANGE = st.tuples(SLOT, st.sampled_from(
+    ('add', 'add', 'drain', 'resume', 'die', 'remove', 'replace', 'affinity',
+     'drain all')))
+# What may follow a change, in this order.
+ROUND = st.fixed_dictionaries({
+    'changes': st.lists(CHANGE, min_size=0, max_size=2),
+    'send': st.booleans(),
+    'take over': st.sampled_from((None, 'before', 'after')),
+    'open': st.none() | st.integers(0, CLIENTS - 1),
+    'close': st.none() | st.tuples(st.integers(0, CLIENTS - 1),
+                                   st.booleans()),
+    'pass': st.sampled_from((
+        0.5, 100, PIN_TIMEOUT - 20, PIN_TIMEOUT - 20,
+        PIN_TIMEOUT + transitions.MARGIN, 2 * PIN_TIMEOUT)),
+    'send again': st.booleans()})
+
+
+class TestConnections(base.BaseTestCase):
+
+    @hypothesis.settings(max_examples=100, deadline=None, derandomize=True)
+    @hypothesis.given(st.sampled_from((doc.FLOW, doc.SOURCE_IP)),
+                      st.sampled_from((0, 1, 10)),
+                      st.lists(ROUND, min_size=2, max_size=6))
+    def test_they_stay(self, affinity, delay, rounds):
+        world = World(affinity, delay)
+        for client in range(CLIENTS - 1):
+            world.open_some(client)
+        for one in rounds:
+            for slot, what in one['changes']:
+                world.change(slot, what)
+            if one['send']:
+                world.send_all()
+            if one['take over'] == 'before':
+                world.take_over()
+            if one['open'] is not None:
+                world.open_some(one['open'])
+            if one['close']:
+                world.close_some(*one['close'])
+            if one['take over'] == 'after':
+                world.take_over()
+            world.let_pass(one['pass'])
+            if one['send again']:
+                world.send_all()
+        world.let_pass(2 * PIN_TIMEOUT)
+        world.send_all()
+        for one in world.distributors:
+            self.assertTrue(one.transition.is_over)

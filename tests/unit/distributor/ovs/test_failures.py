@@ -1,0 +1,186 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Programs and servers of Open vSwitch that fail, each in its way."""
+
+import json
+import os
+import socket
+import threading
+
+import fixtures
+from oslotest import base
+
+from octavia_hmsync.distributor.ovs import database
+from octavia_hmsync.distributor.ovs import ofctl
+from octavia_hmsync import exceptions
+
+
+class TestOfctl(base.BaseTestCase):
+    """ovs-ofctl is a script."""
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(fixtures.EnvironmentVariable('PATH', os.pathsep.join(
+            (self.directory, os.environ['PATH']))))
+        self.ofctl = ofctl.Ofctl('/run/nowhere', 1)
+
+    def do(self, script):
+        path = os.path.join(self.directory, 'ovs-ofctl')
+        with open(path, 'w') as file:
+            file.write(f'#!/bin/sh\n{script}\n')
+        os.chmod(path, 0o755)  # nosec B103
+
+    def fails(self, words, function, *args):
+        error = self.assertRaises(exceptions.VswitchUnavailable, function,
+                                  *args)
+        self.assertIn(words, str(error))
+        self.assertNotIn('\n', str(error))
+
+    def test_apply(self):
+        self.do(f'echo "$@" > {self.directory}/args; '
+                f'cat > {self.directory}/in')
+        self.ofctl.apply('hmb1', ['flow add x', 'group delete y'])
+        with open(f'{self.directory}/args') as file:
+            self.assertEqual(
+                '-O OpenFlow15 --timeout=1 bundle '
+                'unix:/run/nowhere/hmb1.mgmt -\n', file.read())
+        with open(f'{self.directory}/in') as file:
+            self.assertEqual('flow add x\ngroup delete y\n', file.read())
+
+    def test_refused(self):
+        self.do('echo "2026-11-23|warn|something" >&2; '
+                'echo "ovs-ofctl: -:3: unknown field" >&2; exit 1')
+        self.fails('(bundle: -:3: unknown field): see its log',
+                   self.ofctl.apply, 'hmb1', [])
+
+    def test_hangs(self):
+        # It ends itself by a signal; or does not even do that.
+        self.do('kill -ALRM $$')
+        self.fails('no answer within 1 s', self.ofctl.get_groups, 'hmb1')
+        self.do('exec sleep 60')
+        self.fails('could not be run', self.ofctl.get_groups, 'hmb1')
+
+    def test_not_there(self):
+        self.useFixture(fixtures.EnvironmentVariable('PATH', self.directory))
+        self.fails('not installed', self.ofctl.get_groups, 'hmb1')
+
+    def test_count(self):
+        self.do('echo "OFPST_AGGREGATE reply (OF1.5) (xid=0x6): '
+                'packet_count=7 byte_count=420 flow_count=3"')
+        self.assertEqual((3, 7, 420), self.ofctl.count('hmb1', 'table=1'))
+        self.do('echo nonsense')
+        self.fails('nonsense', self.ofctl.count, 'hmb1', 'table=1')
+
+    def test_read(self):
+        self.do('echo "OFPST_FLOW reply (OF1.5) (xid=0x2):"; '
+                'echo " cookie=0x6d01, duration=1s, table=0 actions=drop"; '
+                'echo " cookie=0x6d02, duration=1s, table=0 actions=drop"')
+        self.assertEqual(2, len(self.ofctl.get_flows('hmb1', 'table=0')))
+        self.do('echo " group_id=1,type=select"; echo " group_id=65536,"')
+        self.assertEqual({1, 65536}, self.ofctl.get_groups('hmb1'))
+
+    def test_check(self):
+        self.fails('No such file', self.ofctl.check, 'br-int')
+        one = ofctl.Ofctl(self.directory, 0.3)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.join(self.directory, 'br-int.mgmt'))
+            self.fails('refused', one.check, 'br-int')
+            server.listen(3)
+            # It hangs.
+            self.fails('timed out', one.check, 'br-int')
+            for hello, words in ((b'\6\0\0\x08\0\0\0\1', None),
+                                 (b'SSH-2.0-', 'does not speak OpenFlow'),
+                                 (b'', 'does not speak OpenFlow')):
+                thread = threading.Thread(target=self.greet,
+                                          args=(server, hello), daemon=True)
+                thread.start()
+                if words:
+                    self.fails(words, one.check, 'br-int')
+                else:
+                    # The one that nobody has answered comes first.
+                    thread.join()
+                    thread = threading.Thread(
+                        target=self.greet, args=(server, hello), daemon=True)
+                    thread.start()
+                    one.check('br-int')
+                thread.join()
+
+    @staticmethod
+    def greet(server, hello):
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(hello)
+
+    def test_boot(self):
+        self.assertIsNone(self.ofctl.get_boot('hmb1'))
+        one = ofctl.Ofctl(self.directory, 1)
+        path = os.path.join(self.directory, 'hmb1.mgmt')
+        found = set()
+        for _ in range(2):
+            with open(path + '.new', 'w'):
+                os.replace(path + '.new', path)
+            self.assertEqual(one.get_boot('hmb1'), one.get_boot('hmb1'))
+            found.add(one.get_boot('hmb1'))
+        self.assertEqual(2, len(found))
+
+
+class TestDatabase(base.BaseTestCase):
+    """ovsdb-server is a thread that answers once."""
+
+    def serve(self, answer):
+        """Returns where it listens; it answers and waits, None hangs up."""
+        path = os.path.join(self.useFixture(fixtures.TempDir()).path, 's')
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(path)
+        server.listen(1)
+        self.addCleanup(server.close)
+
+        def run():
+            one, _ = server.accept()
+            self.addCleanup(one.close)
+            one.recv(4096)
+            if answer is None:
+                one.close()
+            else:
+                one.sendall(answer)
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return f'unix:{path}'
+
+    def fails(self, words, remote):
+        error = self.assertRaises(exceptions.VswitchUnavailable,
+                                  database.connect, remote, 0.5)
+        self.assertIn(words, str(error))
+        self.assertIn('ovsdb-server cannot be reached', str(error))
+        self.assertNotIn('\n', str(error))
+
+    def test_nobody(self):
+        self.fails('No such file', 'unix:/nowhere/db.sock')
+        self.fails('refused', 'tcp:127.0.0.1:1')
+
+    def test_not_a_place(self):
+        for remote in ('', 'ssl:127.0.0.1:1', 'tcp:127.0.0.1', 'nowhere'):
+            self.fails('it has to be', remote)
+
+    def test_silent(self):
+        """It takes the connection, and does not answer."""
+        self.fails('timed out', self.serve(b'{"result": '))
+        self.fails('timed out', self.serve(b''))
+
+    def test_hangs_up(self):
+        self.fails('it closed the connection', self.serve(None))
+
+    def test_another_database(self):
+        self.fails('it has no database', self.serve(json.dumps(
+            {'id': 0, 'result': None, 'error': 'unknown'}).encode()))

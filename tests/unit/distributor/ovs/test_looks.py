@@ -1,0 +1,109 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import counters
+from octavia_hmsync.distributor.ovs import looks
+from octavia_hmsync.distributor.ovs import mapping
+from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import transition as transitions
+from tests.unit import base
+from tests.unit.distributor.ovs import documents
+
+LOOK = doc.Look(('10.0.0.9', 'fd00::9'), (80,))
+MAC = documents.PORT.mac
+
+
+def make(*states, look=LOOK, **kwargs):
+    document = dataclasses.replace(documents.make_document(*states, **kwargs),
+                                   look=look)
+    return document, looks.make_flows(
+        document, 1, sorted(mapping.get_living(document)), pipeline.CLASSIFY,
+        pipeline.ADVERTISE)
+
+
+class TestFlows(base.TestCase):
+
+    def test_none(self):
+        for look in (None, doc.Look(('192.0.2.1',), (80,))):
+            _, flows = make(doc.ACTIVE, look=look, addresses=['fd00::5'])
+            self.assertEqual([], flows)
+
+    def test_ipv4(self):
+        _, flows = make(doc.ACTIVE, doc.DEAD)
+        member = documents.mac(0)
+        self.assertEqual(
+            [f'table=0,priority=850,in_port=1,eth_src={member},eth_dst={MAC},'
+             f'tcp,nw_src=10.0.0.5,nw_dst=10.0.0.9,tcp_dst=0x8000/0x8000,'
+             f'actions=controller(max_len=128)'],
+            [flow.to_text() for flow in flows if 'controller' in str(flow)])
+        self.assertEqual(
+            [f'in_port=1,eth_dst={target},arp,arp_op=1,arp_tpa=10.0.0.9,'
+             f'eth_src={member}' for target in ('ff:ff:ff:ff:ff:ff', MAC)],
+            [','.join(flow.match) for flow in flows if 'arp' in flow.match])
+
+    def test_ipv6(self):
+        _, flows = make(doc.ACTIVE, addresses=['fd00::5'])
+        answers = [flow for flow in flows if flow.table == pipeline.CLASSIFY]
+        self.assertTrue(all(f'eth_src={documents.mac(0)}' in flow.match
+                            for flow in answers))
+        self.assertEqual(1, sum('tcp6' in flow.match for flow in flows))
+        self.assertEqual(1, len(flows) - len(answers))
+
+    @given(st.lists(st.sampled_from(doc.schemas.STATES), max_size=6),
+           st.sampled_from([('10.0.0.5',), ('fd00::5',),
+                            ('10.0.0.5', 'fd00::5')]), st.booleans())
+    def test_any(self, states, addresses, is_active):
+        """Only members get in; beside answers nothing goes out."""
+        document, flows = make(*states, addresses=addresses,
+                               active=is_active)
+        living = mapping.get_living(document)
+        for flow in flows:
+            if flow.table == pipeline.CLASSIFY:
+                sender, = [term.partition('=')[2] for term in flow.match
+                           if term.startswith('eth_src=')]
+                self.assertIn(sender, living)
+                self.assertIn('in_port=1', flow.match)
+            self.assertFalse(any(action.startswith(('output', 'group'))
+                                 for action in flow.actions))
+            self.assertEqual([], [
+                action for action in flow.actions
+                if 'controller' in action and
+                action != 'controller(max_len=128)'])
+        if not living:
+            self.assertFalse(any(flow.table == pipeline.CLASSIFY
+                                 for flow in flows))
+
+    def test_all_of_a_vip(self):
+        """No two flows have one match, nothing else changes."""
+        document, _ = make(doc.ACTIVE, doc.DRAINING, doc.ACTIVE)
+        plain = dataclasses.replace(document, look=None)
+        transition = transitions.advance(None, document, 0)
+        programs = [pipeline.compile_vip(each, transition, 1, 100)
+                    for each in (document, plain)]
+        keys = [(flow.table, flow.priority, flow.match)
+                for flow in programs[0].flows]
+        self.assertEqual(len(keys), len({
+            (table, priority, frozenset(match))
+            for table, priority, match in keys}))
+        self.assertLess(set(programs[1].flows), set(programs[0].flows))
+        self.assertEqual(programs[0].groups, programs[1].groups)
+        # They count as nobody's claims.
+        self.assertEqual(
+            *[sum(flow.priority == 800 for flow in program.flows)
+              for program in programs])
+        self.assertEqual({}, counters.sum_output([]))

@@ -1,0 +1,342 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the distributor uses, against an Open vSwitch without packets."""
+
+import copy
+import re
+import threading
+
+from oslo_config import cfg
+from oslotest import base
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import announcer
+from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync import exceptions
+from tests.cloud import waiting
+from tests.unit.distributor.ovs import documents
+
+VIP = '11111111-1111-4111-8111-111111111111'
+OTHER = '22222222-2222-4222-8222-222222222222'
+
+
+class FakeFlows:
+    """Keeps what it is told, as text.
+
+    :ivar flows: by bridge, a dict from (table, priority, match) to cookie
+                 and actions
+    :ivar calls: how often apply() was called
+    """
+
+    def __init__(self):
+        self.flows = {}
+        self.groups = {}
+        self.sent = []
+        self.calls = 0
+        self.boot = 1
+        self.is_down = False
+        self.lines = []
+
+    def reset(self):
+        """As if it were started anew."""
+        self.flows, self.groups = {}, {}
+        self.boot += 1
+
+    def _check(self):
+        if self.is_down:
+            raise exceptions.VswitchUnavailable('It is down.')
+
+    def apply(self, bridge, lines):
+        self._check()
+        self.calls += 1
+        self.lines = lines
+        flows = self.flows.setdefault(bridge, {})
+        groups = self.groups.setdefault(bridge, {})
+        for line in lines:
+            what, verb, text = line.split(' ', 2)
+            if (what, verb) == ('group', 'add_or_mod'):
+                groups[int(re.search('group_id=([0-9]+)', text)[1])] = text
+            elif what == 'group':
+                del groups[int(text.partition('=')[2])]
+            elif verb == 'add':
+                cookie, key, actions = re.fullmatch(
+                    'cookie=(.*?),(.*),actions=(.*)', text).groups()
+                flows[key] = int(cookie, 16), actions
+            elif text.endswith('/-1'):
+                old = int(text[len('cookie='):-3], 16)
+                for key in [key for key, (cookie, _) in flows.items()
+                            if cookie == old]:
+                    del flows[key]
+
+    def count(self, bridge, match):
+        self._check()
+        found = re.match('cookie=(0x[0-9a-f]+)/-1', match)
+        if not found:
+            return 0, 0, 0
+        return sum(cookie == int(found[1], 16) for cookie, _ in
+                   self.flows.get(bridge, {}).values()), 0, 0
+
+    def get_groups(self, bridge):
+        return set(self.groups.get(bridge, ()))
+
+    def get_flows(self, bridge, match):
+        return [f'cookie={cookie:#x}, n_packets=1, n_bytes=60, '
+                f'{key.replace(",", ", ", 1)} actions={actions}'
+                for key, (cookie, actions)
+                in self.flows.get(bridge, {}).items()
+                if match.startswith('cookie=') or
+                key.startswith(f'{match},')]
+
+    def send(self, bridge, port, frames):
+        self.sent.append((bridge, port, len(frames)))
+
+    def get_boot(self, bridge):
+        return self.boot
+
+    def check(self, bridge):
+        self._check()
+
+
+class FakeLinks:
+
+    def __init__(self):
+        self.vips = {}
+
+    def ensure(self, vip_id, port):
+        self.vips.setdefault(vip_id, '')
+        return 1
+
+    def remove(self, vip_id):
+        return self.vips.pop(vip_id, None) is not None
+
+    def list_vips(self):
+        return sorted(self.vips)
+
+    def get_announced(self, vip_id):
+        return self.vips[vip_id]
+
+    def set_announced(self, vip_id, announced):
+        self.vips[vip_id] = announced
+
+    def check(self):
+        return '3.1.0'
+
+
+class TestOpenVSwitch(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.flows, self.links = FakeFlows(), FakeLinks()
+        self.conf = cfg.ConfigOpts()
+        self.vswitch = self.make()
+        self.state = None
+
+    def make(self):
+        return openvswitch.OpenVSwitch(self.conf, self.flows, self.links)
+
+    def apply(self, *states, now=1000, **kwargs):
+        self.state = self.vswitch.apply(
+            VIP, documents.make_document(*states, **kwargs), self.state, now)
+
+    def test_again(self):
+        """What is right is not touched, by another process neither."""
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE)
+        self.vswitch = self.make()
+        self.assertEqual([VIP], self.vswitch.list_vips())
+        self.apply(doc.ACTIVE)
+        self.assertEqual(1, self.flows.calls)
+
+    def test_change_and_back(self):
+        """Nothing is left of what was there in between."""
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        first = self.flows.flows, self.flows.groups
+        before = copy.deepcopy(first)
+        self.apply(doc.ACTIVE, doc.DRAINING)
+        self.assertNotEqual(before, first)
+        self.assertEqual({1, 2}, self.flows.get_groups('hmb11111111111'))
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(before, first)
+
+    def test_time(self):
+        self.apply(doc.ACTIVE)
+        document = documents.make_document(doc.ACTIVE, doc.ACTIVE)
+        self.assertFalse(self.vswitch.is_due(document, self.state, 9999))
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertFalse(self.vswitch.is_due(document, self.state, 4600))
+        self.assertTrue(self.vswitch.is_due(document, self.state, 4615))
+        self.apply(doc.ACTIVE, doc.ACTIVE, now=4615)
+        self.assertFalse(self.vswitch.is_due(document, self.state, 9999))
+
+    def test_kept_first(self):
+        """Who keeps the state before flows follow it gets the same."""
+        self.apply(doc.ACTIVE)
+        document = documents.make_document(doc.ACTIVE, doc.ACTIVE)
+        kept = self.vswitch.advance(document, self.state, 1005)
+        self.assertEqual(kept, self.vswitch.apply(VIP, document, kept, 1005))
+
+    def test_unreadable_state(self):
+        for state in ({}, [], {'base': 1}, 'x'):
+            self.state = state
+            self.apply(doc.ACTIVE)
+            self.assertEqual(self.state['base'], self.state['current'])
+
+    def test_dead(self):
+        """Its pins are forgotten, those of who drains are not."""
+        self.apply(doc.ACTIVE, doc.ACTIVE, doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.DEAD, doc.DRAINING)
+        self.assertEqual(
+            ['flow delete cookie=0xfa163e000101/0xffffffffffff,table=20',
+             'flow delete cookie=0xfa163e000101/0xffffffffffff,table=25'],
+            [line for line in self.flows.lines if '0xfffff' in line])
+
+    def test_partners(self):
+        """With each change others are told anew of what goes on."""
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertNotIn('flow delete table=32', self.flows.lines)
+        for number in range(2):
+            self.apply(doc.ACTIVE, doc.ACTIVE,
+                       partners=[documents.mac(90 + number)])
+            self.assertIn('flow delete table=32', self.flows.lines)
+
+    def test_announced(self):
+        """Once for each time that it becomes active, over restarts."""
+        self.apply(doc.ACTIVE, active=False)
+        self.assertEqual('', self.links.vips[VIP])
+        self.apply(doc.ACTIVE)
+        # IPv4 in two ways, and IPv6.
+        waiting.wait_for(lambda: self.flows.sent, 'frame', 10)
+        self.assertEqual(('hmb11111111111', 1, 3), self.flows.sent[0])
+        self.vswitch.remove(VIP)
+        self.links.vips[VIP] = 'fa:16:3e:00:00:99,10.0.0.5,fd00::5'
+        self.flows.sent.clear()
+        self.vswitch = self.make()
+        self.apply(doc.ACTIVE)
+        self.assertRaises(exceptions.VswitchUnavailable,
+                          self.vswitch.announce, OTHER)
+        self.assertEqual([], self.flows.sent)
+        self.vswitch.announce(VIP)
+        waiting.wait_for(lambda: self.flows.sent, 'frame', 10)
+        self.vswitch.remove(VIP)
+
+    def test_lost_flows(self):
+        self.assertEqual([], self.vswitch.has_lost_flows())
+        self.apply(doc.ACTIVE)
+        self.assertEqual([], self.vswitch.has_lost_flows())
+        # Somebody deletes one.
+        flows = self.flows.flows['hmb11111111111']
+        flows.pop(next(iter(flows)))
+        self.assertEqual([VIP], self.vswitch.has_lost_flows())
+        self.apply(doc.ACTIVE)
+        self.assertEqual([], self.vswitch.has_lost_flows())
+        self.flows.reset()
+        self.assertEqual([VIP], self.vswitch.has_lost_flows())
+        self.apply(doc.ACTIVE)
+        self.assertEqual([], self.vswitch.has_lost_flows())
+        self.vswitch.remove(VIP)
+        self.assertEqual([], self.vswitch.has_lost_flows())
+
+    def test_no_flows_are_lost_while_they_are_changed(self):
+        self.apply(doc.ACTIVE)
+        found, apply = [], self.flows.apply
+
+        def slow(*args):
+            found.append(self.vswitch.has_lost_flows())
+            return apply(*args)
+
+        self.patch(self.flows, 'apply', slow)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual([[]], found)
+        self.assertEqual([], self.vswitch.has_lost_flows())
+
+    def test_lost_flows_of_many(self):
+        """A restart is seen at once, the rest in turn."""
+        self.patch(openvswitch, '_SHARE', 20)
+        ids = [f'{n:08x}-1111-4111-8111-111111111111' for n in range(50)]
+        document = documents.make_document(doc.ACTIVE, active=False)
+        for vip_id in ids:
+            self.vswitch.apply(vip_id, document)
+        self.flows.flows[f'hmb{ids[45].replace("-", "")[:11]}'].clear()
+        found = [self.vswitch.has_lost_flows() for _ in range(3)]
+        self.assertEqual([[], [], [ids[45]]], found)
+        bridges = list(self.flows.flows)
+        self.flows.reset()
+        self.flows.flows = {bridge: {} for bridge in bridges}
+        self.assertEqual(ids, self.vswitch.has_lost_flows())
+
+    def test_down(self):
+        self.flows.is_down = True
+        self.assertRaises(exceptions.VswitchUnavailable, self.apply,
+                          doc.ACTIVE)
+        self.assertRaises(exceptions.VswitchUnavailable, self.vswitch.check)
+        # Until that has worked.
+        self.assertEqual([VIP], self.vswitch.has_lost_flows())
+        self.assertRaises(exceptions.VswitchUnavailable,
+                          self.vswitch.announce, VIP)
+        self.flows.is_down = False
+        self.apply(doc.ACTIVE)
+        self.assertEqual([], self.vswitch.has_lost_flows())
+        self.assertEqual('3.1.0', self.vswitch.check())
+
+    def test_counters(self):
+        self.apply(doc.ACTIVE, doc.DRAINING)
+        self.assertEqual(
+            {'claims': 4, 'members': {
+                documents.mac(n): {'packets': 1, 'bytes': 60, 'pins': 0}
+                for n in range(2)}}, self.vswitch.read_counters(VIP))
+
+
+class TestAnnouncer(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.patch(announcer, 'DELAYS', (0, 0.01, 0.02))
+        self.heard = []
+        self.came = threading.Condition()
+
+    def send(self, key, *args):
+        with self.came:
+            self.heard.append((key, *args))
+            self.came.notify_all()
+        if key == 'bad':
+            raise exceptions.VswitchUnavailable('No.')
+        if key == 'worse':
+            raise ValueError('What?')
+
+    def wait_for(self, expected):
+        with self.came:
+            self.came.wait_for(lambda: len(self.heard) >= len(expected), 10)
+            self.assertEqual(sorted(expected), sorted(self.heard))
+
+    def test_several_times(self):
+        one = announcer.Announcer(self.send)
+        one.start('a', 1)
+        self.wait_for([('a', 1)] * 3)
+        # Its thread has ended, or does now.
+        one.start('b')
+        self.wait_for([('a', 1)] * 3 + [('b',)] * 3)
+
+    def test_failures(self):
+        """They are logged, and keep nobody else from it."""
+        one = announcer.Announcer(self.send)
+        for key in ('bad', 'worse', 'good'):
+            one.start(key)
+        self.wait_for([('bad',)] * 3 + [('worse',)] * 3 + [('good',)] * 3)
+
+    def test_stopped(self):
+        self.patch(announcer, 'DELAYS', (0.3,))
+        one = announcer.Announcer(self.send)
+        one.start('a')
+        one.start('b')
+        one.stop('a')
+        self.wait_for([('b',)])

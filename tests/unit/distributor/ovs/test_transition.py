@@ -1,0 +1,185 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+from oslotest import base
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import mapping
+from octavia_hmsync.distributor.ovs import transition as transitions
+from tests.unit.distributor.ovs import documents
+
+A, DR, DEAD = doc.ACTIVE, doc.DRAINING, doc.DEAD
+
+
+def slots(chosen):
+    """A mapping as a dict from slots to the last bytes of MAC addresses."""
+    return {slot: [int(target.mac[-2:], 16) for target in targets]
+            for slot, targets in chosen.slots}
+
+
+def make(*states, **kwargs):
+    return documents.make_document(*states, **kwargs)
+
+
+class TestMapping(base.BaseTestCase):
+
+    def of(self, *states, affinity=doc.FLOW):
+        return slots(mapping.of_document(make(*states, affinity=affinity)))
+
+    def test_only_active(self):
+        self.assertEqual({0: [0], 3: [3]}, self.of(A, DR, DEAD, A, None))
+        self.assertEqual({}, self.of(DR))
+        self.assertEqual({}, self.of())
+
+    def test_peers(self):
+        """Groups of two: who is not there is replaced by its peer."""
+        self.assertEqual({0: [0], 1: [0], 2: [3], 3: [3]},
+                         self.of(A, DR, DEAD, A, affinity=doc.SOURCE_IP))
+
+    def test_no_peer(self):
+        self.assertEqual({2: [2]}, self.of(DEAD, DEAD, A,
+                                           affinity=doc.SOURCE_IP))
+
+    def test_several_peers(self):
+        members = [doc.Member(str(n), n, 7, documents.mac(n), state)
+                   for n, state in enumerate((A, DEAD, A))]
+        document = make(affinity=doc.SOURCE_IP)
+        document = doc.Document(**{**vars(document), 'members':
+                                   tuple(members)})
+        self.assertEqual({0: [0], 1: [0, 2], 2: [2]},
+                         slots(mapping.of_document(document)))
+
+    def test_empty_slot_without_mac(self):
+        member = doc.Member('1', 1, 0, None, DEAD)
+        document = doc.Document(**{**vars(make(A)), 'members': (
+            *make(A).members, member)})
+        self.assertEqual({0: [0]}, slots(mapping.of_document(document)))
+        self.assertEqual({documents.mac(0)}, mapping.get_living(document))
+
+    def test_living(self):
+        self.assertEqual({documents.mac(0), documents.mac(1)},
+                         mapping.get_living(make(A, DR, DEAD)))
+
+    def test_json(self):
+        chosen = mapping.of_document(make(A, DEAD, A, A,
+                                          affinity=doc.SOURCE_IP))
+        self.assertEqual(chosen, mapping.Mapping.from_json(chosen.to_json()))
+
+
+class TestTransition(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.now = 1000.0
+        self.state = None
+
+    def go(self, *states, after=0, **kwargs):
+        """Returns the slots of the base and the current ones."""
+        self.now += after
+        self.state = transitions.advance(
+            self.state, make(*states, **kwargs), self.now)
+        return slots(self.state.base), slots(self.state.current)
+
+    def test_first(self):
+        self.assertEqual(({0: [0]}, {0: [0]}), self.go(A))
+        self.assertTrue(self.state.is_over)
+
+    def test_added(self):
+        self.go(A, A)
+        before, after = {0: [0], 1: [1]}, {0: [0], 1: [1], 2: [2]}
+        self.assertEqual((before, after), self.go(A, A, A, after=5))
+        end = transitions.get_end(self.state, make(A, A, A))
+        self.assertEqual(1005 + 3600 + transitions.MARGIN, end)
+        self.assertEqual((before, after),
+                         self.go(A, A, A, after=end - self.now - 1))
+        self.assertEqual((after, after), self.go(A, A, A, after=1))
+        self.assertIsNone(transitions.get_end(self.state, make(A, A, A)))
+
+    def test_next_change_begins_anew(self):
+        self.go(A)
+        self.go(A, A)
+        last = {0: [0], 1: [1], 2: [2]}
+        self.assertEqual(({0: [0]}, last), self.go(A, A, A, after=3600))
+        self.assertEqual(({0: [0]}, last), self.go(A, A, A, after=3600))
+        self.assertEqual((last, last), self.go(A, A, A, after=15))
+
+    def test_dead(self):
+        """Out of both, which is no change for anybody else."""
+        self.go(A, A, A)
+        both = {0: [0], 2: [2]}
+        self.assertEqual((both, both), self.go(A, DEAD, A, after=5))
+        self.assertEqual(1000, self.state.since)
+        # It comes back as another one.
+        self.assertEqual((both, {0: [0], 1: [9], 2: [2]}),
+                         self.go(A, (A, 9), A, after=5))
+
+    def test_replaced_at_once(self):
+        self.go(A, A)
+        both = {0: [0], 1: [9]}
+        self.assertEqual((both, both), self.go(A, (A, 9)))
+
+    def test_draining(self):
+        """In the base only; then removed."""
+        self.go(A, A)
+        self.assertEqual(({0: [0], 1: [1]}, {0: [0]}), self.go(A, DR))
+        self.assertEqual(({0: [0]}, {0: [0]}), self.go(A, after=9))
+
+    def test_dead_peer(self):
+        """Its clients find its peer, and are not moved again."""
+        self.go(A, A, A, affinity=doc.SOURCE_IP)
+        both = {0: [0], 1: [0], 2: [2]}
+        self.assertEqual((both, both),
+                         self.go(A, DEAD, A, affinity=doc.SOURCE_IP))
+
+    def test_all_gone(self):
+        self.go(A)
+        self.assertEqual(({}, {}), self.go(DEAD))
+        self.assertEqual(({1: [1]}, {1: [1]}), self.go(DEAD, A))
+
+    def test_all_drain(self):
+        self.go(A)
+        self.assertEqual(({0: [0]}, {}), self.go(DR))
+
+    def test_clock_set_back(self):
+        self.go(A)
+        self.go(A, A)
+        self.go(A, A, after=-500)
+        self.assertEqual(500, self.state.since)
+        self.go(A, A, after=3600 + transitions.MARGIN)
+        self.assertTrue(self.state.is_over)
+
+    def test_twice(self):
+        """As who keeps the state first, and then has it applied."""
+        self.go(A, A)
+        for states in ((A, DR), (A, DEAD, A), ((A, 7), A)):
+            self.go(*states, after=5)
+            once = self.state
+            self.go(*states)
+            self.assertEqual(once, self.state)
+
+    def test_long_pin_timeout(self):
+        """Open vSwitch could not keep one for as long."""
+        self.go(A)
+        self.go(A, A, pin_timeout=7 * 86400)
+        self.go(A, A, after=65535, pin_timeout=7 * 86400)
+        self.assertTrue(self.state.is_over)
+
+    def test_json(self):
+        self.go(A, A)
+        self.go(A, DR, A, affinity=doc.SOURCE_IP)
+        raw = self.state.to_json()
+        self.assertEqual(self.state, transitions.Transition.from_json(raw))
+        for broken in ({}, {**raw, 'base': []}, {**raw, 'since': 'never'},
+                       {**raw, 'current': {'affinity': 'FLOW',
+                                           'slots': [[0]]}}):
+            self.assertRaises((KeyError, TypeError, ValueError),
+                              transitions.Transition.from_json, broken)

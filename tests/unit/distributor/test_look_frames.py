@@ -1,0 +1,95 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import ipaddress
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.distributor import look_frames
+from tests.unit import base
+from tests.unit.distributor import examples
+
+ADDRESSES = st.one_of(
+    st.tuples(st.ip_addresses(v=4), st.ip_addresses(v=4)),
+    st.tuples(st.ip_addresses(v=6), st.ip_addresses(v=6)))
+PORTS = st.integers(1, 65535)
+NUMBERS = st.integers(0, 2 ** 32 - 1)
+
+
+def sum_words(data):
+    total = sum(struct.unpack(f'!{len(data) // 2}H', data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total
+
+
+class TestFrames(base.TestCase):
+
+    @given(ADDRESSES, PORTS, PORTS, NUMBERS, NUMBERS, st.integers(0, 31))
+    def test_any(self, addresses, source_port, target_port, sequence,
+                 acknowledged, flags):
+        segment = look_frames.Segment(
+            examples.make_mac(1), examples.make_mac(2),
+            *map(str, addresses), source_port, target_port, sequence,
+            acknowledged, flags)
+        frame = segment.to_frame()
+        self.assertEqual(segment, look_frames.parse(frame))
+        self.assertLessEqual(60, len(frame))
+        # The check sums are right, as a kernel looks at them.
+        if addresses[0].version == 4:
+            self.assertEqual(0xffff, sum_words(frame[14:34]))
+            tcp = frame[34:54]
+        else:
+            tcp = frame[54:74]
+        self.assertEqual(0xffff, sum_words(
+            b''.join(address.packed for address in addresses) +
+            struct.pack('!II', 20, 6) + tcp))
+
+    @given(st.binary(max_size=100))
+    def test_whatever_comes(self, frame):
+        look_frames.parse(frame)
+
+    @given(st.sampled_from(['10.0.0.1', 'fd00::1']), st.data())
+    def test_cut_and_changed(self, address, data):
+        frame = bytearray(look_frames.Segment(
+            examples.make_mac(1), examples.make_mac(2), address, address, 1,
+            2, 3, 4, look_frames.SYN).to_frame())
+        for _ in range(data.draw(st.integers(0, 5))):
+            frame[data.draw(st.integers(0, len(frame) - 1))] = data.draw(
+                st.integers(0, 255))
+        found = look_frames.parse(bytes(
+            frame[:data.draw(st.integers(0, len(frame)))]))
+        if found:
+            ipaddress.ip_address(found.source)
+
+    def test_none(self):
+        frame = look_frames.Segment(
+            examples.make_mac(1), examples.make_mac(2), '10.0.0.1',
+            '10.0.0.2', 1, 2, 3, 4, look_frames.SYN).to_frame()
+        for at, value in ((12, b'\x08\x06'), (14, b'\x65'), (14, b'\x44'),
+                          (20, b'\x20\x00'), (20, b'\x00\x01'),
+                          (23, b'\x11')):
+            self.assertIsNone(look_frames.parse(
+                frame[:at] + value + frame[at + len(value):]), (at, value))
+
+    def test_reset(self):
+        """It takes back what the answer has begun, and says no more."""
+        answer = look_frames.Segment(
+            examples.make_mac(2), examples.make_mac(1), '10.0.0.5',
+            '10.0.0.9', 80, 40000, 77, 1001,
+            look_frames.SYN | look_frames.ACK)
+        self.assertEqual(look_frames.Segment(
+            examples.make_mac(1), examples.make_mac(2), '10.0.0.9',
+            '10.0.0.5', 40000, 80, 1001, 0, look_frames.RST),
+            look_frames.make_reset(answer))

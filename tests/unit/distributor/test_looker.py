@@ -1,0 +1,500 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import dataclasses
+
+import fixtures
+from hypothesis import given
+from hypothesis import strategies as st
+
+from octavia_hmsync.distributor import look_frames
+from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import looked_at
+from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor import sights as sights_
+from octavia_hmsync import exceptions
+from tests.unit import base
+from tests.unit.distributor import examples
+
+LOOK = {'addresses': ['10.0.0.9'], 'ports': [80, 443]}
+VIP_IDS = [examples.make_id(0x300 + number) for number in range(4)]
+ACK = look_frames.ACK
+UP, DOWN, UNKNOWN = look_rules.UP, look_rules.DOWN, sights_.UNKNOWN
+
+
+@dataclasses.dataclass
+class Heard:
+    frames: list
+    marks: list
+    is_more: bool = False
+
+
+class Network:
+    """Members, and an Open vSwitch before them.
+
+    .silent and .refusing are MAC addresses; .liars are called with each SYN
+    and send what they return.
+    """
+
+    def __init__(self):
+        self.lines = []
+        self.silent, self.refusing = set(), set()
+        self.closed = set()
+        self.liars = []
+        self.is_hung = self.is_down = False
+        self.synced = []
+        self.resets = []
+
+    def dial(self, vip_id):
+        if self.is_down:
+            raise exceptions.VswitchUnavailable('it is down')
+        line = Line(self, vip_id)
+        self.lines.append(line)
+        return line
+
+
+class Line:
+
+    def __init__(self, network, vip_id):
+        self.network = network
+        self.vip_id = vip_id
+        self.is_closed = False
+        self.waiting = Heard([], [])
+
+    def fileno(self):
+        raise AssertionError('nobody waits here')
+
+    def close(self):
+        self.is_closed = True
+
+    def _check(self):
+        assert not self.is_closed
+        if self.network.is_down:
+            raise exceptions.VswitchUnavailable('it is down')
+
+    def send(self, frames, mark=None):
+        self._check()
+        for frame in frames:
+            segment = look_frames.parse(frame)
+            if segment.flags == look_frames.RST:
+                self.network.resets.append(segment)
+            else:
+                self._answer(segment)
+        if mark and not self.network.is_hung:
+            self.waiting.marks.append(mark)
+
+    def _answer(self, syn):
+        assert syn.flags == look_frames.SYN, syn
+        network = self.network
+        network.synced.append((self.vip_id, syn))
+        for liar in network.liars:
+            self.waiting.frames += [one.to_frame() for one in liar(syn)]
+        if network.is_hung or syn.target_mac in network.silent:
+            return
+        is_refused = (syn.target_mac in network.refusing or
+                      syn.target_port in network.closed)
+        self.waiting.frames.append(answer(
+            syn, look_frames.RST if is_refused else look_frames.SYN))
+
+    def receive(self):
+        self._check()
+        heard, self.waiting = self.waiting, Heard([], [])
+        return heard
+
+
+def reply(syn, flags=look_frames.SYN, **changes):
+    return dataclasses.replace(look_frames.Segment(
+        syn.target_mac, syn.source_mac, syn.target, syn.source,
+        syn.target_port, syn.source_port, 99, (syn.sequence + 1) % 2 ** 32,
+        flags | ACK), **changes)
+
+
+def answer(syn, flags):
+    return reply(syn, flags).to_frame()
+
+
+class LookedAtTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.begin()
+
+    def begin(self):
+        self.now = 1000.0
+        self.network = Network()
+        self.sights = sights_.Sights()
+        self.subject = looked_at.LookedAt(VIP_IDS[0], self.sights, 1, 2,
+                                          self.now)
+
+    def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
+               **changes):
+        self.document = examples.make_document(
+            members=states, **{'look': LOOK, **changes})
+        self.macs = [one.mac for one in self.document.members]
+        self.subject.follow(self.document)
+
+    def run_for(self, seconds, may_begin=True):
+        """Let time pass; answers come within a tick."""
+        end = self.now + seconds
+        while self.now < end - 1e-6:
+            try:
+                self.subject.step(self.now, self.network.dial, may_begin)
+                self.subject.hear(self.now)
+            except exceptions.VswitchUnavailable:
+                self.failed = True
+            self.now += .05
+
+    def get(self):
+        return {int(member[:8], 16) - 10: sight.state for member, sight
+                in self.sights.get_of_vip(VIP_IDS[0]).items()}
+
+    def get_errors(self):
+        return {sight.error for sight in
+                self.sights.get_of_vip(VIP_IDS[0]).values()}
+
+
+class TestLookedAt(LookedAtTestCase):
+
+    def test_well(self):
+        self.follow()
+        self.assertEqual({0: UNKNOWN, 1: UNKNOWN, 2: UNKNOWN}, self.get())
+        self.run_for(.2)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.run_for(10)
+        # Once a second, to each but the dead one.
+        self.assertLessEqual(len(self.network.synced), 3 * 11)
+        self.assertGreaterEqual(len(self.network.synced), 3 * 9)
+        for _, syn in self.network.synced:
+            self.assertIn(syn.target_mac, self.macs[:3])
+            self.assertEqual(('10.0.0.9', '10.0.0.5', 80),
+                             (syn.source, syn.target, syn.target_port))
+            self.assertEqual(self.document.port.mac, syn.source_mac)
+        # Each is taken back, once; no port is used twice.
+        self.assertEqual(len(self.network.synced), len(self.network.resets))
+        self.assertEqual(len(self.network.synced), len(
+            {syn.source_port for _, syn in self.network.synced}))
+
+    def test_dead(self):
+        self.follow()
+        for seconds in (.3, .77, 1.5):
+            self.run_for(10)
+            self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+            self.run_for(seconds)
+            self.network.silent.add(self.macs[1])
+            self.run_for(2.8)
+            self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+            self.assertEqual({None, look_rules.SILENT}, self.get_errors())
+            self.network.silent.clear()
+            self.run_for(2.2)
+
+    def test_refused(self):
+        self.follow()
+        self.run_for(3)
+        self.network.refusing.add(self.macs[0])
+        self.run_for(1.3)
+        self.assertEqual({0: DOWN, 1: UP, 2: UP}, self.get())
+        self.assertEqual({None, look_rules.REFUSED}, self.get_errors())
+
+    def test_one_port_is_taken_away(self):
+        self.follow()
+        self.run_for(3)
+        before = self.sights.read(None, 0, 0).sequence
+        self.network.closed.add(80)
+        self.run_for(5)
+        self.assertEqual(before, self.sights.read(None, 0, 0).sequence)
+        self.assertEqual(443, self.network.synced[-1][1].target_port)
+
+    def test_open_vswitch_hangs(self):
+        """Nobody is DOWN for it."""
+        self.follow()
+        self.run_for(3)
+        self.network.is_hung = True
+        self.run_for(9)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.assertTrue(self.failed)
+        self.run_for(5)
+        # After a time nobody knows any more.
+        self.assertEqual({0: UNKNOWN, 1: UNKNOWN, 2: UNKNOWN}, self.get())
+        self.network.is_hung = False
+        self.run_for(7)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_open_vswitch_is_away(self):
+        self.follow()
+        self.run_for(3)
+        self.network.is_down = True
+        self.run_for(5)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.assertTrue(all(line.is_closed for line in self.network.lines))
+        self.network.is_down = False
+        self.network.silent.add(self.macs[2])
+        self.run_for(4)
+        self.assertEqual({0: UP, 1: UP, 2: DOWN}, self.get())
+
+    def test_flows_are_not_there(self):
+        self.follow()
+        self.run_for(5, may_begin=False)
+        self.assertEqual([], self.network.synced)
+
+    def test_members_change(self):
+        self.follow(['ACTIVE', 'ACTIVE'])
+        self.network.silent.add(self.macs[1])
+        self.run_for(3.4)
+        self.assertEqual({0: UP, 1: DOWN}, self.get())
+        # One comes, what is known of others stays.
+        self.follow(['ACTIVE', 'ACTIVE', 'ACTIVE'], version=8)
+        self.assertEqual({0: UP, 1: DOWN, 2: UNKNOWN}, self.get())
+        self.run_for(2)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        self.follow(['ACTIVE', 'DEAD', 'ACTIVE'], version=9)
+        self.assertEqual({0: UP, 2: UP}, self.get())
+        self.subject.end()
+        self.assertEqual({}, self.get())
+        self.assertTrue(self.network.lines[-1].is_closed)
+
+    def test_liars(self):
+        """Whoever speaks for another one is not believed."""
+        self.follow(['ACTIVE', 'ACTIVE'])
+        victim, liar = self.macs
+        self.network.silent = {victim}
+
+        def lie(syn):
+            if syn.target_mac != victim:
+                return
+            # What anybody could know: all but the number in the SYN, which
+            # only its target has.
+            yield reply(syn, source_mac=liar)
+            yield reply(syn, acknowledged=syn.sequence)
+            yield reply(syn, acknowledged=0, flags=look_frames.SYN | ACK)
+            yield reply(syn, source='10.0.0.6')
+            yield reply(syn, target='10.0.0.6')
+            yield reply(syn, source_port=81)
+            yield reply(syn, target_port=syn.source_port ^ 1)
+            yield reply(syn, target_mac=liar)
+            yield dataclasses.replace(reply(syn), flags=look_frames.SYN)
+            yield reply(syn, flags=ACK)
+
+        self.network.liars.append(lie)
+        self.run_for(4)
+        self.assertEqual({0: DOWN, 1: UP}, self.get())
+        self.assertEqual({liar}, {reset.target_mac for reset
+                                  in self.network.resets})
+
+    def test_nothing_is_said_twice(self):
+        """An answer that comes a thousand times is answered once."""
+        self.follow(['ACTIVE'])
+        self.network.liars.append(lambda syn: [reply(syn)] * 1000)
+        self.run_for(5)
+        self.assertEqual(len(self.network.synced), len(self.network.resets))
+
+    @given(st.randoms(use_true_random=False))
+    def test_any(self, chance):
+        """Whatever happens: what stays so is told within three seconds."""
+        self.begin()
+        self.follow(['ACTIVE'] * 4)
+        version = 7
+        for _ in range(chance.randrange(12)):
+            what = chance.randrange(5)
+            if what == 0:
+                self.network.silent = set(chance.sample(
+                    self.macs, chance.randrange(4)))
+            elif what == 1:
+                self.network.refusing = set(chance.sample(
+                    self.macs, chance.randrange(4)))
+            elif what == 2:
+                self.network.is_down = chance.random() < .5
+            elif what == 3:
+                self.network.is_hung = chance.random() < .5
+            else:
+                version += 1
+                self.follow([chance.choice(['ACTIVE', 'DRAINING', 'DEAD'])
+                             for _ in range(4)], version=version)
+            self.run_for(chance.random() * 8)
+        self.network.is_down = self.network.is_hung = False
+        # What hung is given up first.
+        self.run_for(6.9)
+        self.run_for(3)
+        self.assertEqual({
+            slot: DOWN if mac in self.network.silent |
+            self.network.refusing else UP
+            for slot, mac in enumerate(self.macs)
+            if self.document.members[slot].state != 'DEAD'}, self.get())
+
+
+class Vips:
+    """What a Looker asks."""
+
+    def __init__(self, network):
+        self.network = network
+        self.documents = {}
+        self.pending = set()
+
+    def list_looked_at(self):
+        return {vip_id: (document, vip_id not in self.pending)
+                for vip_id, document in self.documents.items()}
+
+    def dial(self, vip_id):
+        return self.network.dial(vip_id)
+
+
+class Selector:
+    """Knows which lines have something, without waiting."""
+
+    def __init__(self, test):
+        self.test = test
+        self.lines = {}
+
+    def register(self, line, _events, vip_id):
+        assert line not in self.lines and not line.is_closed
+        self.lines[line] = vip_id
+
+    def unregister(self, line):
+        del self.lines[line]
+
+    def select(self, timeout):
+        found = [type('Key', (), {'data': vip_id})
+                 for line, vip_id in list(self.lines.items())
+                 if line.waiting.frames or line.waiting.marks or
+                 self.test.network.is_down]
+        if not found:
+            self.test.now += timeout
+        return [(key, None) for key in found]
+
+    def close(self):
+        self.lines = None
+
+
+class TestLooker(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.now = 1000.0
+        self.network = Network()
+        self.vips = Vips(self.network)
+        for number, vip_id in enumerate(VIP_IDS):
+            self.vips.documents[vip_id] = examples.make_document(
+                members=['ACTIVE'] * 2, look=LOOK)
+        self.start()
+
+    def start(self):
+        self.sights = sights_.Sights()
+        self.looker = looker.Looker(self.vips, self.sights, 1, 2,
+                                    lambda: self.now)
+        self.looker._selector = Selector(self)
+
+    def run_for(self, seconds):
+        end = self.now + seconds
+        while self.now < end:
+            self.looker.tick()
+
+    def get(self):
+        return {vip_id: {sight.state for sight in
+                         self.sights.get_of_vip(vip_id).values()}
+                for vip_id in self.vips.documents}
+
+    def test_all(self):
+        self.run_for(1.2)
+        self.assertEqual(dict.fromkeys(VIP_IDS, {UP}), self.get())
+        # No two at once.
+        self.assertEqual(4, len(self.network.lines))
+        gone = VIP_IDS[0]
+        del self.vips.documents[gone]
+        self.run_for(1)
+        self.assertEqual({}, self.sights.get_of_vip(gone))
+        self.assertEqual(1, sum(line.is_closed
+                                for line in self.network.lines))
+
+    def test_restart_of_the_process(self):
+        """All is told anew, and that which nobody knows yet as such."""
+        self.run_for(2)
+        before = self.sights.read(None, 0, 0)
+        self.start()
+        self.looker._follow()
+        news = self.sights.read(before.run, before.sequence, 0)
+        self.assertTrue(news.is_whole)
+        self.assertEqual({UNKNOWN}, {one.state for one in news.sights})
+        self.assertEqual(8, len(news.sights))
+        self.run_for(2)
+        news = self.sights.read(news.run, news.sequence, 0)
+        self.assertFalse(news.is_whole)
+        self.assertEqual({UP}, {one.state for one in news.sights})
+
+    def test_open_vswitch_is_away(self):
+        self.run_for(2)
+        self.network.is_down = True
+        self.run_for(3)
+        self.assertEqual(dict.fromkeys(VIP_IDS, {UP}), self.get())
+        self.assertEqual({}, self.looker._selector.lines)
+        self.network.is_down = False
+        self.run_for(2)
+        self.assertEqual(4, len(self.looker._selector.lines))
+        self.assertEqual(1, self.log.output.count('not looked at'))
+
+    def test_a_flood(self):
+        """Who sends without end is read once in a tick, others as ever."""
+        line_of = {}
+
+        class Flood(Heard):
+            pass
+
+        def flood(line):
+            line.receive = lambda: (
+                line_of.setdefault('reads', []).append(self.now) or
+                Flood([b'x' * 60] * 300, [], True))
+            line.waiting.frames.append(b'')
+
+        self.run_for(2)
+        flood(self.network.lines[0])
+        before = self.now
+        self.run_for(5)
+        reads = line_of['reads']
+        self.assertLessEqual(len(reads), (self.now - before) * 20 + 2)
+        self.assertGreater(len(reads), 50)
+        others = {vip_id for vip_id in VIP_IDS
+                  if vip_id != self.network.lines[0].vip_id}
+        self.network.silent = set(
+            one.mac for one in self.vips.documents[VIP_IDS[0]].members)
+        self.run_for(3)
+        self.assertEqual({vip_id: {DOWN} for vip_id in others}, {
+            vip_id: states for vip_id, states in self.get().items()
+            if vip_id in others})
+
+    def test_off(self):
+        one = looker.Looker(self.vips, self.sights, 0, 2)
+        one.start()
+        one.stop(1)
+        self.assertEqual([], self.network.lines)
+
+    @given(st.randoms(use_true_random=False))
+    def test_any(self, chance):
+        """VIPs come and go: nothing is left, nobody is forgotten."""
+        self.now = 1000.0
+        self.network = self.vips.network = Network()
+        self.vips.documents = {}
+        self.start()
+        for _ in range(10):
+            self.network.is_down = chance.random() < .2
+            self.vips.documents = {
+                vip_id: examples.make_document(
+                    chance.randrange(1, 9), members=['ACTIVE'] * 2,
+                    look=LOOK)
+                for vip_id in chance.sample(VIP_IDS, chance.randrange(5))}
+            self.vips.pending = set(chance.sample(VIP_IDS,
+                                                  chance.randrange(3)))
+            self.run_for(chance.random() * 3)
+        self.network.is_down, self.vips.pending = False, set()
+        self.run_for(3)
+        self.assertEqual(dict.fromkeys(self.vips.documents, {UP}),
+                         self.get())
+        self.assertEqual(len(self.vips.documents), sum(
+            not line.is_closed for line in self.network.lines))

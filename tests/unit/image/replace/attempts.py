@@ -1,0 +1,66 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""What the tests of both modes share: some who work on one after the other."""
+
+import threading
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_claim as claims_repo
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image.replace import work as work_
+from tests.db_cases import base
+from tests.unit.db import sqlite
+
+EXPIRY = 60
+
+
+class Death(BaseException):
+    """Whoever works on it is killed."""
+
+
+class AttemptTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    # The class of the mode.
+    mode: type
+
+    def carry_out(self, new, owners=9):
+        """Replace, with a successor for each who dies; returns the row.
+
+        :param new: a New.
+        :param owners: how many work on it at most.
+        """
+        replace_repo.add(self.engine, new)
+        for number in range(owners):
+            owner = f'owner{number}'
+            claimed = claims_repo.claim(self.engine, owner, 1, EXPIRY)
+            if not claimed:
+                break
+            self._work_on(claimed[0], owner)
+        return replace_repo.get(self.engine, new.id)
+
+    def _work_on(self, replacement, owner):
+        work = work_.Work(self.conf, self.engine, replacement, owner,
+                          threading.Event())
+        try:
+            outcome = self.mode(work, inventory.Inventory(
+                self.conf, self.engine)).run()
+        except Death:
+            table = models.ImageReplacement.__table__
+            with self.engine.begin() as connection:
+                connection.execute(sa.update(table).values(
+                    claim_expires_at=sa.func.datetime('now', '-1 hours')))
+            return
+        claims_repo.finish(self.engine, replacement.id, owner, outcome.state,
+                           outcome.reason, outcome.wait)

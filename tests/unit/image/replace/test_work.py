@@ -1,0 +1,38 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""A replacement that this process has claimed."""
+
+from unittest import mock
+
+import fixtures
+from keystoneauth1 import exceptions as ks_exc
+
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import work as work_
+from tests.unit import base
+
+
+class TestWork(base.TestCase):
+
+    def test_neutron_is_down(self):
+        """Octavia's driver passes on what its request met with."""
+        self.useFixture(fixtures.MockPatchObject(
+            work_.agent_client, 'RestAgentClient'))
+        self.useFixture(fixtures.MockPatchObject(
+            compat_amphora, 'load_network_driver',
+            side_effect=ks_exc.ConnectFailure('Unable to\nconnect.')))
+        error = self.assertRaises(
+            exceptions.CloudUnavailable, work_.Work, mock.Mock(),
+            mock.sentinel.engine, mock.Mock(), 'owner', mock.Mock())
+        self.assertEqual('A driver of the network or compute service cannot '
+                         'be used: Unable to connect.', str(error))

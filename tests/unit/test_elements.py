@@ -1,0 +1,174 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""The elements of diskimage-builder, as far as no image has to be built."""
+
+import ast
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+from oslotest import base
+import yaml
+
+from octavia_hmsync.distributor import conf as distributor_conf
+from tests.unit import base as unit_base
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+ELEMENT = TOP / 'elements/octavia-hmsync-distributor'
+HOOKS = ('install.d', 'post-install.d')
+# Nobody imports it: it builds the package.
+NOT_IMPORTED = {'pbr'}
+# What libraries are called where they are imported.
+MODULES = {'flask': 'Flask', 'oslo_config': 'oslo.config',
+           'oslo_log': 'oslo.log', 'werkzeug': 'Werkzeug'}
+# Of the controllers: what a distributor must not need.
+REFUSED = ('octavia', 'openstack', 'keystoneauth1', 'sqlalchemy', 'oslo_db',
+           'oslo_messaging', 'alembic', 'taskflow', 'cliff', 'psutil',
+           'rich', 'prometheus_client', 'packaging', 'tenacity')
+IMPORT = '''
+import sys
+class Refuses:
+    def find_spec(self, name, *args):
+        if name in {refused!r}:
+            raise ImportError(name + ' is not in the image')
+sys.meta_path.insert(0, Refuses())
+import octavia_hmsync.cmd.distributor
+import octavia_hmsync.distributor.ovs.openvswitch
+'''
+
+
+def read_requirements():
+    """Return the names of the distributions in the image, a set."""
+    lines = (ELEMENT / 'requirements.txt').read_text().splitlines()
+    return {line for line in lines if not line.startswith('#')}
+
+
+def find_imports():
+    """Return the top-level modules that the process imports, a set."""
+    package = TOP / 'octavia_hmsync'
+    found = set()
+    for path in [package / 'cmd/distributor.py', package / 'exceptions.py',
+                 package / 'version.py',
+                 *(package / 'distributor').rglob('*.py')]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {one.name.partition('.')[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module.partition('.')[0])
+    return found - set(sys.stdlib_module_names) - {'octavia_hmsync'}
+
+
+class TestElement(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.scripts = [path for name in HOOKS
+                        for path in sorted((ELEMENT / name).iterdir())]
+
+    def read_all(self):
+        return {str(path.relative_to(ELEMENT)): path.read_text()
+                for path in ELEMENT.rglob('*') if path.is_file()}
+
+    def test_scripts(self):
+        """As diskimage-builder's own lint has them."""
+        self.assertEqual(3, len(self.scripts))
+        for path in self.scripts:
+            self.assertTrue(path.stat().st_mode & 0o100, path)
+            self.assertRegex(path.name, r'^\d\d-[a-z-]+$')
+            text = path.read_text()
+            self.assertTrue(text.startswith('#!/bin/bash\n'), path)
+            for word in ('set -eu\n', 'set -o pipefail\n', 'DIB_DEBUG_TRACE'):
+                self.assertIn(word, text)
+        for path in (ELEMENT / 'environment.d').iterdir():
+            self.assertFalse(path.stat().st_mode & 0o111, path)
+
+    def test_shellcheck(self):
+        done = subprocess.run(
+            [unit_base.need_program('shellcheck'), *self.scripts], text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual((0, ''), (done.returncode, done.stdout))
+
+    def test_each_package_has_a_name_everywhere(self):
+        packages = yaml.safe_load(
+            (ELEMENT / 'package-installs.yaml').read_text())
+        names = json.loads((ELEMENT / 'pkg-map').read_text())
+        tables = [names['default'], *names['family'].values()]
+        for table in tables:
+            self.assertEqual({'openvswitch', 'iproute', 'python-venv'},
+                             set(table))
+            self.assertLessEqual(set(table), set(packages))
+
+    def test_dependencies(self):
+        dependencies = (ELEMENT / 'element-deps').read_text().split()
+        self.assertEqual(sorted(dependencies), dependencies)
+        for name, needs in (
+                ('package-installs.yaml', 'package-installs'),
+                ('pkg-map', 'pkg-map'), ('svc-map', 'svc-map'),
+                ('static', 'install-static'),
+                ('source-repository-octavia-hmsync', 'source-repositories')):
+            self.assertTrue((ELEMENT / name).exists(), name)
+            self.assertIn(needs, dependencies)
+
+    def test_source(self):
+        line = (ELEMENT / 'source-repository-octavia-hmsync').read_text()
+        name, kind, place, url = line.rstrip('\n').split(' ')
+        self.assertTrue(line.endswith('\n'))
+        self.assertEqual(('octavia-hmsync', 'git'), (name, kind))
+        install = self.scripts[0].read_text()
+        self.assertIn(f'SOURCE={place}\n', install)
+        # What it takes from there is there.
+        for path in ('elements/octavia-hmsync-distributor/requirements.txt',
+                     'etc/systemd/octavia-hmsync-distributor.service'):
+            self.assertTrue((TOP / path).is_file())
+            self.assertIn(path.replace('octavia-hmsync-distributor.service',
+                                       '$PROGRAM.service'), install)
+        environment, = (ELEMENT / 'environment.d').iterdir()
+        release = re.search('DIB_HMSYNC_RELEASE:-([0-9.]+)',
+                            environment.read_text())[1]
+        self.assertTrue((TOP / f'constraints/{release}.txt').is_file())
+        self.assertIn(f'Default: {release}\n',
+                      (ELEMENT / 'README.rst').read_text())
+
+    def test_program(self):
+        """The unit starts what is installed, with what is read."""
+        unit = (TOP / 'etc/systemd/octavia-hmsync-distributor.service'
+                ).read_text()
+        program, _, place = re.search(
+            'ExecStart=(.*)', unit)[1].partition(' --config-file ')
+        self.assertEqual(f'/usr/bin/{distributor_conf.PROG}', program)
+        self.assertEqual(distributor_conf.CONFIG_FILE, place)
+        self.assertIn(f'PROGRAM={distributor_conf.PROG}\n',
+                      self.scripts[0].read_text())
+        drop_in = (ELEMENT / f'static/etc/systemd/system/'
+                   f'{distributor_conf.PROG}.service.d/instance.conf')
+        self.assertIn('After=cloud-init.service', drop_in.read_text())
+
+    def test_requirements(self):
+        """What is imported is in the image, and nothing else is."""
+        imported = {MODULES.get(name, name) for name in find_imports()}
+        self.assertEqual(imported | NOT_IMPORTED, read_requirements())
+
+    def test_starts_without_the_rest(self):
+        done = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c',
+             IMPORT.format(refused=REFUSED)], text=True, cwd=TOP,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual((0, ''), (done.returncode, done.stdout))
+
+    def test_no_secrets(self):
+        for name, text in self.read_all().items():
+            self.assertNotRegex(text, r'BEGIN [A-Z ]*(KEY|CERTIFICATE)', name)
+            self.assertNotRegex(
+                name, r'\.(pem|key|crt)$|etc/octavia-hmsync/')
