@@ -22,6 +22,7 @@ from taskflow.patterns import linear_flow
 from taskflow import task
 
 from octavia_hmsync.cluster import distribution
+from octavia_hmsync.cluster import member_tasks
 from octavia_hmsync.cluster import tasks
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import compat
@@ -150,9 +151,10 @@ def get_add_member_flow(is_claimed=False):
     :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-add-member')
-    flow.add(*_claim(is_claimed), tasks.AddMember(has_slot=True),
-             tasks.BuildMember(), tasks.LockLoadBalancer(),
-             tasks.ConfigureMember(), *_get_subflow('register_amphorae'),
+    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=True),
+             member_tasks.BuildMember(), tasks.LockLoadBalancer(),
+             member_tasks.ConfigureMember(),
+             *_get_subflow('register_amphorae'),
              tasks.UnlockLoadBalancer())
     return _release(flow, is_claimed)
 
@@ -168,12 +170,12 @@ def get_replace_member_flow(is_claimed=False, is_locked=False):
     :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-replace-member')
-    flow.add(*_claim(is_claimed), tasks.AddMember(has_slot=False),
-             tasks.BuildMember())
+    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
+             member_tasks.BuildMember())
     if not is_locked:
         flow.add(tasks.LockLoadBalancer())
-    flow.add(tasks.ConfigureMember(
-        requires=(tasks.OLD_MEMBER_ID,)), tasks.TakeOverSlot(),
+    flow.add(member_tasks.ConfigureMember(
+        requires=(tasks.OLD_MEMBER_ID,)), member_tasks.TakeOverSlot(),
         *_get_subflow('register_amphorae'))
     if not is_locked:
         flow.add(tasks.UnlockLoadBalancer())
@@ -190,7 +192,8 @@ def get_configure_member_flow(is_claimed=False):
     """
     flow = linear_flow.Flow(f'{PREFIX}-configure-member')
     flow.add(*_claim(is_claimed), tasks.LockLoadBalancer(),
-             tasks.ConfigureMember(), *_get_subflow('register_amphorae'),
+             member_tasks.ConfigureMember(),
+             *_get_subflow('register_amphorae'),
              tasks.UnlockLoadBalancer())
     return _release(flow, is_claimed)
 
@@ -202,8 +205,8 @@ def get_build_standby_flow(is_claimed=False):
     :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-build-standby')
-    flow.add(*_claim(is_claimed), tasks.AddMember(has_slot=False),
-             tasks.BuildMember(), *_get_waiting())
+    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
+             member_tasks.BuildMember(), *_get_waiting())
     return _release(flow, is_claimed)
 
 
@@ -222,8 +225,8 @@ def get_stand_by_flow(is_claimed=False):
 
 def _get_waiting():
     # Distributors are told of one that drained that they know it no more.
-    return [tasks.LockLoadBalancer(), tasks.ConfigureMember(),
-            tasks.StandBy(), tasks.TellDistributors(),
+    return [tasks.LockLoadBalancer(), member_tasks.ConfigureMember(),
+            member_tasks.StandBy(), tasks.TellDistributors(),
             tasks.UnlockLoadBalancer()]
 
 
@@ -236,9 +239,9 @@ def get_remove_member_flow(is_claimed=False):
     :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-remove-member')
-    flow.add(*_claim(is_claimed), tasks.GetAmphora(),
-             *_get_subflow('drain_amphorae'), tasks.WaitForDrain(),
-             *_get_subflow('unregister_amphorae'), tasks.RemoveMember())
+    flow.add(*_claim(is_claimed), member_tasks.GetAmphora(),
+             *_get_subflow('drain_amphorae'), member_tasks.WaitForDrain(),
+             *_get_subflow('unregister_amphorae'), member_tasks.RemoveMember())
     return _release(flow, is_claimed)
 
 

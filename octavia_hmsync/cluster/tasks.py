@@ -9,7 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+
 """The tasks of flows for clusters that Octavia has none for.
+
+Those for single members are in octavia_hmsync.cluster.member_tasks.
 
 Each finds what it needs in the database, so that a flow may be run again from
 its beginning, by another process too. None undoes anything once somebody else
@@ -55,11 +58,12 @@ LOCK_PATIENCE = 300
 DELETION_PATIENCE = 300
 
 
-def _get_work(cluster_id, owner, is_deletion=False):
+def get_work(cluster_id, owner, is_deletion=False):
+    """Return the work_.Work of a cluster, as the context has it."""
     return work_.Work(work_.get_context(), cluster_id, owner, is_deletion)
 
 
-def _is_ours(work):
+def is_ours(work):
     """Tell whether what was begun may be undone by us."""
     try:
         work.look()
@@ -123,7 +127,7 @@ class ReleaseCluster(task.Task):
     """Let somebody else work on a cluster."""
 
     def execute(self, cluster_id, owner):
-        _get_work(cluster_id, owner).release()
+        get_work(cluster_id, owner).release()
 
 
 class TakeBackOnRevert(task.Task):
@@ -136,8 +140,8 @@ class TakeBackOnRevert(task.Task):
         pass
 
     def revert(self, cluster_id, owner, *args, **kwargs):
-        work = _get_work(cluster_id, owner)
-        if _is_ours(work):
+        work = get_work(cluster_id, owner)
+        if is_ours(work):
             take_back(work)
 
 
@@ -178,8 +182,8 @@ class ErrorOnRevert(task.Task):
         pass
 
     def revert(self, cluster_id, owner, *args, **kwargs):
-        work = _get_work(cluster_id, owner)
-        if _is_ours(work):
+        work = get_work(cluster_id, owner)
+        if is_ours(work):
             lock_repo.unlock(work.engine, cluster_id, owner,
                              work_.CLAIM_EXPIRY, compat.ERROR)
 
@@ -191,8 +195,8 @@ class DeletionErrorOnRevert(task.Task):
         pass
 
     def revert(self, cluster_id, owner, *args, **kwargs):
-        work = _get_work(cluster_id, owner, is_deletion=True)
-        if _is_ours(work):
+        work = get_work(cluster_id, owner, is_deletion=True)
+        if is_ours(work):
             lock_repo.fail_deletion(work.engine, cluster_id, owner,
                                     work_.CLAIM_EXPIRY)
 
@@ -201,7 +205,7 @@ class EnsureServerGroup(task.Task):
     """Have the amphorae of a load balancer be kept apart, if wanted."""
 
     def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner)
         work.look()
         load_balancer = work.get_load_balancer()
         policy = cluster_conf.PLACEMENTS.get(
@@ -228,7 +232,7 @@ class BuildMembers(task.Task):
         :returns: a list of dicts, of the amphorae that are well.
         :raises BuildFailed: if they are fewer than the cluster needs.
         """
-        work = _get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner)
         work.look()
         cluster = work.read()
         # What somebody died with.
@@ -273,7 +277,7 @@ class RemoveMembers(task.Task):
     """Delete all amphorae of a load balancer that is deleted."""
 
     def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner, is_deletion=True)
+        work = get_work(cluster_id, owner, is_deletion=True)
         work.look()
         left = _remove_all(work)
         if left:
@@ -308,7 +312,7 @@ class ForgetCluster(task.Task):
     """Delete the rows of a cluster whose load balancer is deleted."""
 
     def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner, is_deletion=True)
+        work = get_work(cluster_id, owner, is_deletion=True)
         work.look()
         cluster_repo.delete(work.engine, cluster_id)
         work.release()
@@ -318,57 +322,16 @@ class FinishCluster(task.Task):
     """Record that a cluster is as it should be, and give it back."""
 
     def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner)
         lock_repo.unlock(work.engine, cluster_id, owner, work_.CLAIM_EXPIRY)
         work.release()
-
-
-class AddMember(task.Task):
-    """Begin a member: the one that replaces another one, or one more.
-
-    :param has_slot: whether it gets the first free slot.
-    """
-
-    default_provides = MEMBER_ID
-
-    def __init__(self, has_slot):
-        super().__init__()
-        self._has_slot = has_slot
-
-    def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner)
-        work.look()
-        size = work.read().size if self._has_slot else 0
-        member = member_repo.add(work.engine, cluster_id,
-                                 uuidutils.generate_uuid(), size)
-        if member is None:
-            raise exceptions.NotPossible(
-                f'Cluster {cluster_id} has no free slot for one more '
-                f'member: see "octavia-hmsync cluster member list".')
-        return member.id
-
-    def revert(self, result, cluster_id, owner, *args, **kwargs):
-        """Delete it again, whatever of it there is, unless it serves."""
-        work = _get_work(cluster_id, owner)
-        if isinstance(result, failure.Failure) or not _is_ours(work):
-            return
-        member = member_repo.get(work.engine, result)
-        if member is not None and member.state in UNFINISHED:
-            members.remove(work, member)
-
-
-class BuildMember(task.Task):
-    """Build the amphora of a member, without any lock."""
-
-    def execute(self, cluster_id, owner, member_id):
-        members.build(_get_work(cluster_id, owner), member_id)
 
 
 class LockLoadBalancer(task.Task):
     """Have nobody else change the load balancer; wait for who does."""
 
     def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner)
         deadline = time.monotonic() + LOCK_PATIENCE
         work.look()
         while not lock_repo.lock(work.engine, cluster_id, owner,
@@ -381,8 +344,8 @@ class LockLoadBalancer(task.Task):
 
     def revert(self, result, cluster_id, owner, *args, **kwargs):
         """Give it back as it was."""
-        work = _get_work(cluster_id, owner)
-        if not isinstance(result, failure.Failure) and _is_ours(work):
+        work = get_work(cluster_id, owner)
+        if not isinstance(result, failure.Failure) and is_ours(work):
             lock_repo.unlock(work.engine, cluster_id, owner,
                              work_.CLAIM_EXPIRY)
 
@@ -395,75 +358,13 @@ class UnlockLoadBalancer(task.Task):
                          work_.CLAIM_EXPIRY)
 
 
-class ConfigureMember(task.Task):
-    """Have a member serve all that the load balancer has, strictly."""
-
-    default_provides = compat_cluster.AMPHORAE
-
-    def execute(self, cluster_id, owner, member_id, old_member_id=None):
-        """Configure it for the slot that it has, or is to take over.
-
-        :returns: a list with a dict, of its amphora.
-        """
-        work = _get_work(cluster_id, owner)
-        member = member_repo.get(work.engine, member_id)
-        old = old_member_id and member_repo.get(work.engine, old_member_id)
-        members.configure(work, member_id, (old or member).slot)
-        return distribution.describe([member_repo.get(work.engine,
-                                                      member_id)])
-
-
-class TakeOverSlot(task.Task):
-    """Have a member take the slot of the one that it replaces.
-
-    The other one keeps its connections, until the keeper deletes it.
-    """
-
-    def execute(self, cluster_id, owner, member_id, old_member_id):
-        work = _get_work(cluster_id, owner)
-        work.look()
-        if not member_repo.take_over_slot(work.engine, member_id,
-                                          old_member_id,
-                                          order=member_repo.REPLACE):
-            raise exceptions.NotPossible(
-                f'Member {old_member_id} of cluster {cluster_id} has no '
-                f'slot any more that another one could take.')
-
-
-class StandBy(task.Task):
-    """Have a member that is configured wait for a slot."""
-
-    def execute(self, cluster_id, owner, member_id):
-        work = _get_work(cluster_id, owner)
-        work.look()
-        if not member_repo.set_state(
-                work.engine, member_id,
-                (member_repo.BUILDING, member_repo.DRAINING),
-                member_repo.STANDBY):
-            raise exceptions.NotPossible(
-                f'Member {member_id} of cluster {cluster_id} cannot stand '
-                f'by: it has failed, or is gone.')
-
-
 class TellDistributors(task.Task):
     """Have distributors do what rows say."""
 
     def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner)
         work.look()
         distribution.run(work, 'register_amphorae')
-
-
-class GetAmphora(task.Task):
-    """Tell the amphora of a member, as distributor drivers take it."""
-
-    default_provides = compat_cluster.AMPHORAE
-
-    def execute(self, cluster_id, owner, member_id):
-        work = _get_work(cluster_id, owner)
-        work.look()
-        return distribution.describe([member_repo.get(work.engine,
-                                                      member_id)])
 
 
 class MoveVIP(task.Task):
@@ -474,7 +375,7 @@ class MoveVIP(task.Task):
 
         :raises NotPossible: if the cluster has no other one.
         """
-        work = _get_work(cluster_id, owner)
+        work = get_work(cluster_id, owner)
         work.look()
         others = [vip for vip in vip_repo.get_of_cluster(work.engine,
                                                          cluster_id)
@@ -488,24 +389,3 @@ class MoveVIP(task.Task):
         vip_repo.set_active(work.engine, cluster_id, chosen.distributor_id,
                             work.read().version)
         distribution.run(work, 'register_amphorae')
-
-
-class WaitForDrain(task.Task):
-    """Let connections end for ``[hmsync_cluster] drain_timeout``."""
-
-    def execute(self, cluster_id, owner):
-        work = _get_work(cluster_id, owner)
-        deadline = time.monotonic() + work.options.drain_timeout
-        while time.monotonic() < deadline:
-            work.pause()
-
-
-class RemoveMember(task.Task):
-    """Delete a member that was unregistered, with all that it has."""
-
-    def execute(self, cluster_id, owner, member_id):
-        work = _get_work(cluster_id, owner)
-        work.look()
-        member = member_repo.get(work.engine, member_id)
-        if member is not None:
-            members.remove(work, member)
