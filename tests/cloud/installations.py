@@ -87,11 +87,17 @@ def _has_tree(site_packages):
     return False
 
 
-class PluginOfCommit(fixtures.Fixture):
-    """The plugin as it was at a commit, beside our Octavia.
+def has_commit(commit):
+    """Whether the history of this tree is here, and has a commit."""
+    try:
+        process.run('git', '-C', TOP, 'cat-file', '-e', f'{commit}^{{commit}}')
+    except RuntimeError:
+        return False
+    return True
 
-    :raises LookupError: the history of this tree has no such commit
-    """
+
+class PluginOfCommit(fixtures.Fixture):
+    """The plugin as it was at a commit, beside our Octavia."""
 
     def __init__(self, commit):
         super().__init__()
@@ -100,10 +106,7 @@ class PluginOfCommit(fixtures.Fixture):
     def _setUp(self):
         directory = self.useFixture(fixtures.TempDir()).path
         archive = os.path.join(directory, 'tree.tar')
-        try:
-            process.run('git', '-C', TOP, 'archive', '-o', archive,
-                        self._commit, 'octavia_hmsync')
-        except RuntimeError as e:
-            raise LookupError(str(e)) from e
+        process.run('git', '-C', TOP, 'archive', '-o', archive,
+                    self._commit, 'octavia_hmsync')
         process.run('tar', '-xf', archive, '-C', directory)
         self.installation = Installation(OURS.bin_directory, directory)

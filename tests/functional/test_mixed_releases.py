@@ -20,8 +20,9 @@ from tests.cloud import installations
 from tests.functional import base
 from tests.functional import test_jobboard
 
-# The last commit of the plugin that has revision 0008 of its tables.
-REVISION_BEFORE = '95e2410cb8c40818a4cb7a7c777267b19e1c5f81'
+# The last commit of the plugin before it knew clusters: revision 0007 of its
+# tables.
+WITHOUT_CLUSTERS = '0a09b5c2f900513235218afcff08282ebe733185'
 
 
 class OctaviaMixin:
@@ -39,14 +40,13 @@ class OctaviaMixin:
 
 
 class PluginMixin:
-    """The plugin with the revision before of its tables."""
+    """The plugin as it was before clusters."""
 
     def find_other(self):
-        try:
-            return self.useFixture(installations.PluginOfCommit(
-                REVISION_BEFORE)).installation
-        except LookupError as e:
-            self.skipTest(f'The history of the plugin is not here: {e}')
+        if not installations.has_commit(WITHOUT_CLUSTERS):
+            self.skipTest('The history of the plugin is not here.')
+        return self.useFixture(installations.PluginOfCommit(
+            WITHOUT_CLUSTERS)).installation
 
 
 class ControllersCase(base.FunctionalTestCase):

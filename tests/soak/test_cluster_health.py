@@ -16,7 +16,6 @@ Its real loop, with compute and network drivers that do nothing: a failover
 that begins is seen in the database.
 """
 
-from tests.cloud import installations
 from tests.functional import base
 from tests.functional import test_cluster_health
 from tests.functional import test_mixed_releases
@@ -26,7 +25,8 @@ TIMEOUT = test_cluster_health.TIMEOUT
 LONG_ENOUGH = 2.5 * TIMEOUT
 
 
-class TestOctaviasFailover(test_cluster_health.SilenceCase):
+class TestOctaviasFailover(test_mixed_releases.PluginMixin,
+                           test_cluster_health.SilenceCase):
 
     def setUp(self):
         super().setUp()
@@ -82,11 +82,7 @@ class TestOctaviasFailover(test_cluster_health.SilenceCase):
 
     def test_another_release(self):
         """One that knows no clusters, beside one that does, and alone."""
-        try:
-            old = self.useFixture(installations.PluginOfCommit(
-                test_mixed_releases.REVISION_BEFORE)).installation
-        except LookupError as e:
-            self.skipTest(f'The history of the plugin is not here: {e}')
+        old = self.find_other()
         one, other = self.managers
         one.stop()
         one.install(old)
