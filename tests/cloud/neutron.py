@@ -188,6 +188,9 @@ class Neutron(process.ChildProcess):
             'neutron-openvswitch-agent', 'N/A', host, now, now, now,
             json.dumps(configurations))
 
+    def remove_agent(self, host):
+        self.execute('DELETE FROM agents WHERE host = ?', host)
+
     def execute(self, statement, *parameters):
         """Run a statement in its database, for what agents would do."""
         with sqlite3.connect(self.database_path, timeout=30) as connection:

@@ -68,14 +68,16 @@ class TestPorts(base.TestCase):
         self.cluster_id = str(uuid.uuid4())
         self.subject = cluster_ports.Ports(self.conf, self.cloud)
 
+    def add_agent(self):
+        self.neutron.add_agent(self.host)
+        self.addCleanup(self.neutron.remove_agent, self.host)
+
     def add_network(self, is_dual=False, **attributes):
         """Make a network with a subnet, and an agent where ports can be.
 
         :returns: what is passed to Ports.ensure().
         """
-        self.neutron.add_agent(self.host)
-        self.addCleanup(self.neutron.execute,
-                        'DELETE FROM agents WHERE host = ?', self.host)
+        self.add_agent()
         made = self.api.create_network(name='vip', **attributes)
         self.addCleanup(self.api.delete_network, made.id)
         self.subnets = {V4: self.add_subnet(made, 4, '192.0.2.0/24')}
@@ -159,7 +161,7 @@ class TestPorts(base.TestCase):
         e = self.assertRaises(exceptions.PortConflict, self.ensure, network)
         self.assertIn('to the node nowhere', str(e))
         # An agent comes.
-        self.neutron.add_agent('nowhere')
+        self.add_agent()
         self.assertEqual('nowhere', self.api.get_port(
             self.ensure(network).id).binding_host_id)
         self.assertEqual(1, len(self.list()))

@@ -113,8 +113,7 @@ class NodePortTestCase(base.BaseTestCase):
             database.SqliteDatabase(cls.directory))
         schema.upgrade(cls.database.engine)
         cls.neutron.add_agent('node1')
-        cls.addClassCleanup(cls.neutron.execute,
-                            "DELETE FROM agents WHERE host = 'node1'")
+        cls.addClassCleanup(cls.neutron.remove_agent, 'node1')
 
     @classmethod
     def use_for_class(cls, fixture):
@@ -547,8 +546,7 @@ class TestReconcile(NodePortTestCase):
         self.keeper.ensure('node0', 'node0')
         self.assertEqual(0, self.run_once())
         self.neutron.add_agent('node0')
-        self.addCleanup(self.neutron.execute,
-                        "DELETE FROM agents WHERE host = 'node0'")
+        self.addCleanup(self.neutron.remove_agent, 'node0')
         self.assertEqual(1, self.run_once())
         self.assertEqual(0, self.run_once())
 
@@ -777,8 +775,7 @@ class TestBadInput(NodePortTestCase):
 
     def test_port_of_another_host(self):
         self.neutron.add_agent('node2')
-        self.addCleanup(self.neutron.execute,
-                        "DELETE FROM agents WHERE host = 'node2'")
+        self.addCleanup(self.neutron.remove_agent, 'node2')
         self.keeper.ensure('node1', 'node2')
         self.refused(exceptions.PortConflict, 'is bound to the node node2, '
                      'and this one is node1', self.plug)
@@ -786,8 +783,7 @@ class TestBadInput(NodePortTestCase):
     def test_two_nodes_of_one_host(self):
         """The other one has plugged the port, and works."""
         self.neutron.add_agent('node2')
-        self.addCleanup(self.neutron.execute,
-                        "DELETE FROM agents WHERE host = 'node2'")
+        self.addCleanup(self.neutron.remove_agent, 'node2')
         self.use(self.load_conf(DEFAULT={'host': 'node2'}))
         made = self.keeper.ensure('node2', 'node2').port
         self.neutron.execute("UPDATE ports SET status = 'ACTIVE' WHERE "
