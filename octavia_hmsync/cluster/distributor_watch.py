@@ -25,6 +25,7 @@ from oslo_utils import uuidutils
 
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import sightings
+from octavia_hmsync.cluster import switching
 from octavia_hmsync.cluster import vips as cluster_vips
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
@@ -205,7 +206,7 @@ class DistributorWatch:
         is_all_done = is_full and self._forget_left(
             {row.id for row in rows})
         if is_due:
-            self._switch_on()
+            self._switch_ports()
         if is_full:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows
@@ -264,15 +265,18 @@ class DistributorWatch:
         looked = self._looked.get(key)
         return looked is None or self._clock() - looked >= _FULL_LOOK
 
-    def _switch_on(self):
-        """Have no port be off of one that has nothing against it.
+    def _switch_ports(self):
+        """Have ports be on of those who have nothing against them.
 
-        It may be where somebody died, or came late.
+        One may be off where somebody died, or came late; and one be on that
+        is to be off.
         """
         ports = self._distributors.ports
         try:
             off = ports.get_switched_off()
-            for vip in vip_repo.get_all(self._engine) if off else ():
+            for vip in vip_repo.get_all(self._engine):
+                if vip.port_id not in off and switching.is_in_doubt(vip):
+                    self._distributors.switch.off(vip)
                 if vip.port_id in off and not vip.error:
                     LOG.info('The port of the distributor %s for the cluster '
                              '%s was off, and is switched on',

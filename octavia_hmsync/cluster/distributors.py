@@ -25,6 +25,7 @@ from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import documents
 from octavia_hmsync.cluster import handover
 from octavia_hmsync.cluster import ports as cluster_ports
+from octavia_hmsync.cluster import switching
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_vip as addresses_repo
@@ -106,6 +107,7 @@ class Distributors:
         self._conf = conf
         self._engine = engine
         self.ports = ports or cluster_ports.Ports(conf)
+        self.switch = switching.Switch(engine, self.ports)
         self._make_client = make_client
 
     def client_of(self, url):
@@ -277,10 +279,7 @@ class Distributors:
         return took
 
     def _switch_off(self, plan, outcome):
-        """Keep those from answering ARP that could not be told to stop.
-
-        They are switched on with what they are told next.
-        """
+        """Keep those from answering ARP that could not be told to stop."""
         for vip in plan.vips:
             problem = outcome.problems.get(vip.distributor_name)
             if not problem or vip.active or not vip.port_id:
@@ -288,22 +287,11 @@ class Distributors:
             vip_repo.record_error(self._engine, vip.id, problem,
                                   plan.cluster.version)
             # Once more where that may have failed before.
-            if (vip.applied_active is False or vip.applied_version is None or
-                    not vip_repo.forget_active(self._engine, vip.id,
-                                               vip.applied_version)):
-                continue
-            try:
-                self.ports.switch(vip.port_id, False)
-                if not vip_repo.forget_active(self._engine, vip.id,
-                                              vip.applied_version):
-                    # Somebody has told it meanwhile.
-                    self.ports.switch(vip.port_id, True)
-            except (exceptions.CloudUnavailable,
-                    exceptions.CloudRefused) as e:
-                LOG.warning('The distributor %s cannot be told to leave the '
-                            'cluster %s to another one, and its port not be '
-                            'switched off: %s', vip.distributor_name,
-                            plan.cluster.id, e)
+            if (vip.applied_active is not False and
+                    vip.applied_version is not None and
+                    vip_repo.forget_active(self._engine, vip.id,
+                                           vip.applied_version)):
+                self.switch.off(vip)
 
 
 def _put(distributor, cluster_id, document):

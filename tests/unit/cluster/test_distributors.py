@@ -12,15 +12,21 @@
 
 """In the end there is the newest document everywhere, and one answers ARP."""
 
+import threading
+import time
+from unittest import mock
+
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from octavia_hmsync.cluster import switching
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
+from tests.cloud import waiting
 from tests.unit.cluster import distributors
 
 
@@ -126,6 +132,67 @@ class TestApply(distributors.DistributorTestCase):
         self.active.is_down = False
         self.ports.error = None
         self.watch.look()
+        self.assertWhole(self.other)
+
+    def test_neutron_hangs(self):
+        """Nobody waits for it for long, and the second one not at all."""
+        second = self.add_cluster()
+        self.vips.add(second)
+        self.active.is_down = True
+        asked, goes_on = threading.Event(), threading.Event()
+        switch = self.ports.switch
+
+        def hang(port_id, is_on):
+            if not is_on:
+                asked.set()
+                goes_on.wait(20)
+            switch(port_id, is_on)
+
+        self.addCleanup(goes_on.set)
+        with mock.patch.object(self.ports, 'switch', hang), (
+                mock.patch.object(switching, '_GRACE', 0.1)):
+            self.assertEqual('network2',
+                             self.subject.apply(self.cluster_id).active)
+            self.assertTrue(asked.wait(20))
+            for name, vip in self.get_rows(second).items():
+                self.fakes[name].is_down = vip.active
+            began = time.monotonic()
+            with mock.patch.object(switching, '_GRACE', 20):
+                self.subject.apply(second)
+            self.assertLess(time.monotonic() - began, 10)
+            self.assertEqual(2, len(self.subject.switch._pending))
+            goes_on.set()
+            waiting.wait_for(
+                lambda: not self.subject.switch._pending, 'end', 20)
+        for cluster_id in (self.cluster_id, second):
+            self.assertEqual(1, len(self.get_answering(cluster_id)))
+
+    def test_neutron_was_down(self):
+        """What could not be switched off is, as soon as Neutron is back."""
+        self.active.is_down = True
+        self.ports.error = exceptions.CloudUnavailable('Neutron is down.')
+        self.subject.apply(self.cluster_id)
+        self.assertEqual(2, len(self.get_answering(self.cluster_id)))
+        self.ports.error = None
+        self.watch.look()
+        self.assertEqual([self.other.name],
+                         self.get_answering(self.cluster_id))
+
+    def test_told_while_neutron_is_asked(self):
+        """It is switched on again."""
+        self.active.is_down = True
+        switch, told = self.ports.switch, []
+
+        def tell(port_id, is_on):
+            switch(port_id, is_on)
+            if not is_on and not told:
+                told.append(port_id)
+                self.active.is_down = False
+                self.one_more().apply(self.cluster_id)
+
+        with mock.patch.object(self.ports, 'switch', tell):
+            self.subject.apply(self.cluster_id)
+        self.assertEqual(1, len(told))
         self.assertWhole(self.other)
 
     def test_both_are_down(self):

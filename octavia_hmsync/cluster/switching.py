@@ -1,0 +1,125 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Switches off the ports of distributors that cannot be told to leave.
+
+Neutron does that, and may hang just when a node has died: whoever tells
+distributors has other clusters to tell of it, and goes on.
+"""
+
+import collections
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
+
+LOG = logging.getLogger(__name__)
+
+# Ports that are switched off at once.
+_AT_ONCE = 8
+# Seconds for which one is waited for, unless Neutron took longer before.
+_GRACE = 2
+
+
+def is_in_doubt(vip):
+    """Tell whether one may answer ARP for a VIP of another one. Pure.
+
+    Nobody knows what it has in force, and it is not to have it.
+
+    :param vip: a db.repositories.distributor_vip.VIP.
+    """
+    return bool(vip.port_id and vip.error and not vip.active and
+                vip.applied_version is not None and
+                vip.applied_active is None)
+
+
+class Switch:
+    """Does so in threads of its own. Threads may share it.
+
+    :param engine: an SQLAlchemy engine.
+    :param ports: a ports.Ports.
+    """
+
+    def __init__(self, engine, ports):
+        self._engine = engine
+        self._ports = ports
+        self._lock = threading.Lock()
+        self._waiting: collections.deque = collections.deque()
+        self._pending: set[str] = set()
+        self._threads = 0
+        self._is_slow = False
+
+    def off(self, vip):
+        """Have a port be off, unless its distributor is told meanwhile.
+
+        It is switched on with what the distributor is told next.
+
+        :param vip: a VIP that was recorded by forget_active().
+        """
+        done = threading.Event()
+        with self._lock:
+            if vip.id in self._pending:
+                return
+            self._pending.add(vip.id)
+            self._waiting.append((vip, done))
+            if self._threads < _AT_ONCE:
+                self._threads += 1
+                threading.Thread(target=self._work, daemon=True,
+                                 name='hmsync-switch').start()
+            grace = 0 if self._is_slow else _GRACE
+        if not done.wait(grace):
+            self._is_slow = True
+
+    def _work(self):
+        periodic.leave_signals_to_main_thread()
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._threads -= 1
+                    return
+                vip, done = self._waiting.popleft()
+            begun = time.monotonic()
+            try:
+                self._switch(vip)
+            finally:
+                with self._lock:
+                    self._pending.discard(vip.id)
+                self._is_slow = time.monotonic() - begun > _GRACE
+                done.set()
+
+    def _switch(self, vip):
+        try:
+            if not self._is_left(vip):
+                return
+            self._ports.switch(vip.port_id, False)
+            if not self._is_left(vip):
+                self._ports.switch(vip.port_id, True)
+        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            LOG.warning('The distributor %s cannot be told to leave the '
+                        'cluster %s to another one, and its port not be '
+                        'switched off: %s', vip.distributor_name,
+                        vip.cluster_id, e)
+        except Exception as e:
+            if not api.is_database_error(e):
+                LOG.exception('The port of the distributor %s for the '
+                              'cluster %s:', vip.distributor_name,
+                              vip.cluster_id)
+
+    def _is_left(self, vip):
+        """Tell whether nobody has told the distributor anything since."""
+        return vip_repo.forget_active(self._engine, vip.id,
+                                      vip.applied_version)
