@@ -12,10 +12,13 @@
 
 """Hears from distributors what they see of members, and records it.
 
-A thread for each distributor asks for news and waits for them. Any number of
-controllers may do so: the rows are the same, whoever writes them.
+A thread for each distributor asks for news and waits for them; where there
+are many, they share threads, and are asked in turn. Any number of controllers
+may do so: the rows are the same, whoever writes them.
 """
 
+import heapq
+import itertools
 import threading
 import time
 
@@ -30,8 +33,9 @@ from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which a distributor may wait for news.
-_WAIT = 20
+# Seconds for which a distributor may wait for news; where they share threads,
+# others have their turn sooner.
+_WAIT, _SHORT_WAIT = 20, 2
 # Seconds after an answer without news that came at once: too many wait there.
 _PAUSE = 1
 # Seconds before one that did not answer is asked again; each time twice. What
@@ -89,39 +93,20 @@ class Watcher:
         self._sequence = 0
         self._pause = _FIRST_PAUSE
         self._stopping = threading.Event()
-        self._thread = threading.Thread(
-            target=self._loop, daemon=True,
-            name=f'hmsync-sights-{distributor.name}')
-
-    def start(self):
-        """Start the thread."""
-        self._thread.start()
 
     def stop(self):
-        """Have the thread end, at once or with its next answer."""
+        """Record nothing any more."""
         self._stopping.set()
 
-    def join(self, timeout):
-        """Wait for the thread."""
-        self._thread.join(timeout)
-
-    def is_alive(self):
-        """Tell whether there is a thread."""
-        return self._thread.is_alive()
-
-    def _loop(self):
-        periodic.leave_signals_to_main_thread()
-        while not self._stopping.is_set():
-            self._stopping.wait(self.hear())
-
-    def hear(self):
+    def hear(self, wait=_WAIT):
         """Ask once, and record what is new.
 
+        :param wait: seconds for which the distributor may wait for news.
         :returns: seconds to wait before the next time.
         """
         name = self.distributor.name
         try:
-            pause = self._hear()
+            pause = self._hear(wait)
             self._pause = _FIRST_PAUSE
             return pause
         except exceptions.DistributorOtherVersion as e:
@@ -147,11 +132,11 @@ class Watcher:
         pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
         return pause
 
-    def _hear(self):
+    def _hear(self, wait):
         begun = time.monotonic()
         try:
             news = self._client_of(self.distributor.url).get_sights(
-                self._run, self._sequence, 0 if self._run is None else _WAIT)
+                self._run, self._sequence, 0 if self._run is None else wait)
             seen = read(news)
             is_whole = bool(news['whole'])
             if not isinstance(news['run'], str) or (
@@ -221,6 +206,13 @@ class SightWatch:
         self._client_of = client_of
         self._wake = wake
         self._watchers = {}
+        self._threads = []
+        self._is_stopping = False
+        # [(when, a number that no other one has, its Watcher)]; a Watcher is
+        # not there while it hears.
+        self._due = []
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
 
     def run_once(self):
         """Begin to hear who is new, and no more who has left.
@@ -229,28 +221,73 @@ class SightWatch:
         """
         rows = {row.id: row for row in
                 distributor_repo.get_enabled(self._engine)}
-        for key, watcher in list(self._watchers.items()):
-            row = rows.get(key)
-            if (row is None or row.url != watcher.distributor.url or
-                    not watcher.is_alive()):
-                watcher.stop()
-                del self._watchers[key]
-        for key, row in sorted(rows.items()):
-            if key not in self._watchers and len(self._watchers) < _MOST:
-                self._watchers[key] = Watcher(self._engine, row,
-                                              self._client_of, self._wake)
-                self._watchers[key].start()
+        with self._changed:
+            before = len(self._watchers)
+            for key, watcher in list(self._watchers.items()):
+                row = rows.get(key)
+                if row is None or row.url != watcher.distributor.url:
+                    watcher.stop()
+                    del self._watchers[key]
+            for key, row in sorted(rows.items()):
+                if key not in self._watchers:
+                    self._watchers[key] = Watcher(
+                        self._engine, row, self._client_of, self._wake)
+                    self._add(self._watchers[key], 0)
+            self._start_threads()
+            self._changed.notify_all()
+        if len(rows) > max(before, _MOST):
+            LOG.info('%d distributors share %d threads: it takes up to %d s '
+                     'until what one of them sees is heard', len(rows), _MOST,
+                     _SHORT_WAIT * -(-len(rows) // _MOST))
+
+    def _add(self, watcher, pause):
+        heapq.heappush(self._due, (time.monotonic() + pause,
+                                   next(self._numbers), watcher))
+
+    def _start_threads(self):
+        self._threads = [each for each in self._threads if each.is_alive()]
+        for number in range(len(self._threads),
+                            min(len(self._watchers), _MOST)):
+            thread = threading.Thread(target=self._loop, daemon=True,
+                                      name=f'hmsync-sights-{number}')
+            self._threads.append(thread)
+            thread.start()
+
+    def _loop(self):
+        periodic.leave_signals_to_main_thread()
+        while watcher := self._take():
+            pause = watcher.hear(_WAIT if len(self._watchers) <= _MOST
+                                 else _SHORT_WAIT)
+            with self._changed:
+                self._add(watcher, pause)
+                self._changed.notify()
+
+    def _take(self):
+        """Wait until one is due; returns its Watcher, None at the end."""
+        with self._changed:
+            while not self._is_stopping:
+                left = self._due[0][0] - time.monotonic() if self._due else 1
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                watcher = heapq.heappop(self._due)[-1]
+                if self._watchers.get(watcher.distributor.id) is watcher:
+                    return watcher
+        return None
 
     def stop(self, timeout=0):
         """Hear nobody any more; a request under way comes to nothing.
 
         :param timeout: seconds to wait for that.
         """
-        for watcher in self._watchers.values():
-            watcher.stop()
+        with self._changed:
+            self._is_stopping = True
+            for watcher in self._watchers.values():
+                watcher.stop()
+            self._changed.notify_all()
         deadline = time.monotonic() + timeout
-        for watcher in self._watchers.values():
-            watcher.join(max(0, deadline - time.monotonic()))
+        for thread in self._threads:
+            thread.join(max(0, deadline - time.monotonic()))
 
 
 def make(distributors, engine, wake):

@@ -14,6 +14,7 @@
 
 import threading
 import types
+from unittest import mock
 
 import fixtures
 from hypothesis import given
@@ -282,9 +283,40 @@ class TestSightWatch(SightTestCase):
             ['https://network1:9444', 'https://network2:9445'],
             sorted(one.distributor.url for one in
                    self.sight_watch._watchers.values()))
+        self.assertEqual(3, len(self.sight_watch._threads))
         self.stop()
         self.assertFalse(any(one.is_alive() for one in
-                             self.sight_watch._watchers.values()))
+                             self.sight_watch._threads))
+
+    def test_more_than_threads(self):
+        """All are heard in turn, also while one of them hangs."""
+        log = self.useFixture(fixtures.FakeLogger())
+        goes_on = threading.Event()
+        self.addCleanup(goes_on.set)
+        waits = []
+
+        def hang(_run, _after, wait):
+            waits.append(wait)
+            goes_on.wait(20)
+            raise exceptions.DistributorUnreachable('it hangs')
+
+        hung, *others = self.fakes.values()
+        hung.get_sights = hang
+        with mock.patch.object(sight_watch, '_MOST', 2):
+            self.sight_watch.run_once()
+            for number, (state, fake) in enumerate(zip(
+                    ('DOWN', 'UP'), others)):
+                fake.sights.note(self.cluster_id,
+                                 self.members[number].amphora_id, state)
+            for number, fake in enumerate(others):
+                waiting.wait_for(lambda fake=fake, number=number: number in
+                                 self.seen(fake.name), 'row', 20)
+            self.assertEqual(2, len(self.sight_watch._threads))
+            self.sight_watch.run_once()
+            goes_on.set()
+            waiting.wait_for(lambda: len(waits) > 1, 'another turn', 20)
+        self.assertEqual(1, log.output.count('3 distributors share 2 '
+                                             'threads: it takes up to 4 s'))
 
 
 class TestLooks(SightTestCase):
