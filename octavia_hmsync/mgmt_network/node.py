@@ -28,6 +28,8 @@ from octavia_hmsync.mgmt_network import ovs
 from octavia_hmsync.mgmt_network import port as node_port
 
 _POLL = 0.5
+# Nodes that are named at most.
+_NAMED = 10
 
 
 def get_binding_host(conf):
@@ -286,12 +288,19 @@ class Node:
                 f'{self._conf[network_conf.GROUP].integration_bridge}.')
 
     def _describe_missing_agent(self, port, agents):
-        hosts = ', '.join(sorted({a[1] for a in agents})) or 'nowhere'
         text = (f'no agent reports to Neutron from {port.binding_host} '
-                f'(agents report from: {hosts}).')
+                f'(agents report from: {_name({a[1] for a in agents})}).')
         name = self._vswitch.get_host_name()
         if name and name != port.binding_host:
             text += f' Open vSwitch here goes by the name {name}.'
         return (f'{text} Start ovn-controller or neutron-openvswitch-agent '
                 f'on this node, or correct [hmsync_network] binding_host and '
                 f'delete the port.')
+
+
+def _name(hosts):
+    """Name some of the nodes, and tell how many others there are."""
+    named = sorted(hosts)[:_NAMED]
+    others = len(hosts) - len(named)
+    return (', '.join(named) or 'nowhere') + (
+        f' and {others} others' if others else '')
