@@ -100,9 +100,11 @@ def count_connections(
         interval: float) -> dict[str, int | None]:
     """Record how many connections of members that drain are open.
 
-    Their own heartbeats tell; of one that is silent its distributor knows of
-    those that it remembers one by one, which are not all: of none it says
-    nothing.
+    Their own heartbeats tell, but not of those that began before haproxy was
+    loaded anew, which a process of its own goes on with. Of these, and of
+    those of a silent member, its distributor knows the ones that it remembers
+    one by one, for two minutes after their end. As long as it has some of a
+    member nobody says that none is open.
 
     :param engine: an SQLAlchemy engine.
     :param client_of: called with the URL of a distributor for its client.
@@ -110,13 +112,15 @@ def count_connections(
     :returns: {id of a member: how many}, None if nobody knows.
     """
     rows = look_repo.get_connections(engine, interval + _MARGIN)
-    silent = {row[0] for row in rows.values() if row[3] is None}
+    unsure = {row[0] for row in rows.values() if not row[3]}
     pins = {cluster_id: _read_pins(engine, client_of, cluster_id)
-            for cluster_id in silent}
+            for cluster_id in unsure}
     counted: dict[str, int | None] = {}
     for member_id, (cluster_id, amphora_id, before, count) in rows.items():
-        if count is None:
-            count = pins[cluster_id].get(amphora_id) or None
+        if not count:
+            remembered = pins[cluster_id]
+            count = None if remembered is None else (
+                remembered.get(amphora_id) or count)
         if count is not None:
             # An amphora's own word, or a distributor's.
             count = min(max(0, count), _MOST)
@@ -127,7 +131,8 @@ def count_connections(
 
 
 def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
-               cluster_id: str) -> dict[str, int]:
+               cluster_id: str) -> dict[str, int] | None:
+    """Return what is remembered, by amphora; None if nobody tells."""
     for vip in vip_repo.get_of_cluster(engine, cluster_id):
         if vip.active and vip.status == distributor_repo.ONLINE:
             try:
@@ -138,4 +143,4 @@ def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
                 LOG.debug('Connections were not counted: %s', e)
             except (KeyError, TypeError, ValueError) as e:
                 LOG.debug('Connections cannot be read: %r', e)
-    return {}
+    return None

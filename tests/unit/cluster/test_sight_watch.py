@@ -392,8 +392,12 @@ class TestLooks(SightTestCase):
 
         # Heartbeats tell the one; of the other one nobody knows all.
         self.assertEqual((0, None), count())
+        # Of those of a haproxy of before only the distributor knows.
         fake.pins = {told.amphora_id: 9, silent.amphora_id: 4}
-        self.assertEqual((0, 4), count())
+        self.assertEqual((9, 4), count())
+        fake.is_down = True
+        self.assertEqual((None, None), count())
+        fake.is_down = False
         # Whatever they say, all others are counted, too.
         fake.pins[silent.amphora_id] = 10 ** 12
         self.records.insert_all({'listener_statistics': [
