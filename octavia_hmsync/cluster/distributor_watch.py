@@ -276,7 +276,7 @@ class DistributorWatch:
             off = ports.get_switched_off()
             for vip in vip_repo.get_all(self._engine):
                 if vip.port_id not in off and switching.is_in_doubt(vip):
-                    self._distributors.switch.off(vip)
+                    self._distributors.switch.settle(vip)
                 if vip.port_id in off and not vip.error:
                     LOG.info('The port of the distributor %s for the cluster '
                              '%s was off, and is switched on',

@@ -265,17 +265,15 @@ class Distributors:
     def _switch_on(self, vip):
         """See that the port of one that is back, or needed, is on."""
         took = _Told(handover.Answer.TOOK)
-        was_off = vip.applied_active is None and (
-            vip.applied_version is not None)
-        if not (was_off or (vip.active and not vip.applied_active)):
-            return took
-        try:
-            self.ports.switch(vip.port_id, True)
-        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-            if was_off:
+        if vip.applied_active is None and vip.applied_version is not None:
+            try:
+                self.ports.switch(vip.port_id, True)
+            except (exceptions.CloudUnavailable,
+                    exceptions.CloudRefused) as e:
                 return _Told(handover.Answer.LOST, str(e))
-            LOG.info('The port of the distributor %s was not looked at: %s',
-                     vip.distributor_name, e)
+        elif vip.active and not vip.applied_active:
+            # It is on, unless somebody died at a bad moment.
+            self.switch.settle(vip)
         return took
 
     def _switch_off(self, plan, outcome):
@@ -291,7 +289,7 @@ class Distributors:
                     vip.applied_version is not None and
                     vip_repo.forget_active(self._engine, vip.id,
                                            vip.applied_version)):
-                self.switch.off(vip)
+                self.switch.settle(vip)
 
 
 def _put(distributor, cluster_id, document):

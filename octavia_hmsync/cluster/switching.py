@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Switches off the ports of distributors that cannot be told to leave.
+"""Switches ports of distributors off that cannot be told to leave, and on.
 
 Neutron does that, and may hang just when a node has died: whoever tells
 distributors has other clusters to tell of it, and goes on.
@@ -63,12 +63,13 @@ class Switch:
         self._threads = 0
         self._is_slow = False
 
-    def off(self, vip):
-        """Have a port be off, unless its distributor is told meanwhile.
+    def settle(self, vip):
+        """Have a port be off if its distributor is in doubt, and on if not.
 
-        It is switched on with what the distributor is told next.
+        As rows say when it is done. One that is off is switched on with what
+        the distributor is told next.
 
-        :param vip: a VIP that was recorded by forget_active().
+        :param vip: a VIP with a port.
         """
         done = threading.Event()
         with self._lock:
@@ -92,23 +93,29 @@ class Switch:
                     self._threads -= 1
                     return
                 vip, done = self._waiting.popleft()
+                # From now on rows may change, and it be asked for again.
+                self._pending.discard(vip.id)
             begun = time.monotonic()
             try:
                 self._switch(vip)
             finally:
-                with self._lock:
-                    self._pending.discard(vip.id)
                 self._is_slow = time.monotonic() - begun > _GRACE
                 done.set()
 
     def _switch(self, vip):
         try:
-            if not self._is_left(vip):
-                return
-            self._ports.switch(vip.port_id, False)
-            if not self._is_left(vip):
-                self._ports.switch(vip.port_id, True)
+            is_on = self._is_to_be_on(vip)
+            while is_on is not None:
+                self._ports.switch(vip.port_id, is_on)
+                # Somebody may have told it something meanwhile, or moved it.
+                before, is_on = is_on, self._is_to_be_on(vip)
+                if is_on == before:
+                    return
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            if is_on:
+                LOG.info('The port of the distributor %s was not looked at: '
+                         '%s', vip.distributor_name, e)
+                return
             LOG.warning('The distributor %s cannot be told to leave the '
                         'cluster %s to another one, and its port not be '
                         'switched off: %s', vip.distributor_name,
@@ -119,7 +126,8 @@ class Switch:
                               'cluster %s:', vip.distributor_name,
                               vip.cluster_id)
 
-    def _is_left(self, vip):
-        """Tell whether nobody has told the distributor anything since."""
-        return vip_repo.forget_active(self._engine, vip.id,
-                                      vip.applied_version)
+    def _is_to_be_on(self, vip):
+        """Tell whether a port is to be on; None if the VIP is gone."""
+        found = [row for row in vip_repo.get_of_cluster(
+            self._engine, vip.cluster_id) if row.id == vip.id]
+        return not is_in_doubt(found[0]) if found else None
