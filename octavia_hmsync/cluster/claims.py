@@ -18,6 +18,7 @@ works asks before each step whether it may go on.
 
 import dataclasses
 import threading
+import time
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
@@ -50,6 +51,7 @@ class _Held:
     cluster_id: str
     owner: str
     is_deletion: bool
+    seen: float
     is_lost: bool = False
     is_unwanted: bool = False
 
@@ -60,12 +62,14 @@ class Claims:
     :param engine: an SQLAlchemy engine.
     :param host: the name of this controller.
     :param expiry: seconds after which a claim lapses.
+    :param clock: called without arguments, seconds.
     """
 
-    def __init__(self, engine, host, expiry):
+    def __init__(self, engine, host, expiry, clock=time.monotonic):
         self._engine = engine
         self._host = host
         self._expiry = expiry
+        self._clock = clock
         self._lock = threading.Lock()
         self._held = {}
         self._thread = None
@@ -92,7 +96,7 @@ class Claims:
         """Go on holding what is claimed, until release()."""
         with self._lock:
             self._held.setdefault(
-                owner, _Held(cluster_id, owner, is_deletion))
+                owner, _Held(cluster_id, owner, is_deletion, self._clock()))
             if self._thread is None:
                 self._thread = threading.Thread(
                     target=self._renew, name='hmsync-cluster-claims',
@@ -113,6 +117,9 @@ class Claims:
             self.hold(cluster_id, owner, is_deletion)
             with self._lock:
                 held = self._held[owner]
+            self._look(held)
+        elif self._clock() - held.seen >= self._expiry:
+            # Renewed by nobody: this process hung, and has just woken up.
             self._look(held)
         if held.is_lost:
             raise Lost
@@ -140,10 +147,12 @@ class Claims:
         self._ended.set()
 
     def _look(self, held):
+        began = self._clock()
         if not claim_repo.renew(self._engine, held.cluster_id, held.owner,
                                 self._expiry):
             held.is_lost = True
             return
+        held.seen = began
         found = cluster_repo.get(self._engine, held.cluster_id)
         held.is_unwanted = (
             not held.is_deletion and

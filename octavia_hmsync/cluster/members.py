@@ -139,7 +139,23 @@ def _build_in(zone, work, member_id, load_balancer):
     # Where nobody wants it any more.
     watch = watched_flow.Watch(engine, lambda *_task: work.check())
     _run(engine, 'An amphora could not be built')
-    watch.finish()
+    try:
+        watch.finish()
+    except claims.Lost:
+        _remove_late(work, engine.storage.fetch(cluster_build.AMPHORA_ID))
+        raise
+
+
+def _remove_late(work, amphora_id):
+    """Delete what this process built after it hung.
+
+    Whoever has taken the cluster up meanwhile, and deleted the member, found
+    nothing of that.
+    """
+    if member_repo.get_by_amphora(work.engine, amphora_id) is None:
+        LOG.info('Amphora %s, of a cluster that was taken up by somebody else '
+                 'meanwhile, is deleted.', amphora_id)
+        remove_amphora(work, amphora_id)
 
 
 def configure(work, member_id, slot):

@@ -13,12 +13,14 @@
 
 from unittest import mock
 
+import fixtures
 import hypothesis
 from hypothesis import strategies as st
 from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster import flows
 from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import work
 from octavia_hmsync.cluster import worker
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -412,3 +414,42 @@ class TestDeaths(cloud.CloudTestCase):
         self.delete(lb)
         self.keep()
         self.assertGone(lb)
+
+
+class TestHung(cloud.CloudTestCase):
+    """One that builds a member hangs, somebody else goes on, it comes back."""
+
+    def hang_at(self, part):
+        """Have it hang at the next step whose text has a part."""
+        mine = self.context
+
+        def rule(text):
+            if part not in text:
+                return
+            self.reborn()
+            self.lapse()
+            self.keep()
+            self.context = mine
+            later = mine.claims._clock() + work.CLAIM_EXPIRY
+            self.useFixture(fixtures.MockPatchObject(
+                mine.claims, '_clock', lambda: later))
+
+        self.cloud.rules.append(rule)
+
+    def check(self, part):
+        lb = self.create(size=1)
+        cluster_id = self.get_cluster(lb).id
+        cluster_repo.set_sizes(self.engine, cluster_id, desired_size=2,
+                               cooldown=0)
+        self.hang_at(part)
+        self.keep(1)
+        self.assertWhole(lb, 2)
+
+    def test_before_a_port(self):
+        self.check('create port octavia-lb-vrrp')
+
+    def test_before_an_instance(self):
+        self.check('build amphora')
+
+    def test_after_an_instance(self):
+        self.check('look at')
