@@ -209,9 +209,13 @@ def _unlock(work, _action):
 
 def _remove(work, action):
     member = member_repo.get(work.engine, action.member_id)
-    if member is not None:
+    if member is None:
+        return
+    # Whoever began it may have died before it had an amphora: distributors
+    # never heard of it.
+    if member.amphora_id is not None:
         distribution.run(work, 'unregister_amphorae', [member])
-        members.remove(work, member)
+    members.remove(work, member)
 
 
 def _replace(work, action):

@@ -288,6 +288,8 @@ class _Distribute(_Subflow):
     def execute(self, distributor_id, amphorae):
         self._cloud.step(f'distributors: {self.name}')
         ids = {amphora['id'] for amphora in amphorae}
+        if None in ids:
+            raise Refused('an amphora without an id')
         for member in member_repo.get_of_cluster(self._engine,
                                                  distributor_id):
             if member.amphora_id in ids:

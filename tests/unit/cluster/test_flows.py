@@ -329,6 +329,18 @@ class TestFlows(cloud.CloudTestCase):
             {'cluster_id': cluster.id, 'distributor_id': cluster.id,
              'member_id': member.id})
 
+    def test_no_amphora_yet(self):
+        """Whoever adds a member dies when it has a row, and nothing else."""
+        lb = self.create(size=1)
+        cluster_id = self.get_cluster(lb).id
+        cluster_repo.set_sizes(self.engine, cluster_id, desired_size=2,
+                               cooldown=0)
+        cluster_repo.resize(self.engine, cluster_id, 2)
+        member_repo.add(self.engine, cluster_id, 'begun', 2)
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertIsNone(member_repo.get(self.engine, 'begun'))
+
     def test_row_gone(self):
         lb = self.create(size=2)
         cluster = self.get_cluster(lb)
