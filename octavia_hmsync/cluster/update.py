@@ -150,6 +150,8 @@ class Updater:
         LOG.info('Cluster %s: %d of the %d members that were told have taken '
                  'a change', cluster.id, len(told) - len(failures), len(told))
         if digest is not None:
+            # OVN distributes by port: also by those that are not looked at.
+            cluster_repo.notice(self._engine, cluster.id)
             for member in told:
                 if member.id not in failures:
                     self._record(member, digest)

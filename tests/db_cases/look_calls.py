@@ -32,6 +32,10 @@ def _call(function):
 
 class LookCalls(cluster_calls.ClusterCalls):
 
+    @_call(cluster_repo.notice)
+    def notice(self):
+        return self._make(),
+
     @_call(cluster_repo.set_ports)
     def set_ports(self):
         return self._make(), [80, 443]

@@ -180,7 +180,7 @@ class Balancers:
             vip = self._get_vip(cluster_id)
             fronts = front_repo.get_of_cluster(self._engine, cluster_id)
             ports = front_repo.get_listener_ports(
-                self._engine, cluster_id).get(cluster_id, frozenset())
+                self._engine, [cluster_id]).get(cluster_id, frozenset())
             again = cluster_repo.get(self._engine, cluster_id)
             if again is None or again.version != cluster.version:
                 continue
@@ -290,6 +290,12 @@ class Balancers:
         """Return {id of a cluster: (Applied, addresses)}, of this process."""
         with self._lock:
             return dict(self._applied)
+
+    def forget(self, cluster_ids):
+        """Know nothing any more of clusters that others have removed."""
+        with self._lock:
+            for cluster_id in cluster_ids:
+                self._applied.pop(cluster_id, None)
 
 
 def find_problem(addresses, scene, is_silent=False):

@@ -24,6 +24,7 @@ from octavia_hmsync.cluster import distributor_watch
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster.ovn import balancers as balancers_
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_due as due_repo
 from octavia_hmsync.db.repositories import cluster_front as front_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
@@ -36,6 +37,11 @@ LOG = logging.getLogger(__name__)
 _AT_ONCE = 4
 # Seconds between two looks at what is rare.
 _FULL_LOOK = 60
+# Clusters that are looked at for no reason at all, in turn.
+_PAGE = 100
+# Seconds for which a change of a cluster counts. Whoever has not looked for
+# half of that looks at all of them, as it may have missed something.
+_RECENT = 120
 
 
 class _Silent:
@@ -51,6 +57,10 @@ class _Silent:
 class OVNWatch:
     """Looks at OVN, each time look() is called.
 
+    With what this process has told, OVN is compared as a whole, which asks
+    nobody. Rows are read of those with which there may be something, and of
+    a page of all others.
+
     :param engine: an SQLAlchemy engine.
     :param balancers: a balancers.Balancers.
     :param clock: seconds, for tests.
@@ -64,6 +74,11 @@ class OVNWatch:
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         self._swept: float | None = None
+        self._looked: float | None = None
+        # The last cluster of the page before.
+        self._after = ''
+        # Those that could not be told.
+        self._failed: set[str] = set()
         # The state of OVN's database that all was compared with.
         self._compared: int | None = None
 
@@ -80,10 +95,10 @@ class OVNWatch:
             self._set_status(row, str(e))
             return distributor_watch.Report({row.name: str(e)}, 0, {})
         self._set_status(row)
-        vips = vip_repo.get_of_distributor(self._engine, row.id)
-        self._sweep(vips, there)
-        work = self._find_work(vips, there, change != self._compared)
+        self._sweep(row, there)
+        work = self._find_work(row, there, change != self._compared)
         failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
+        self._failed = set(failed)
         self._compared = None if failed else change
         looks.count_connections(self._engine, _Silent,
                                 self._heartbeat_interval)
@@ -98,12 +113,13 @@ class OVNWatch:
             LOG.warning('The distributor %s is OFFLINE: %s', row.name,
                         problem)
 
-    def _sweep(self, vips, there):
+    def _sweep(self, row, there):
         """Take out of OVN what is of no cluster any more."""
         now = self._clock()
         if self._swept is not None and now - self._swept < _FULL_LOOK:
             return
-        known = {vip.cluster_id for vip in vips}
+        known = {vip.cluster_id for vip in vip_repo.get_of_distributor(
+            self._engine, row.id)}
         gone = {vip.cluster_id for vip in vip_repo.get_left(self._engine)}
         for cluster_id in sorted((there.keys() - known) | (gone & known)):
             if cluster_repo.get(self._engine, cluster_id) is not None:
@@ -118,44 +134,76 @@ class OVNWatch:
         look_repo.forget_connections(self._engine)
         self._swept = now
 
-    def _find_work(self, vips, there, is_changed):
+    def _find_work(self, row, there, is_changed):
         """Return the ids of clusters of which OVN has not what it should.
 
         :param is_changed: whether networks and routers may have changed.
         """
-        behind = {vip.cluster_id for vip in vip_repo.get_behind(self._engine)}
-        ports = front_repo.get_listener_ports(self._engine)
         applied = self._balancers.get_applied()
+        moved = self._find_moved(applied) if is_changed else set()
+        among = self._choose(moved | self._find_other(applied, there))
+        vips = (vip_repo.get_of_distributor(self._engine, row.id)
+                if among is None else
+                [vip for vip in vip_repo.get_of_clusters(self._engine, among)
+                 if vip.distributor_id == row.id])
+        self._balancers.forget(
+            (applied.keys() if among is None else applied.keys() & among) -
+            {vip.cluster_id for vip in vips})
+        behind = {vip.cluster_id
+                  for vip in vip_repo.get_behind(self._engine, among)}
+        ports = front_repo.get_listener_ports(self._engine, among)
         found = []
         for vip in vips:
             if vip.applied_version is None:
                 # It is being made right now.
                 continue
+            known = applied.get(vip.cluster_id)
             state = there.get(vip.cluster_id)
-            if (vip.cluster_id in behind or state is None or
-                    state.rows != 2 or
+            if (vip.cluster_id in behind | moved | self._failed or
+                    known is None or not _is_same(known[0], state) or
                     state.version != vip.applied_version or
-                    # Another process has told OVN of other members.
-                    self._get_version(applied, vip) != state.version or
-                    self._has_changed(applied.get(vip.cluster_id),
-                                      ports.get(vip.cluster_id, frozenset()),
-                                      is_changed)):
+                    ports.get(vip.cluster_id, frozenset()) !=
+                    known[0].ports):
                 found.append(vip.cluster_id)
         return sorted(found)
 
-    @staticmethod
-    def _get_version(applied, vip):
-        known = applied.get(vip.cluster_id)
-        return known and known[0].version
+    def _find_moved(self, applied):
+        """Return the ids of clusters around which networks have changed."""
+        return {
+            cluster_id for cluster_id, (known, addresses) in applied.items()
+            if balancers_.describe(self._balancers.northbound.read(
+                known.network_id, known.vip_port_id, known.port_ids),
+                addresses) != known.scene}
 
-    def _has_changed(self, known, ports, is_changed):
-        applied, addresses = known
-        if not is_changed:
-            return ports != applied.ports
-        scene = self._balancers.northbound.read(
-            applied.network_id, applied.vip_port_id, applied.port_ids)
-        return (ports != applied.ports or
-                balancers_.describe(scene, addresses) != applied.scene)
+    @staticmethod
+    def _find_other(applied, there):
+        """Return the ids of those that OVN has otherwise than we told it."""
+        return (there.keys() - applied.keys()) | {
+            cluster_id for cluster_id, (known, _addresses) in applied.items()
+            if not _is_same(known, there.get(cluster_id))}
+
+    def _choose(self, other):
+        """Return the ids of clusters whose rows are read, None for all.
+
+        :param other: those with which there is something in OVN.
+        """
+        now = self._clock()
+        looked, self._looked = self._looked, now
+        if looked is None or now - looked > _RECENT / 2:
+            return None
+        page = due_repo.get_page(self._engine, self._after, _PAGE)
+        self._after = page[-1] if len(page) == _PAGE else ''
+        return other.union(page, self._failed, cluster_repo.get_changed(
+            self._engine, _RECENT))
+
+
+def _is_same(known, state):
+    """Tell whether OVN has what this process told it last.
+
+    Another one may have told it of other members.
+    """
+    return (state is not None and state.rows == 2 and
+            state.version == known.version)
 
 
 def make(conf, engine, balancers):

@@ -233,6 +233,16 @@ def mark(connection, cluster_id):
 
 
 @api.retry
+def notice(engine, cluster_id):
+    """Have whoever keeps a cluster look at it soon: something else changed.
+
+    :returns: False if there is no such cluster.
+    """
+    with engine.begin() as connection:
+        return mark(connection, cluster_id)
+
+
+@api.retry
 def set_status(engine, cluster_id, provisioning_status=None,
                operating_status=None):
     """Record statuses; one that is None stays as it is.

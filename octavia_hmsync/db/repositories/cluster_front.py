@@ -62,16 +62,17 @@ def get_of_cluster(engine, cluster_id):
                               _MEMBER.c.id))]
 
 
-def get_listener_ports(engine, cluster_id=None):
+def get_listener_ports(engine, among=None):
     """Return {id of a cluster: frozenset of ports} of what is listened to.
 
     Those that are about to come or go are not among them.
 
     :param engine: an SQLAlchemy engine.
-    :param cluster_id: of one cluster alone; None for all of them.
+    :param among: ids of the clusters that are looked at; None for all.
     """
     found = collections.defaultdict(set)
-    conditions = [] if cluster_id is None else [_CLUSTER.c.id == cluster_id]
+    conditions = [] if among is None else [
+        _CLUSTER.c.id.in_(sorted(among))]
     with engine.connect() as connection:
         for row in connection.execute(
                 sa.select(_CLUSTER.c.id, _LISTENER.c.protocol_port)

@@ -133,6 +133,21 @@ class TestUpdate(clusters.ClusterTestCase):
         self.assertEqual(('', [self.cluster_id]),
                          (self.get_ports(), self.applied))
 
+    def test_distribution_by_ports_that_nobody_looks_at(self):
+        """OVN has them all; housekeeping finds out by the time."""
+        self.add_cluster(2)
+        listener = self.add_listener('l1')
+        listener.enabled = False
+        for change in (lambda: self.subject.update(self.lb),
+                       lambda: self.subject.delete_listener(listener)):
+            with self.engine.begin() as connection:
+                connection.exec_driver_sql(
+                    "UPDATE hmsync_cluster SET updated_at = '2020-01-01'")
+            change()
+            self.assertFalse(self.get_ports())
+            self.assertEqual({self.cluster_id}, cluster_repo.get_changed(
+                self.engine, 60))
+
     def test_eight_take_it_in_the_time_of_one(self):
         self.add_cluster(8)
         self.add_listener('l1')

@@ -16,6 +16,7 @@ import fixtures
 from octavia_hmsync.cluster.ovn import places
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
@@ -312,6 +313,55 @@ class TestWatch(fakes.OVNTestCase):
                       self.look().failed[self.cluster_id])
         self.northbound.error = None
         self.assertEqual(1, self.look().told)
+
+    def look_soon(self):
+        self.now += 1
+        return self.watch.look().told
+
+    def test_what_is_looked_at_costs_the_same_for_any_number(self):
+        self.useFixture(fixtures.MockPatch(
+            'octavia_hmsync.cluster.ovn.watch._PAGE', 2))
+        for _ in range(6):
+            self.subject.add(self.add_cluster(members=1))
+        self.look()
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql(
+                "UPDATE hmsync_cluster SET updated_at = '2020-01-01'")
+        read = self.useFixture(fixtures.MockPatchObject(
+            vip_repo, 'get_of_clusters', autospec=True,
+            side_effect=vip_repo.get_of_clusters)).mock
+        seen = set()
+        for _ in range(4):
+            self.assertEqual(0, self.look_soon())
+            page = read.call_args.args[1]
+            self.assertLessEqual(len(page), 2)
+            seen |= page
+        # Each comes in its turn, and with it what left no trace.
+        self.assertEqual(7, len(seen))
+        self.add_listener(self.cluster_id, 443)
+        self.assertEqual(1, sum(self.look_soon() for _ in range(4)))
+
+        # What was changed, here or in OVN, waits for no turn.
+        last = max(seen)
+        self.add_listener(last, 444)
+        cluster_repo.notice(self.engine, last)
+        self.assertEqual(1, self.look_soon())
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql(
+                "UPDATE hmsync_cluster SET updated_at = '2020-01-01'")
+        for _ in range(2):
+            del self.northbound.balancers[last]
+            self.assertEqual(1, self.look_soon())
+        self.northbound.floating = '203.0.113.9'
+        self.assertEqual(7, self.look_soon())
+        self.assertEqual(0, self.look_soon())
+
+    def test_removed_elsewhere(self):
+        """Another process has taken it out of OVN."""
+        self.one_more().remove(self.cluster_id)
+        self.assertIn(self.cluster_id, self.subject.get_applied())
+        self.assertEqual(0, self.look_soon())
+        self.assertEqual({}, self.subject.get_applied())
 
     def get_sights(self):
         return {sight.member_id: sight.state for sight in
