@@ -16,6 +16,8 @@ import contextlib
 from openstack import exceptions
 import sqlalchemy as sa
 
+from tests.cloud.compute import distributor_agent
+from tests.cloud.compute import instance
 from tests.cloud import distributor
 from tests.cloud import networking
 from tests.cloud import octavia
@@ -24,6 +26,7 @@ from tests.cloud import waiting
 
 PORT = 9444
 PROVIDER = 'amphora_cluster'
+DISTRIBUTOR_TAG = 'hmsync-distributor'
 
 
 class ClusterOctavia(octavia.Octavia):
@@ -196,3 +199,23 @@ class OVNClusterOctavia(ClusterOctavia):
             'hmsync_cluster': {
                 'ovn_nb_connection': central.connection('nb'),
                 'ovn_sb_connection': central.connection('sb')}})
+
+
+class BootedClusterOctavia(ClusterOctavia):
+    """One where housekeeping boots distributors, and no node has any."""
+
+    def __init__(self, options=None, **kwargs):
+        super().__init__(options, nodes=(), **kwargs)
+
+    def _make_networks(self):
+        super()._make_networks()
+        self.add_image('distributor', (DISTRIBUTOR_TAG,), instance.Image(
+            agent=distributor_agent.__file__))
+
+    def _options(self):
+        return octavia_conf.merge({'hmsync_cluster': {
+            'distributor_instances': 2,
+            'distributor_image_tag': DISTRIBUTOR_TAG,
+            'distributor_flavor_id': 'distributor',
+            'distributor_secgroup_list': self._group.id}},
+            super()._options())
