@@ -31,6 +31,7 @@ from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import distribution
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import members
+from octavia_hmsync.cluster import orders
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -336,6 +337,8 @@ class LockLoadBalancer(task.Task):
         work.look()
         while not lock_repo.lock(work.engine, cluster_id, owner,
                                  work_.CLAIM_EXPIRY):
+            if orders.take(work):
+                continue
             if time.monotonic() >= deadline:
                 raise exceptions.ClusterBusy(
                     f'The load balancer of cluster {cluster_id} was not '

@@ -21,6 +21,7 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster import distribution
 from octavia_hmsync.cluster import flows
 from octavia_hmsync.cluster import members
+from octavia_hmsync.cluster import orders
 from octavia_hmsync.cluster import situation
 from octavia_hmsync.cluster import tasks
 from octavia_hmsync.cluster import urgency
@@ -207,6 +208,10 @@ def _unlock(work, _action):
                          work_.CLAIM_EXPIRY, found.settle())
 
 
+def _take_orders(work, _action):
+    orders.take(work)
+
+
 def _remove(work, action):
     member = member_repo.get(work.engine, action.member_id)
     if member is None:
@@ -219,7 +224,7 @@ def _remove(work, action):
 
 
 def _replace(work, action):
-    """Replace a member that Octavia was asked to fail over."""
+    """Replace a member for which that is ordered."""
     is_locked = lock_repo.lock(work.engine, work.cluster_id, work.owner,
                                work_.CLAIM_EXPIRY, compat.ERROR)
     try:
@@ -269,7 +274,8 @@ def _build_standby(work, _action):
 _DOERS = {
     base.Kind.FORGET: _forget, base.Kind.DELETE: _delete,
     base.Kind.TAKE_BACK: _take_back, base.Kind.CREATE: _create,
-    base.Kind.UNLOCK: _unlock, base.Kind.REMOVE: _remove,
+    base.Kind.UNLOCK: _unlock, base.Kind.TAKE_ORDERS: _take_orders,
+    base.Kind.REMOVE: _remove,
     base.Kind.REPLACE: _replace, base.Kind.CONFIGURE: _configure,
     base.Kind.ADD: _add, base.Kind.STAND_BY: _stand_by,
     base.Kind.BUILD_STANDBY: _build_standby,

@@ -63,6 +63,8 @@ class Kind(enum.StrEnum):
     PROMOTE = 'promote'
     DRAIN = 'drain'
     RESIZE = 'resize'
+    # Those of Octavia's API become orders, and the load balancer is ACTIVE.
+    TAKE_ORDERS = 'take orders'
     # Of members, what takes its time.
     REMOVE = 'remove'
     REPLACE = 'replace'
@@ -191,6 +193,21 @@ class Limits:
     creation_timeout: float = 1800.0
     recovery: float = 30.0
     patience: float = 600.0
+
+
+def find_failovers(cluster: Cluster,
+                   members: Sequence[Member]) -> list[Member]:
+    """Return those that Octavia was asked to fail over.
+
+    It does not know how, and leaves both in ERROR, the amphora and the load
+    balancer.
+
+    :param cluster: a Cluster.
+    :param members: of that.
+    """
+    if cluster.load_balancer_status != ERROR or cluster.status == ERROR:
+        return []
+    return [member for member in members if member.amphora_status == ERROR]
 
 
 class EventKind(enum.StrEnum):

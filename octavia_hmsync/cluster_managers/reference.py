@@ -103,6 +103,8 @@ def _find_slow(cluster: base.Cluster, members: Sequence[Member],
     if _has_failed(cluster):
         # A tenant fails it over, or deletes it.
         return found
+    if base.find_failovers(cluster, members):
+        return [Action(Kind.TAKE_ORDERS), *found]
     if cluster.load_balancer_status in (base.ACTIVE, base.ERROR):
         found += _find_orders(members)
     if cluster.load_balancer_status == base.ACTIVE:
@@ -187,15 +189,12 @@ def _get_serving(members: Sequence[Member]) -> list[Member]:
 def _are_all_wrong(serving: Sequence[Member]) -> bool:
     """Tell whether all are in ERROR: a flow of Octavia's is undone so."""
     return len(serving) > 1 and all(
-        member.amphora_status == base.ERROR for member in serving)
+        member.amphora_status == base.ERROR and
+        member.ordered != base.REPLACE for member in serving)
 
 
 def _find_orders(members: Sequence[Member]) -> list[Action]:
-    """Find who is to be replaced next; one at a time.
-
-    Octavia leaves those in ERROR whose failover it was asked for: it does
-    not know how.
-    """
+    """Find who is to be replaced next; one at a time."""
     if any(_is_leaving(member) for member in members):
         return []
     serving = _get_serving(members)

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.cluster import worker
 from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import member_health as health_repo
 from tests.unit.cluster import cloud
@@ -160,6 +161,57 @@ class TestFailover(cloud.CloudTestCase):
         """Before anybody has seen to the first one."""
         self.order(self.before[0])
         self.order(self.before[2])
+        self.assertReplaced(self.before[0], self.before[2])
+
+    def test_all_at_once(self):
+        """Each by its own command, before anybody has seen to one."""
+        for member in self.before:
+            self.order(member)
+        self.assertReplaced(*self.before)
+
+    def test_one_that_stands_by(self):
+        cluster_id = self.before[0].cluster_id
+        cluster_repo.set_sizes(self.engine, cluster_id, standby=1)
+        self.keep()
+        standby, = (member for member in self.get_members(self.lb)
+                    if member.state == 'STANDBY')
+        self.order(standby)
+        self.keep()
+        self.assertEqual('ACTIVE', self.get_status(self.lb))
+        members = self.get_members(self.lb)
+        self.assertEqual(['ACTIVE'] * 3 + ['STANDBY'],
+                         sorted(member.state for member in members))
+        self.assertNotIn(standby.amphora_id,
+                         {member.amphora_id for member in members})
+
+    def test_while_another_one_drains(self):
+        """The load balancer is the tenant's again, whoever has to wait."""
+        compat.CONF.set_override('drain_timeout', 600, 'hmsync_cluster')
+        self.order(self.before[0])
+        self.keep()
+        draining = [member.amphora_id for member in self.get_members(self.lb)
+                    if member.state == 'DRAINING']
+        self.assertEqual([self.before[0].amphora_id], draining)
+        for member in (self.before[0], self.before[2]):
+            self.order(member)
+            self.assertEqual('ERROR', self.get_status(self.lb))
+            self.keep()
+            self.assertEqual('ACTIVE', self.get_status(self.lb))
+        self.assertEqual({'ALLOCATED'}, {
+            self.read_statuses()[member.amphora_id] for member in
+            self.get_members(self.lb)})
+        compat.CONF.set_override('drain_timeout', 0, 'hmsync_cluster')
+        self.assertReplaced(self.before[0], self.before[2])
+
+    def test_while_one_is_built(self):
+        """Whoever builds one waits for the lock, and ends the ERROR."""
+        def rule(text):
+            if text.startswith('build amphora'):
+                self.cloud.rules.remove(rule)
+                self.order(self.before[2])
+
+        self.cloud.rules.append(rule)
+        self.order(self.before[0])
         self.assertReplaced(self.before[0], self.before[2])
 
     def fail_over(self):

@@ -11,6 +11,8 @@
 #    under the License.
 """What is to be done for a cluster, in any world."""
 
+import dataclasses
+
 import hypothesis
 from hypothesis import strategies as st
 
@@ -102,16 +104,38 @@ class TestDecide(base.TestCase):
         for status in ('ACTIVE', 'ERROR'):
             self.assertEqual([(rules.Kind.REPLACE, 'b')], decide(
                 make(load_balancer_status=status), member('a', 0),
-                member('b', 1, status='ERROR')))
-        self.assertEqual([(rules.Kind.REPLACE, 'a')], decide(
-            make(load_balancer_status='ERROR', size=1),
-            member('a', 0, status='ERROR')))
+                member('b', 1, ordered='REPLACE')))
+        self.assertEqual([(rules.Kind.REPLACE, 'b')], decide(
+            make(), member('a', 0), member('b', 1, status='ERROR')))
+
+    def test_octavia_was_asked(self):
+        """Whomever it was to fail over, it leaves the ERROR of both."""
+        cluster = make(load_balancer_status='ERROR', standby=1)
+        take = (rules.Kind.TAKE_ORDERS, None)
+        wrong = {'status': 'ERROR'}
+        for others in (
+                [member('b', 1, **wrong)],
+                [member('b', 1), member('c', None, 'STANDBY', **wrong)],
+                [member('b', 1), member('c', None, 'DRAINING', **wrong)]):
+            self.assertEqual([take], decide(cluster, member('a', 0),
+                                            *others))
+        self.assertEqual([take, (rules.Kind.REMOVE, 'c')], decide(
+            cluster, member('a', 0), member('b', 1),
+            member('c', None, 'FAILED', **wrong)))
+        # One that stands by is to be another one then.
+        self.assertEqual([(rules.Kind.BUILD_STANDBY, None)], decide(
+            make(standby=1), member('a', 0), member('b', 1),
+            member('c', None, 'STANDBY', ordered='REPLACE')))
+        # It is an ERROR of another kind.
+        self.assertEqual([], decide(cluster, member('a', 0), member('b', 1)))
 
     def test_all_in_error(self):
         """What is undone of a flow of Octavia's, and replaces nobody."""
         both = member('a', 0, status='ERROR'), member('b', 1, status='ERROR')
-        self.assertEqual([], decide(make(load_balancer_status='ERROR'),
-                                    *both))
+        self.assertEqual([(rules.Kind.TAKE_ORDERS, None)], decide(
+            make(load_balancer_status='ERROR'), *both))
+        self.assertEqual([(rules.Kind.REPLACE, 'a')], decide(make(), *(
+            dataclasses.replace(one, ordered='REPLACE') for one in both)))
         self.assertEqual([(rules.Kind.CONFIGURE, 'a'),
                           (rules.Kind.CONFIGURE, 'b')],
                          decide(make(), *both))
