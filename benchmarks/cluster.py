@@ -44,7 +44,8 @@ VIPS_COLUMNS = ['vips', 'programmed_s', 'ms_each', 'vswitchd_mb', 'change_ms',
                 'again_s', 'anew_s']
 TABLES = ('rates', 'broken', 'vips')
 
-_PORT = 8080
+# Of members' listeners.
+PORT = 8080
 _SERVER_PORT = 8081
 _AT_ONCE = 8
 _ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK'
@@ -96,7 +97,7 @@ async def _load(address, seconds, clients, is_kept):
             try:
                 if writer is None:
                     reader, writer = await asyncio.open_connection(address,
-                                                                   _PORT)
+                                                                   PORT)
                 writer.write(_REQUEST)
                 await reader.readuntil(b'\r\n\r\n')
                 await reader.readexactly(2)
@@ -152,6 +153,17 @@ def _run(host, *words):
         stdout=subprocess.PIPE, text=True)
 
 
+def ask(host, address, seconds, clients, is_kept):
+    """Have a host ask as fast as the answers come.
+
+    :param host: that has .namespace, an openvswitch.Namespace.
+    :param is_kept: whether each of so many clients keeps its connection.
+    :returns: answers in a second.
+    """
+    client = _run(host, 'load', address, seconds, clients, int(is_kept))
+    return json.loads(client.communicate()[0])
+
+
 def measure_rates(sizes=(1, 2, 4), rate=150, seconds=5, clients=64):
     """Measure what members carry, beside one that is asked by itself.
 
@@ -168,7 +180,7 @@ def measure_rates(sizes=(1, 2, 4), rate=150, seconds=5, clients=64):
                 host.take_vip()
                 servers.append(_run(host, 'serve', rate))
                 network.useFixture(front.Front(
-                    host, _PORT, network.directory,
+                    host, PORT, network.directory,
                     f'127.0.0.1:{_SERVER_PORT}')).wait_until_ready()
             for server in servers:
                 server.stdout.readline()
@@ -182,11 +194,8 @@ def measure_rates(sizes=(1, 2, 4), rate=150, seconds=5, clients=64):
                     else:
                         vip.remove(host)
                 vip.apply()
-                figures = []
-                for is_kept in (1, 0):
-                    client = _run(network.client, 'load', address, seconds,
-                                  clients, is_kept)
-                    figures.append(json.loads(client.communicate()[0]))
+                figures = [ask(network.client, address, seconds, clients,
+                               is_kept) for is_kept in (True, False)]
                 rows.append({'members': size, 'behind': behind,
                              'requests_s': figures[0],
                              'connections_s': figures[1]})
