@@ -19,6 +19,8 @@ for members that died.
 import contextlib
 import subprocess
 
+from tests.cloud import waiting
+
 
 class Fault:
     """Something that happens.
@@ -263,6 +265,8 @@ class VswitchKilled(VswitchHung):
         chosen = self.world.choose_distributor(self.chance)
         node = self.cloud.networking.chassis[self.about(chosen.host)]
         self._vswitch = node.vswitch
+        # Unless another one becomes active, which knows them, too.
+        self.world.lose_pinned(chosen.host)
         self._vswitch.vswitchd.kill_tree()
 
     def end(self):
@@ -278,6 +282,7 @@ class NodeKilled(Fault):
     def begin(self):
         self._child = self.world.choose_distributor(self.chance)
         self.about(self._child.host)
+        self.world.lose_pinned(self._child.host)
         self.cloud.kill_node(self._child.host)
 
     def end(self):
@@ -295,19 +300,28 @@ class Order(Fault):
     group = 'order'
 
     def order(self, *arguments):
+        """Tell whether it did what it was told."""
         try:
             self.world.order(*arguments)
+            return True
         except RuntimeError as e:
             self.name += f', refused: {str(e).splitlines()[-1]}'
+            return False
 
 
 class Resized(Order):
 
     def begin(self):
-        self.world.set_size(self.about(self.chance.choice(self.world.sizes)))
+        self._set(self.about(self.chance.choice(self.world.sizes)))
+
+    def _set(self, size):
+        return self.order('cluster', 'set', self.world.lb.id, '--desired',
+                          str(size), '--cooldown', '0')
 
     def end(self):
-        self.world.set_size(self.world.size)
+        # Somebody may change the cluster at the same moment.
+        waiting.wait_for(lambda: self._set(self.world.size),
+                         f'{self.world.size} members', 60, 1)
 
 
 class Replaced(Order):
@@ -316,6 +330,24 @@ class Replaced(Order):
         amphora_id = self.about(self.chance.choice(
             sorted(self.world.get_serving())))
         self.order('cluster', 'member', 'replace', amphora_id)
+
+
+class Drained(Order):
+
+    def begin(self):
+        self._amphora_id = self.about(self.chance.choice(
+            sorted(self.world.get_serving())))
+        self.order('cluster', 'member', 'drain', self._amphora_id)
+
+    def _undrain(self):
+        # It may have been replaced meanwhile.
+        return 'DRAIN' not in {
+            member['ordered'] for member in self.world.members
+            if member['amphora_id'] == self._amphora_id} or self.order(
+                'cluster', 'member', 'undrain', self._amphora_id)
+
+    def end(self):
+        waiting.wait_for(self._undrain, 'end of a drain', 60, 1)
 
 
 class Moved(Order):
@@ -327,7 +359,7 @@ class Moved(Order):
 class Updated(Fault):
     """A tenant changes a listener, if it may."""
 
-    group = 'order'
+    group = 'tenant'
 
     def begin(self):
         self.name = f'Updated {self.world.update()}'
@@ -338,11 +370,12 @@ KINDS = (
     HalfOfMembersKilled, ControllerKilled, ControllerKilled, ControllerHung,
     DatabaseHung, DatabaseKilled, RabbitMQHung, RabbitMQKilled,
     DistributorKilled, DistributorHung, DistributorApart, VswitchHung,
-    VswitchKilled, NodeKilled, Resized, Replaced, Moved, Updated)
+    VswitchKilled, NodeKilled, Resized, Replaced, Drained, Moved, Updated)
 
 
 def may_be_together(one, other):
-    """Tell whether two Faults may happen at once."""
+    """Tell whether two kinds of Fault may happen at once."""
     groups = {one.group, other.group}
-    # An order is not even taken without a database.
-    return len(groups) == 2 and groups != {'base', 'order'}
+    # Nothing is even taken without a database.
+    return len(groups) == 2 and (
+        'base' not in groups or groups.isdisjoint(('order', 'tenant')))

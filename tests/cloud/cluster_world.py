@@ -14,20 +14,36 @@
 
 import collections
 import contextlib
+import re
 import threading
 import time
 
 from openstack import exceptions
 import sqlalchemy as sa
 
+from octavia_hmsync.distributor.ovs import bridges
+from octavia_hmsync import exceptions as hmsync_exceptions
 from tests.cloud import waiting
 
 # Seconds within which a cluster that is too small has to be said to be so:
 # longer than anything that happens lasts, and whoever is to say it needs to
 # start.
 SAID_AFTER = 120
+# Seconds without an answer after which a connection counts as broken. Nobody
+# makes another distributor active before a controller has started; what went
+# nowhere until then comes again after twice that time.
+BROKEN_AFTER = 150
+# Milliseconds: haproxy waits longer.
+_TIMEOUT = 600000
+# Seconds after which nobody works on a load balancer any more that is
+# PENDING_UPDATE: an amphora that hangs is waited for.
+_HALF_WAY = 90
 _INTERVAL = 0.5
-_TABLES = ('hmsync_cluster', 'hmsync_cluster_member')
+_TABLES = ('hmsync_cluster', 'hmsync_cluster_member', 'hmsync_distributor',
+           'hmsync_distributor_vip')
+# Of the bridge of a VIP: what distributors remember of single connections.
+_PIN_TABLES = (20, 25)
+_PIN = re.compile(r'[, ]tp_src=(\d+)')
 
 
 # Where connections outlive what a new configuration does to HTTP.
@@ -45,6 +61,7 @@ def make(cloud, members, **kwargs):
                 for member in members]
     return cloud.add_cluster('web', listeners=[
         {'name': protocol, 'protocol': protocol, 'protocol_port': port,
+         'timeout_client_data': _TIMEOUT, 'timeout_member_data': _TIMEOUT,
          'default_pool': {'name': protocol, 'protocol': protocol,
                           'lb_algorithm': 'ROUND_ROBIN',
                           'members': backends}}
@@ -165,12 +182,10 @@ class World:
 
     def get_active_host(self):
         """The name of the distributor that is active, as rows have it."""
-        with contextlib.suppress(sa.exc.DBAPIError), \
-                self.cloud.engine.connect() as connection:
-            return connection.execute(sa.text(
-                'SELECT name FROM hmsync_distributor JOIN '
-                'hmsync_distributor_vip ON distributor_id = '
-                'hmsync_distributor.id WHERE active')).scalar()
+        active = {vip['distributor_id'] for vip in
+                  self._rows['hmsync_distributor_vip'] if vip['active']}
+        return next((row['name'] for row in self._rows['hmsync_distributor']
+                     if row['id'] in active), None)
 
     # What is done
 
@@ -178,6 +193,14 @@ class World:
         """Have connections of an amphora be such as may break."""
         self._dead.add(amphora_id)
         self.lost |= self.get_ports(amphora_id)
+
+    def lose_pinned(self, host):
+        """As lose(), of connections that a node remembers one by one."""
+        vswitch = self.cloud.networking.chassis[host].vswitch
+        bridge = bridges.Names.of(self.cluster['id']).bridge
+        for table in _PIN_TABLES:
+            self.lost |= {int(port) for port in _PIN.findall(
+                vswitch.ofctl('dump-flows', bridge, f'table={table}'))}
 
     def get_ports(self, amphora_id):
         """Ports of the clients that are connected to an amphora."""
@@ -189,15 +212,11 @@ class World:
         """Run a command of octavia-hmsync."""
         self.cloud.command('octavia-hmsync', *arguments)
 
-    def set_size(self, size):
-        self.order('cluster', 'set', self.lb.id, '--desired', str(size),
-                   '--cooldown', '0')
-
     def update(self):
         """Have a tenant change a listener; returns what came of it."""
         api = self.cloud.connection.load_balancer
         listener = next(iter(api.listeners(load_balancer_id=self.lb.id)))
-        timeout = 50000 + (listener.timeout_client_data + 1) % 1000
+        timeout = _TIMEOUT + (listener.timeout_client_data + 1) % 1000
         try:
             api.update_listener(listener, timeout_client_data=timeout)
         except exceptions.ConflictException:
@@ -211,7 +230,8 @@ class World:
         """
         self.lost.clear()
         self._dead.clear()
-        self.held = [client.hold(address, number, port=port)
+        self.held = [client.hold(address, number, port=port,
+                                 timeout=BROKEN_AFTER)
                      for client, address in ways]
         for each in self.held:
             each.wait_until_open(120)
@@ -230,6 +250,40 @@ class World:
         return {port: error for each in self.held
                 for port, error in each.report().broken.items()}
 
+    def find_unused(self, since):
+        """Tell which connections were neither used nor broken of late.
+
+        :param since: seconds since the epoch.
+        """
+        for each in self.held:
+            used = {request.port for request in each.requests
+                    if request.error or request.began > since}
+            unused = each.report().opened - used
+            if unused:
+                return f'an exchange over {sorted(unused)}'
+        return None
+
+    def restore(self):
+        """Do what an operator does after an octavia-worker died.
+
+        Nobody but him knows that it was at work at a change of a tenant's.
+        """
+        def is_over():
+            if self._find_pending() is None:
+                return True
+            with contextlib.suppress(RuntimeError):
+                self.order('cluster', 'restore', self.lb.id,
+                           '--older-than', str(_HALF_WAY))
+            return False
+
+        waiting.wait_for(is_over, 'load balancer that nobody works on',
+                         3 * _HALF_WAY, 5)
+
+    def _find_pending(self):
+        status = self.cloud.connection.load_balancer.get_load_balancer(
+            self.lb.id).provisioning_status
+        return status if status.startswith('PENDING') else None
+
     # What has to be true in the end
 
     def find_unsettled(self):
@@ -243,6 +297,9 @@ class World:
         status = rows['hmsync_cluster'][0]['operating_status']
         if (found.provisioning_status == 'ACTIVE' and status == 'ONLINE' and
                 serving == list(range(self.size)) and
+                not any(member['ordered'] == 'REPLACE' and
+                        member['slot'] is not None
+                        for member in rows['hmsync_cluster_member']) and
                 all(self._runs(member['amphora_id']) for member in
                     rows['hmsync_cluster_member']
                     if member['state'] == 'ACTIVE') and
@@ -282,16 +339,23 @@ class World:
             port.device_owner for port in
             self.cloud.connection.network.ports())
 
-    def find_documents(self):
-        """What distributors have in force: [(active, {slot: (id, state)})]."""
-        found = []
-        for each in self.cloud.distributors.values():
-            for vip in each.ask('list_vips'):
-                document = each.ask('get_vip', vip['id'])['document']
-                found.append((document['active'], {
-                    member['slot']: (member['id'], member['state'])
-                    for member in document['members']}))
-        return found
+    def find_wrong(self):
+        """Tell what distributors have in force that rows do not have."""
+        expected = {(row['slot'], row['amphora_id'], row['state'])
+                    for row in self._read()['hmsync_cluster_member']
+                    if row['slot'] is not None}
+        documents = [each.ask('get_vip', vip['id'])['document']
+                     for each in self.cloud.distributors.values()
+                     for vip in each.ask('list_vips')]
+        # Who is dead has left an empty slot.
+        found = [(document['active'], sorted(
+            (member['slot'], member['id'], member['state'])
+            for member in document['members'] if member['state'] != 'DEAD'))
+            for document in documents]
+        if (sorted(active for active, _ in found) == [False, True] and
+                all(members == sorted(expected) for _, members in found)):
+            return None
+        return f'{found}, not {sorted(expected)}'
 
     def wait_until(self, find, what, timeout):
         """Wait until there is nothing that a function finds."""
@@ -300,7 +364,8 @@ class World:
         def is_none():
             try:
                 found[0] = find()
-            except (exceptions.SDKException, sa.exc.DBAPIError) as e:
+            except (exceptions.SDKException, sa.exc.DBAPIError,
+                    hmsync_exceptions.DistributorError) as e:
                 # What was gone is hardly back.
                 found[0] = repr(e)
             return found[0] is None

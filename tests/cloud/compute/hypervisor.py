@@ -23,8 +23,10 @@ import threading
 import uuid
 
 import fixtures
+from openstack import exceptions
 
 from tests.cloud.compute import instance
+from tests.cloud import waiting
 
 
 class Refusal(Exception):
@@ -168,11 +170,21 @@ class Hypervisor(fixtures.Fixture):
         booted.remove()
         for tap in taps:
             self._fabric.unplug(tap)
-        for port_id in booted.interfaces:
+        for port_id in {*booted.interfaces, *booted.own_ports}:
+            # As Nova, which does not forget them.
+            waiting.wait_for(lambda: self._give_back(booted, port_id),
+                             f'end of port {port_id}', 120, 1)
+
+    def _give_back(self, booted, port_id):
+        """Tell whether the network service took a port back."""
+        try:
             if port_id in booted.own_ports:
                 self._network.delete_port(port_id)
             else:
                 self._release(port_id)
+        except exceptions.SDKException:
+            return False
+        return True
 
     def _release(self, port_id):
         port = self._network.find_port(port_id)
