@@ -73,8 +73,9 @@ class InstanceKeeper:
         if not (options.distributor_instances or
                 booted_repo.get_all(self._site.engine)):
             return
-        self._look_for_gone(*self._read())
         found, rows = self._read()
+        if self._look_for_gone(found, rows):
+            found, rows = self._read()
         known = [one.id for one in found]
         for action in instances.decide(
                 found, rows, options.distributor_instances,
@@ -93,7 +94,11 @@ class InstanceKeeper:
             if row.driver == vips.DRIVER})
 
     def _look_for_gone(self, found, rows):
-        """Have those go that do not answer and are no instance any more."""
+        """Have those go that do not answer and are no instance any more.
+
+        :returns: whether there are any.
+        """
+        is_any = False
         for one in instances.find_silent(found, rows):
             try:
                 status = self._site.cloud.get_status(one.compute_id)
@@ -103,9 +108,10 @@ class InstanceKeeper:
                          '%s is: %s', one.compute_id, e)
                 continue
             if status in _GONE:
-                booted_repo.order(
+                is_any |= booted_repo.order(
                     self._site.engine, one.id,
                     f'its instance is {status or "gone"}')
+        return is_any
 
     def _leave(self, action, found):
         if booted_repo.leave(
