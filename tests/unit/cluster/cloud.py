@@ -80,6 +80,8 @@ class Cloud:
         self.groups = {}
         self.documents = {}
         self.is_dead = False
+        # Of the database, before it dies; None for ever.
+        self.statements = None
         self.steps = []
         self.rules = []
         # Of server groups.
@@ -390,6 +392,9 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.reborn()
 
     def _execute(self, *_):
+        if self.cloud.statements is not None:
+            self.cloud.statements -= 1
+            self.cloud.is_dead |= self.cloud.statements < 0
         if self.cloud.is_dead:
             raise Death('database')
 
@@ -479,6 +484,7 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     def reborn(self):
         """Have another process go on, with what the database has."""
         self.cloud.is_dead = False
+        self.cloud.statements = None
         self.cloud.rules.clear()
         if self.context:
             self.context.claims.end()

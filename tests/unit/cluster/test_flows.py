@@ -417,6 +417,30 @@ class TestDeaths(cloud.CloudTestCase):
         self.assertGone(lb)
 
     @hypothesis.settings(max_examples=5)
+    @hypothesis.given(st.sampled_from((1, 2, 3)), st.integers(0, 200))
+    def test_statement(self, size, number):
+        """Of two members one is removed, replaced, or joined by another."""
+        self.settle()
+        lb = self.create(size=2)
+        cluster_id = self.get_cluster(lb).id
+        if size == 2:
+            member_repo.set_order(self.engine, self.get_members(lb)[0].id,
+                                  member_repo.REPLACE)
+        cluster_repo.set_sizes(self.engine, cluster_id, desired_size=size,
+                               cooldown=0)
+        self.cloud.statements = number
+        self.keep(3)
+        self.settle()
+        self.keep()
+        # Who dies when all is done leaves a claim that has lapsed.
+        self.lapse()
+        self.context.claims.release(cluster_id,
+                                    self.context.claims.claim(cluster_id))
+        self.assertWhole(lb, size)
+        self.delete(lb)
+        self.assertGone(lb)
+
+    @hypothesis.settings(max_examples=5)
     @hypothesis.given(st.integers(0, 60))
     def test_deleted_half_built(self, step):
         self.settle()
