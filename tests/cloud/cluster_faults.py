@@ -233,14 +233,10 @@ class DistributorApart(Fault):
     def begin(self):
         chosen = self.world.choose_distributor(self.chance)
         self._host = self.about(chosen.host)
-        self._set('down')
-
-    def _set(self, state):
-        self.cloud.networking.chassis[self._host].namespace.run(
-            'ip', 'link', 'set', 'ctl0', state)
+        self.cloud.set_link(self._host, 'down')
 
     def end(self):
-        self._set('up')
+        self.cloud.set_link(self._host, 'up')
 
 
 class VswitchHung(Fault):

@@ -178,6 +178,11 @@ class ClusterOctavia(octavia.Octavia):
                     return each
         return None
 
+    def set_link(self, host, state):
+        """Have controllers reach a network node, or not: up or down."""
+        self.networking.chassis[host].namespace.run('ip', 'link', 'set',
+                                                    'ctl0', state)
+
     def kill_node(self, host):
         """What a network node without power leaves: nothing that runs."""
         node = self.networking.chassis[host]
