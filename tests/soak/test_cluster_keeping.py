@@ -180,6 +180,8 @@ class TestSigns(KeepingCase):
         self.assert_same(self.instances, self.amphorae)
         self.hmsync('cluster', 'member', 'undrain', amphora_id)
         self.wait_until(amphora_id, 'ACTIVE')
+        # Its load balancer was locked for that.
+        self.cloud.wait_until_active(self.lb.id)
 
     def wait_until_open(self, amphora_id, number):
         self.cloud.wait_for(
