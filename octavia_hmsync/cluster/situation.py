@@ -88,7 +88,7 @@ def describe(view, limits, manager):
             cluster.desired_size, cluster.min_size,
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, view.enabled, view.may_resize,
-            signs.is_misdirected(seen)),
+            signs.is_misdirected(seen), view.is_distributed),
         [_describe_member(member, view, found) for member in view.members],
         limits, manager)
 

@@ -157,6 +157,8 @@ class Cluster:
     :param may_resize: whether size may follow desired_size now.
     :param is_misdirected: whether another distributor than the active one
                            sees members, and that one sees none.
+    :param is_distributed: whether a distributor was told of it: what was made
+                           once can be made whole without building it anew.
     """
 
     status: str
@@ -169,6 +171,7 @@ class Cluster:
     enabled: bool = True
     may_resize: bool = True
     is_misdirected: bool = False
+    is_distributed: bool = True
 
     @property
     def size_now(self) -> int:

@@ -66,9 +66,14 @@ class ReferenceManager(base.ClusterManager):
 
     def settle(self, cluster: base.Cluster,
                members: Sequence[Member]) -> str:
-        """See base.ClusterManager: ACTIVE if enough members serve."""
-        return (base.ACTIVE if len(_get_active(members)) >=
-                max(1, cluster.min_size) else base.ERROR)
+        """See base.ClusterManager.
+
+        ACTIVE as well if too few members serve, as those that died while
+        somebody built others: only of one that is ACTIVE that goes on.
+        """
+        serve_enough = len(_get_active(members)) >= max(1, cluster.min_size)
+        return (base.ACTIVE if serve_enough or cluster.is_distributed
+                else base.ERROR)
 
 
 def _get_active(members: Sequence[Member]) -> list[Member]:

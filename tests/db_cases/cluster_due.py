@@ -294,6 +294,14 @@ class ClusterDueCases(base.DatabaseTestCase):
         self.make_older(models.HealthManager, 'keepalive_at', 21)
         self.assertFalse(self.view().is_heard)
 
+    def test_who_distributes(self):
+        row, = distributor_repo.sync(self.engine, 'hmsync_ovs',
+                                     {'network1': 'https://network1:9444'})
+        vip = vip_repo.add(self.engine, CLUSTER, row.id)
+        self.assertFalse(self.view().is_distributed)
+        vip_repo.record_applied(self.engine, vip.id, 1, True)
+        self.assertTrue(self.view().is_distributed)
+
     def test_decided_before(self):
         """What was decided for another version is not done."""
         version = self.view().cluster.version

@@ -31,6 +31,7 @@ from octavia_hmsync.membership import member as mem
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
 _HM = models.HealthManager.__table__
+_VIP = models.DistributorVIP.__table__
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 
@@ -47,6 +48,7 @@ class View:
     :param amphora_statuses: {id: Octavia's status} of their amphorae.
     :param sights: what somebody sees of them.
     :param is_heard: whether a health manager is there to hear anybody.
+    :param is_distributed: whether a distributor was told of it.
     """
 
     cluster: cluster_repo.Cluster
@@ -57,6 +59,7 @@ class View:
     amphora_statuses: dict[str, str]
     sights: list[sight_repo.Sight]
     is_heard: bool
+    is_distributed: bool
 
 
 def read(engine, cluster_id, offline_after):
@@ -70,11 +73,13 @@ def read(engine, cluster_id, offline_after):
     heard = sa.exists().where(
         _HM.c.status == mem.ONLINE,
         _HM.c.keepalive_at >= types.utcnow_plus(-offline_after))
+    told = sa.exists().where(_VIP.c.cluster_id == cluster_id,
+                             _VIP.c.applied_version.is_not(None))
     with engine.connect() as connection:
         row = connection.execute(
             cluster_repo.select(_CLUSTER.c.id == cluster_id).add_columns(
                 cluster_repo.may_resize().label('may_resize'),
-                heard.label('is_heard'),
+                heard.label('is_heard'), told.label('is_distributed'),
                 _LB.c.provisioning_status.label('lb_status'),
                 _LB.c.enabled.label('lb_enabled'))
             .outerjoin_from(_CLUSTER, _LB,
@@ -93,4 +98,5 @@ def read(engine, cluster_id, offline_after):
     return View(
         cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
         bool(row.lb_enabled), members, statuses,
-        sight_repo.get_of_cluster(engine, cluster_id), bool(row.is_heard))
+        sight_repo.get_of_cluster(engine, cluster_id), bool(row.is_heard),
+        bool(row.is_distributed))

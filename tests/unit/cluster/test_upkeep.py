@@ -162,6 +162,21 @@ class TestUpkeep(ManagedTestCase):
         self.assertTrue(met)
         self.assertWhole(lb, 4)
 
+    def test_all_die_and_who_builds_others(self):
+        """Whoever goes on does not leave it to an operator."""
+        lb = self.make(2, min_size=2)
+        for vip in vip_repo.get_of_cluster(self.engine, self.cluster_id):
+            vip_repo.record_applied(self.engine, vip.id, 1, vip.active)
+        for member in self.get_members(lb):
+            member_repo.unregister(self.engine, member.id, 'dead')
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        cluster_repo.set_status(self.engine, self.cluster_id,
+                                'PENDING_UPDATE')
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertEqual('ACTIVE', self.get_status(lb))
+
     def test_one_of_two_cannot_be_built(self):
         lb = self.make(4)
         self.see_all(lb)

@@ -326,8 +326,12 @@ class TestDecide(base.TestCase):
             self.assertEqual(expected, self.get_status(cluster, *members))
 
     @hypothesis.given(clusters, all_members)
-    def test_never_active_with_too_few(self, cluster, members):
+    def test_settle(self, cluster, members):
+        """One that was never made is not ACTIVE with too few."""
         serving = sum(each.state == 'ACTIVE' and each.slot is not None
                       for each in members)
-        if MANAGER.settle(cluster, members) == 'ACTIVE':
-            self.assertGreaterEqual(serving, cluster.min_size)
+        self.assertEqual('ACTIVE', MANAGER.settle(cluster, members))
+        cluster = dataclasses.replace(cluster, is_distributed=False)
+        self.assertEqual(
+            'ACTIVE' if serving >= cluster.min_size else 'ERROR',
+            MANAGER.settle(cluster, members))
