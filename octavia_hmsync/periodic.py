@@ -183,8 +183,11 @@ class PeriodicThread:
         self._problem = problem
         return problem is None
 
-    def _describe(self, error: Exception) -> str:
-        """Put an exception in one line; its traceback is logged if new."""
+    def _describe(self, error: Exception) -> str | None:
+        """Put an exception in one line; its traceback is logged if new.
+
+        :returns: None for what only came because the service ends.
+        """
         if isinstance(error, exceptions.HMSyncException):
             return str(error)
         if api.is_database_error(error):
@@ -193,6 +196,11 @@ class PeriodicThread:
             return (f'The database cannot be used: {api.describe(error)}. It '
                     f'is tried again; Octavia runs on.')
         problem = f'{type(error).__name__}: {error}'
+        if self._stopping.is_set():
+            # A process that ends starts no threads any more, for one.
+            LOG.info('octavia-hmsync: %s did not end before the service: %s',
+                     self.name, problem)
+            return None
         if problem != self._problem:
             LOG.exception('octavia-hmsync: %s failed; it is tried again '
                           'every %s s.', self.name, self._interval)

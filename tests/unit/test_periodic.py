@@ -196,6 +196,24 @@ class TestPeriodicThread(base.TestCase):
         self.assertIn('Traceback', self.log.output)
         self.assertIn('surprise', self.log.output)
 
+    def test_unexpected_while_it_ends(self):
+        """Python starts no threads any more, and says so by a RuntimeError."""
+        ends, has_ended = threading.Event(), threading.Event()
+
+        def function():
+            ends.set()
+            has_ended.wait(60)
+            raise RuntimeError('cannot schedule new futures')
+        self.function = function
+        self.start()
+        self.assertTrue(ends.wait(60))
+        self.thread.stop(0)
+        has_ended.set()
+        self.thread.stop(60)
+        self.assertEqual([], self.lines('ERROR') + self.lines('WARNING'))
+        self.assertNotIn('Traceback', self.log.output)
+        self.assertEqual(1, len(self.lines('INFO')), self.log.output)
+
     def test_no_call_before_the_tables_are_there(self):
         self.start(upgrade=False)
         self.wait_until_logged('octavia-hmsync db upgrade')
