@@ -135,9 +135,12 @@ class Ofctl:
 
     def _run(self, command, bridge, *arguments, text=None):
         try:
+            # It would ask for the names of all ports, and for all features of
+            # all tables, by a connection of its own each.
             done = subprocess.run(  # nosec B603 B607
                 ['ovs-ofctl', '-O', _VERSION, f'--timeout={self._timeout}',
-                 command, f'unix:{self.get_socket(bridge)}', *arguments],
+                 '--no-names', command, f'unix:{self.get_socket(bridge)}',
+                 *arguments],
                 input=text or '', capture_output=True, text=True,
                 timeout=2 * self._timeout)
         except FileNotFoundError:

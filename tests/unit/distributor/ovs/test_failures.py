@@ -53,7 +53,7 @@ class TestOfctl(base.BaseTestCase):
         self.ofctl.apply('hmb1', ['flow add x', 'group delete y'])
         with open(f'{self.directory}/args') as file:
             self.assertEqual(
-                '-O OpenFlow15 --timeout=1 bundle '
+                '-O OpenFlow15 --timeout=1 --no-names bundle '
                 'unix:/run/nowhere/hmb1.mgmt -\n', file.read())
         with open(f'{self.directory}/in') as file:
             self.assertEqual('flow add x\ngroup delete y\n', file.read())
