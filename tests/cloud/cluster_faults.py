@@ -166,6 +166,49 @@ class ControllerHung(Controller, Hung):
     pass
 
 
+class Keeper:
+    """The process that keeps clusters; there is one."""
+
+    def choose(self):
+        return self.world.keeper
+
+
+class KeeperKilled(Keeper, Killed):
+    pass
+
+
+class KeeperHung(Keeper, Hung):
+    pass
+
+
+class Worker:
+
+    def choose(self):
+        return self.cloud.workers[0]
+
+
+class WorkerKilled(Worker, Killed):
+    pass
+
+
+class WorkerHung(Worker, Hung):
+    pass
+
+
+class HealthManager:
+
+    def choose(self):
+        return self.cloud.health_managers[0]
+
+
+class HealthManagerKilled(HealthManager, Killed):
+    pass
+
+
+class HealthManagerHung(HealthManager, Hung):
+    pass
+
+
 class Database:
 
     group = 'base'

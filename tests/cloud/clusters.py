@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from tests.cloud.compute import distributor_agent
 from tests.cloud.compute import instance
+from tests.cloud import controllers
 from tests.cloud import distributor
 from tests.cloud import networking
 from tests.cloud import octavia
@@ -29,21 +30,30 @@ PROVIDER = 'amphora_cluster'
 DISTRIBUTOR_TAG = 'hmsync-distributor'
 
 
+class ClusterManager(controllers.InNamespace, controllers.ClusterManager):
+    pass
+
+
 class ClusterOctavia(octavia.Octavia):
     """An octavia.Octavia whose tenants may have clusters.
 
     .distributors are distributor.Distributors, by their names.
 
     :param options: as octavia.Octavia has them.
+    :param cluster_managers: how many octavia-hmsync-cluster-manager there
+                             are, in .cluster_managers; with any of them
+                             housekeepers do not keep clusters.
     :param nodes: names of network nodes that have a distributor.
     :param network: a kind of networking.KINDS that has such nodes.
     """
 
     def __init__(self, options=None, nodes=networking.NETWORK_NODES,
-                 network='ovn', **kwargs):
+                 network='ovn', cluster_managers=0, **kwargs):
         super().__init__(options=options, network=network, **kwargs)
         self._nodes = nodes
+        self._cluster_manager_count = cluster_managers
         self.distributors = {}
+        self.cluster_managers = []
 
     def _start_services(self):
         super()._start_services()
@@ -69,6 +79,12 @@ class ClusterOctavia(octavia.Octavia):
             host, address, PORT, self.certificates, self.directory,
             self.directory, vswitch=node.vswitch, namespace=node.namespace))
 
+    def _start_controllers(self):
+        super()._start_controllers()
+        for number in range(self._cluster_manager_count):
+            self.cluster_managers.append(self._add(
+                ClusterManager, f'manager{number + 1}'))
+
     def _options(self):
         return octavia_conf.merge({
             'api_settings': {'enabled_provider_drivers':
@@ -77,6 +93,7 @@ class ClusterOctavia(octavia.Octavia):
             'hmsync_cluster': {
                 'distributors': [f'{name}={each.url}' for name, each in
                                  self.distributors.items()],
+                'keep_in_housekeeping': not self._cluster_manager_count,
                 'keeper_interval': 1, 'drain_timeout': 5,
                 'update_timeout': 60}},
             super()._options(),

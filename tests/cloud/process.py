@@ -33,6 +33,7 @@ PR_SET_CHILD_SUBREAPER = 36
 KEPT_ENVIRONMENT = ('PATH', 'LANG', 'LC_ALL', 'TZ',
                     'PYTHONDONTWRITEBYTECODE', 'VIRTUAL_ENV')
 _SITE = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'site')
+_CLOCK = os.path.join(os.path.dirname(_SITE), 'clock')
 
 
 def program(name):
@@ -71,6 +72,16 @@ def environment(home, **variables):
     path = [_SITE, *filter(None, [os.environ.get('PYTHONPATH')])]
     return {**env, 'HOME': home, 'PYTHONUNBUFFERED': '1',
             'PYTHONPATH': os.pathsep.join(path), **variables}
+
+
+def turn_clock(child, seconds):
+    """Have the clock of a Python process be off from its next start.
+
+    :param child: a ChildProcess, which tells of no steps then.
+    """
+    child.env.update(
+        PYTHONPATH=os.pathsep.join([_CLOCK, child.env['PYTHONPATH']]),
+        TEST_CLOCK_AHEAD=str(seconds))
 
 
 class _Guard:

@@ -10,11 +10,12 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""The steps of replacements, told by the housekeepers; a test may step in.
+"""The steps of replacements, and of what is done for a cluster.
 
-A step is a call that a replacement makes: "enter PROVE", "built <task>",
-"agent <amphora> POST plug/network", "GET http://.../ports", "lock". It waits
-until the test has answered. See site/hmsync_tests_steps.py.
+Housekeepers and workers tell of them; a test may step in. A step is a call:
+"enter PROVE", "built <task>", "agent <amphora> POST plug/network", "GET
+http://.../ports", "lock", "member take_over_slot". It waits until the test
+has answered. See site/hmsync_tests_steps.py.
 """
 
 import dataclasses
@@ -48,18 +49,18 @@ class Refused(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What a replacement is about to do, or has done.
+    """What somebody is about to do, or has done.
 
     :param when: before or after.
     :param what: the call.
     :param pid: of the process.
-    :param replacement: the id of the replacement.
+    :param whose: the id of the replacement, or of the cluster.
     """
 
     when: str
     what: str
     pid: int
-    replacement: str
+    whose: str
 
     def __str__(self):
         return f'{self.when} {self.what}'
@@ -68,7 +69,7 @@ class Step:
 @dataclasses.dataclass
 class _Rule:
     pattern: re.Pattern
-    replacement: str | None
+    whose: str | None
     action: typing.Callable
     left: int
     happened: threading.Event
@@ -97,16 +98,16 @@ class Steps(fixtures.Fixture):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
 
-    def at(self, pattern, action, replacement=None, times=1):
+    def at(self, pattern, action, whose=None, times=1):
         """Have something done at a step.
 
         :param pattern: of its text, such as "before enter PROVE$".
         :param action: called with the Step, which waits for it.
-        :param replacement: the id of the only one of which it is.
+        :param whose: the id of the only one of which it is.
         :param times: how often.
         :returns: a threading.Event, set once the action was done.
         """
-        rule = _Rule(re.compile(pattern), replacement, action, times,
+        rule = _Rule(re.compile(pattern), whose, action, times,
                      threading.Event())
         with self._lock:
             self._rules.append(rule)
@@ -126,7 +127,7 @@ class Steps(fixtures.Fixture):
         with self._lock:
             self.seen.append(step)
             rule = next((each for each in self._rules if each.left and
-                         each.replacement in (None, step.replacement) and
+                         each.whose in (None, step.whose) and
                          each.pattern.search(str(step))), None)
             if rule:
                 rule.left -= 1

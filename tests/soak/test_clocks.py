@@ -12,7 +12,6 @@
 
 """Controllers whose clocks are five minutes apart."""
 
-import os
 import re
 
 from tests.cloud import database
@@ -22,13 +21,6 @@ from tests.functional import base
 HEARTBEAT_TIMEOUT = 10
 
 
-def turn_clock(controller, seconds):
-    """Have a controller's clock off by some seconds from its next start."""
-    controller.env.update(
-        PYTHONPATH=os.path.join(os.path.dirname(process.__file__), 'clock'),
-        TEST_CLOCK_AHEAD=str(seconds))
-
-
 class TestClocks(base.FunctionalTestCase):
 
     make_database = database.MariaDBDatabase
@@ -36,7 +28,7 @@ class TestClocks(base.FunctionalTestCase):
     def add_health_manager(self, number, ahead):
         manager = self.cloud.add_health_manager(self.cloud.address(number))
         manager.stop()
-        turn_clock(manager, ahead)
+        process.turn_clock(manager, ahead)
         manager.start()
         return manager
 
@@ -46,7 +38,7 @@ class TestClocks(base.FunctionalTestCase):
         old = [self.add_health_manager(n, 300) for n in (1, 2)]
         keeper = cloud.add_housekeeping()
         keeper.stop()
-        turn_clock(keeper, -300)
+        process.turn_clock(keeper, -300)
         keeper.start()
         cloud.wait_until_ready(base.START_TIMEOUT)
         self.wait_until_synced([m.address for m in old])

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Members that die or lie, distributors that controllers do not reach.
+"""Members that die or lie, managers and distributors that are apart.
 
 Each case ends with a whole cluster, nothing left over, and no broken
 connection but those that it names.
@@ -29,6 +29,7 @@ from tests.cloud import cluster_world
 from tests.cloud import clusters
 from tests.cloud import hostile_member
 from tests.cloud import machines
+from tests.cloud import process
 from tests.functional.distributor import raw
 
 SILENCE = 20
@@ -42,19 +43,21 @@ class WorldCase(base.BaseTestCase):
 
     TIMEOUT_SCALING_FACTOR = 4
     size = 4
+    house_keepers = 1
     update_timeout = 60
 
     def setUp(self):
         super().setUp()
         self.begun = time.monotonic()
         self.cloud = self.useFixture(clusters.ClusterOctavia(
-            workers=1, options={
+            workers=1, house_keepers=self.house_keepers, options={
                 'health_manager': {'heartbeat_timeout': SILENCE},
                 'hmsync_cluster': {'drain_timeout': 3600,
                                    'update_timeout': self.update_timeout}}))
         self.addOnException(lambda _: self.addDetail(
             'logs', content.text_content(self.describe())))
         self.cloud.wait_until_ready()
+        self.set_up()
         self.api = self.cloud.connection.load_balancer
         hosts = self.cloud.fabric.hosts
         self.members = [
@@ -65,6 +68,9 @@ class WorldCase(base.BaseTestCase):
         self.outside = self.useFixture(machines.Client(
             self.cloud, 'outside', self.cloud.external_network))
         self.make_world()
+
+    def set_up(self):
+        """What is to be different before there is a cluster."""
 
     def make_world(self):
         lb = cluster_world.make(self.cloud, self.members,
@@ -292,6 +298,77 @@ class TestConfiguration(WorldCase):
         self.wait_for(lambda: not self.has_slot(victim),
                       'another one in its slot', 300)
         self.end()
+
+
+class TestManagers(WorldCase):
+    """Two at once, whose clocks are ten minutes apart; nothing comes twice."""
+
+    size = 2
+    house_keepers = 2
+
+    def set_up(self):
+        first, second = self.cloud.house_keepers
+        distributor = min(self.cloud.distributors.values(),
+                          key=lambda each: each.host)
+        for child, seconds in ((first, 300), (second, -300),
+                               (distributor, 300)):
+            child.stop()
+            process.turn_clock(child, seconds)
+            child.start()
+        self.cloud.wait_until_ready()
+        distributor.wait_until_ready()
+        self.built = []
+        self.failed = 0
+        self.cloud.compute.before['build'] = (
+            lambda name, **_: self.built.append(name))
+
+    def test_managers(self):
+        self.begin('a member more')
+        self.resize(3)
+        self.end()
+        self.assert_built(1)
+
+        self.begin('one is replaced')
+        member = self.world.get_member(0)
+        self.world.order('cluster', 'member', 'replace', member)
+        # It goes when it has no connection.
+        self.wait_for(lambda: not self.has_slot(member),
+                      'another one in its slot', 240)
+        self.end()
+        self.assert_built(1)
+
+        self.begin('one dies')
+        self.do(faults.MemberKilled)
+        self.wait_until_status('DEGRADED')
+        self.end(is_felt=True)
+        self.assert_built(1)
+
+        self.begin('a member less')
+        self.resize(2)
+        self.end()
+        self.assert_built(0)
+
+        self.begin('nothing')
+        time.sleep(2 * SILENCE)
+        self.end()
+        self.assert_built(0)
+
+    def assert_built(self, number):
+        """Check how many amphorae were asked for since the last time.
+
+        One that is not booted in time on a busy machine is asked for again.
+        """
+        failed = sum('BuildFailed' in line and 'tried again' in line
+                     for child in self.cloud.house_keepers
+                     for line in child.log().splitlines())
+        self.assertEqual(number, len(self.built) - failed + self.failed,
+                         self.built)
+        self.failed = failed
+        self.built.clear()
+
+    def make_world(self):
+        super().make_world()
+        self.assert_built(2)
 
 
 class TestApart(WorldCase):

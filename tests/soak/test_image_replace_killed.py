@@ -83,7 +83,7 @@ class KilledTestCase(fleets.FleetTestCase):
         self.assertEqual('FAILED', row.state)
         self.assertSane('uninterrupted', lb)
         seen = [(step.what, step.when) for step in self.cloud.steps.seen
-                if step.replacement == row.id]
+                if step.whose == row.id]
         begun = seen.index(('enter BACK', 'after'))
         # What is done again and again comes once; reading changes nothing.
         patterns = list(dict.fromkeys(

@@ -26,7 +26,7 @@ class RaceTestCase(fleets.FleetTestCase):
         """
         def kill(step):
             self.cloud.compute.by_amphora(
-                which(self.get(step.replacement))).kill_tree()
+                which(self.get(step.whose))).kill_tree()
         return kill
 
     def other(self, row):

@@ -10,7 +10,8 @@
 # License for the specific language governing permissions and limitations
 # under the License.
 
-"""Tells the tests of each step of a replacement, before and after it.
+"""Tells the tests of each step of a replacement, or of what is done for a
+cluster, before and after it.
 
 Loaded by the processes of Octavia where SOCKET is in their environment; see
 tests/cloud/steps.py, which says what happens then.
@@ -21,18 +22,30 @@ import importlib
 import importlib.abc
 import json
 import os
+import re
 import socket
 import sys
 import threading
 
 SOCKET = 'OCTAVIA_HMSYNC_TESTS_STEPS'
-_THREAD = 'hmsync-replace-'
+# By its name a thread tells for whom it works.
+_THREAD = re.compile(r'hmsync-(?:replace|cluster)-([0-9a-f-]{36})$')
 _LOCK = 'octavia_hmsync.db.repositories.image_lock'
+_MEMBER = 'octavia_hmsync.db.repositories.cluster_member'
+_CLUSTER_LOCK = 'octavia_hmsync.db.repositories.cluster_lock'
 _COMPUTE = 'octavia_hmsync.image.compute'
 
 
 def _named(name):
     return lambda *args, **kwargs: name
+
+
+def _second(_first, second, *_, **__):
+    return second
+
+
+def _of_work(work, *_, **__):
+    return work.cluster_id
 
 
 def _unreachable(text):
@@ -45,7 +58,8 @@ def _not_connected(text):
     return requests.exceptions.ConnectionError(text)
 
 
-# By module: {function: (what tells of a call, what it raises if it is to)}.
+# By module: {function: (what tells of a call, what it raises if it is to, and
+# whose it is, by its arguments, where the thread does not tell)}.
 _STEPS = {
     'octavia_hmsync.image.replace.work': {
         'Work.enter': (lambda self, phase, **_: f'enter {phase}',
@@ -62,6 +76,26 @@ _STEPS = {
         name: (_named(name), RuntimeError)
         for name in ('lock', 'unlock', 'set_going', 'set_gone', 'set_right',
                      'set_interface')},
+    _MEMBER: {
+        **{name: (_named(f'member {name}'), RuntimeError)
+           for name in ('assign_amphora', 'set_mac', 'drain', 'unregister',
+                        'take_over_slot', 'release_slot', 'delete')},
+        'set_state': (lambda engine, member_id, old, new, **_:
+                      f'member set_state {new}', RuntimeError),
+        'add': (_named('member add'), RuntimeError, _second)},
+    _CLUSTER_LOCK: {
+        name: (_named(f'cluster {name}'), RuntimeError, _second)
+        for name in ('lock', 'unlock')},
+    'octavia_hmsync.db.repositories.cluster': {
+        'delete': (_named('cluster delete'), RuntimeError, _second)},
+    'octavia_hmsync.cluster.members': {
+        name: (_named(f'member {name}'), RuntimeError, _of_work)
+        for name in ('build', 'configure', 'remove')},
+    'octavia_hmsync.cluster.distributors': {
+        'Distributors.apply': (_named('tell distributors'), RuntimeError,
+                               _second),
+        '_put': (lambda client, *_: f'tell {client.url}', RuntimeError,
+                 _second)},
     # Neutron, Glance, and the agents by Octavia's driver.
     'requests.sessions': {
         'Session.request': (lambda self, method, url, *_, **__:
@@ -69,7 +103,7 @@ _STEPS = {
 }
 
 
-def _tell(when, what):
+def _tell(when, what, whose):
     """Tell of a step, and wait for what is to happen.
 
     :returns: the text of an error, or None.
@@ -79,8 +113,7 @@ def _tell(when, what):
             client.connect(os.environ[SOCKET])
             with client.makefile('rw') as stream:
                 json.dump({'when': when, 'what': what, 'pid': os.getpid(),
-                           'replacement': threading.current_thread()
-                           .name.removeprefix(_THREAD)}, stream)
+                           'whose': whose}, stream)
                 stream.write('\n')
                 stream.flush()
                 return json.loads(stream.readline() or 'null')
@@ -89,17 +122,23 @@ def _tell(when, what):
             return None
 
 
-def _wrap(function, describe, make_error):
+def _whose_thread(*_args, **_kwargs):
+    found = _THREAD.match(threading.current_thread().name)
+    return found and found[1]
+
+
+def _wrap(function, describe, make_error, find=_whose_thread):
     @functools.wraps(function)
     def told(*args, **kwargs):
-        if not threading.current_thread().name.startswith(_THREAD):
+        whose = find(*args, **kwargs)
+        if not whose:
             return function(*args, **kwargs)
         what = describe(*args, **kwargs)
-        error = _tell('before', what)
+        error = _tell('before', what, whose)
         if error:
             raise make_error(error)
         result = function(*args, **kwargs)
-        error = _tell('after', what)
+        error = _tell('after', what, whose)
         if error:
             raise make_error(error)
         return result
@@ -118,12 +157,10 @@ def _list_instances(self, amphora_id=None):
 
 
 def _change(module):
-    for name, (describe, make_error) in _STEPS.get(module.__name__,
-                                                   {}).items():
+    for name, how in _STEPS.get(module.__name__, {}).items():
         *owners, last = name.split('.')
         owner = functools.reduce(getattr, owners, module)
-        setattr(owner, last, _wrap(getattr(owner, last), describe,
-                                   make_error))
+        setattr(owner, last, _wrap(getattr(owner, last), *how))
     if module.__name__ == _COMPUTE:
         module.Driver.list_instances = _list_instances
 
