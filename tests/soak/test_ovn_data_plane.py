@@ -59,6 +59,8 @@ class TestConnections(VipTestCase):
     # Whether one outside comes by IPv6 as well, which is routed: there are no
     # floating addresses of it.
     comes_by_ipv6 = False
+    # Seconds after which a request has failed.
+    patience = 1
 
     def setUp(self):
         super().setUp()
@@ -110,7 +112,7 @@ class TestConnections(VipTestCase):
         self.assertEqual(0, self.vip.packets(second))
         self.held = [client.hold(address, 30, rate=1).wait_until_open()
                      for client, address in self.ways]
-        probes = [client.start_probe(address, rate=20)
+        probes = [client.start_probe(address, rate=20, timeout=self.patience)
                   for client, address in self.ways]
         opened = set().union(*(each.report().opened for each in self.held))
         self.assertEqual(30 * len(self.held), len(opened))
