@@ -151,6 +151,11 @@ class OpenVswitch(fixtures.Fixture):
             'ovs-vsctl', '--timeout=60', f'--db={self.connection}',
             *arguments, env=self.environment).strip()
 
+    def wait_for_revalidators(self):
+        """Have it account for all packets that its cache has forwarded."""
+        process.run('ovs-appctl', '-t', f'{self.directory}/ovs-vswitchd.ctl',
+                    'revalidator/wait', env=self.environment)
+
     def ofctl(self, command, bridge, *arguments):
         """Run ovs-ofctl for a bridge; returns its output."""
         return process.run(

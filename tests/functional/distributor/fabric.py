@@ -337,6 +337,9 @@ class Vip:
     def apply(self, *nodes):
         """Have nodes do it, all if none is named."""
         for node in nodes or self.nodes:
+            # A first packet that came twice just before would break its
+            # connection: see doc/source/admin/distributors.rst.
+            node.vswitch.wait_for_revalidators()
             self.states[node] = node.distributor.apply(
                 self.id, self.document(node), self.states.get(node),
                 self.now)
