@@ -339,7 +339,8 @@ class Vip:
         for node in nodes or self.nodes:
             # A first packet that came twice just before would break its
             # connection: see doc/source/admin/distributors.rst.
-            node.vswitch.wait_for_revalidators()
+            if node.vswitch.vswitchd.running:
+                node.vswitch.wait_for_revalidators()
             self.states[node] = node.distributor.apply(
                 self.id, self.document(node), self.states.get(node),
                 self.now)
