@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Octavia's failover command for amphorae of clusters, under traffic."""
+"""Octavia's failover commands for clusters, under traffic: they replace."""
 
 import contextlib
 import threading
@@ -33,8 +33,8 @@ class _Looks(threading.Thread):
     """What is seen of a cluster all the time; a set of each.
 
     .serving has numbers of members that new connections go to, .building of
-    those that are built at once, .operating the statuses that Octavia's API
-    shows, .failing ids of amphorae that it shows in ERROR.
+    those that are built at once, .provisioning and .operating the statuses
+    that Octavia's API shows, .failing ids of amphorae that it shows in ERROR.
     """
 
     def __init__(self, cloud, load_balancer):
@@ -43,7 +43,8 @@ class _Looks(threading.Thread):
         self._id = load_balancer.id
         self._ended = threading.Event()
         self.serving, self.building = set(), set()
-        self.operating, self.failing = set(), set()
+        self.provisioning, self.operating = set(), set()
+        self.failing = set()
 
     def run(self):
         with self._engine.connect() as connection:
@@ -57,9 +58,11 @@ class _Looks(threading.Thread):
         self.serving.add(sum(slot is not None and state == 'ACTIVE'
                              for state, slot in states))
         self.building.add(sum(state == 'BUILDING' for state, _ in states))
-        self.operating.add(connection.execute(sa.text(
-            'SELECT operating_status FROM load_balancer WHERE id = :id'),
-            {'id': self._id}).scalar_one())
+        provisioning, operating = connection.execute(sa.text(
+            'SELECT provisioning_status, operating_status FROM '
+            'load_balancer WHERE id = :id'), {'id': self._id}).one()
+        self.provisioning.add(provisioning)
+        self.operating.add(operating)
         self.failing.update(connection.execute(sa.text(
             "SELECT id FROM amphora WHERE status = 'ERROR'")).scalars())
 
@@ -82,6 +85,7 @@ class TestFailovers(clusters.ClusterTestCase):
                                      desired_size=SIZE, min_size=2)
         self.wait_until_settled(set())
         self.before = self.get_members()
+        self.instances = set(self.cloud.compute.instances)
 
     def wait_until_settled(self, gone):
         """Wait until the cluster is whole, without some amphorae.
@@ -175,3 +179,18 @@ class TestFailovers(clusters.ClusterTestCase):
                 return True
 
         self.cloud.wait_for(is_accepted, f'failover of {amphora_id}')
+
+    def test_load_balancer(self):
+        """openstack loadbalancer failover: all, one after the other."""
+        gone = {*self.before.values()}
+        self.begin()
+        self.api.failover_load_balancer(self.lb.id)
+        self.wait_until_taken_over(gone)
+        # It is done when the last one is replaced, whoever drains.
+        self.cloud.wait_until_active(self.lb.id)
+        self.finish(gone)
+        self.assertEqual({'ACTIVE', 'PENDING_UPDATE'},
+                         self.looks.provisioning)
+        self.assertEqual(set(), self.looks.failing)
+        # The one that stands by is another one, too.
+        self.assertFalse(self.instances & set(self.cloud.compute.instances))
