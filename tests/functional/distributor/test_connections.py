@@ -270,6 +270,7 @@ class TestConnections(base.BaseTestCase):
 
     @staticmethod
     def count(node, vip):
+        node.vswitch.wait_for_revalidators()
         return sum(one['packets'] for one in node.distributor.read_counters(
             vip.id)['members'].values())
 
