@@ -144,7 +144,7 @@ class Bridges:
         ours = self._find('Bridge', self._options.integration_bridge)
         return bool(
             inner and outer and
-            any(one.name == names.peer for one in ours.ports) and
+            self._find('Port', names.peer) in ours.ports and
             (inner.type, outer.type) == ('patch', 'patch') and
             inner.options == {'peer': names.peer} and
             outer.options == {'peer': names.port} and
@@ -167,6 +167,13 @@ class Bridges:
             self._commit([api.del_port(names.peer, if_exists=True),
                           api.del_br(names.bridge, if_exists=True)])
         return bool(there)
+
+    def has(self, vip_id):
+        """Tell whether a VIP has a bridge.
+
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        return self._find('Bridge', Names.of(vip_id).bridge) is not None
 
     def list_vips(self):
         """Return the ids of all VIPs that have a bridge, sorted.
@@ -198,7 +205,7 @@ class Bridges:
         """
         self._commit([self._connect().db_set(
             'Bridge', Names.of(vip_id).bridge,
-            ('external_ids', {_ANNOUNCED: announced}))])
+            ('external_ids', {_ANNOUNCED: announced}))], database.note)
 
     def check(self):
         """Check that Open vSwitch can be used.
@@ -240,15 +247,11 @@ class Bridges:
         """Return a row by its name, None if there is none."""
         api = self._connect()
         with api.ovsdb_connection.lock:
-            return next((row for row in api.tables[table].rows.values()
-                         if row.name == name), None)
+            return api.lookup(table, name, None)
 
-    def _commit(self, commands):
+    def _commit(self, commands, commit=database.commit):
         try:
-            with self._connect().transaction(check_error=True,
-                                             log_errors=False) as transaction:
-                for command in commands:
-                    transaction.add(command)
+            commit(self._connect(), commands)
         except exceptions.VswitchUnavailable:
             raise
         except Exception as e:  # ovsdbapp raises RuntimeError and others.

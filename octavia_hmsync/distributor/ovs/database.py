@@ -14,10 +14,13 @@
 
 import json
 import socket
+import threading
 import time
 
 from ovsdbapp.backend.ovs_idl import connection
 from ovsdbapp.backend.ovs_idl import idlutils
+from ovsdbapp.backend.ovs_idl import transaction
+from ovsdbapp import exceptions as ovsdbapp_exceptions
 from ovsdbapp.schema.open_vswitch import impl_idl
 
 from octavia_hmsync import exceptions
@@ -52,11 +55,79 @@ def connect(remote, timeout):
         _ovsdb_connection = None
 
     try:
-        return Api(connection.Connection(
-            connection.OvsdbIdl(remote, helper), timeout))
+        return Api(connection.Connection(Idl(remote, helper), timeout))
     except Exception as e:  # Its own kind of each, or none.
         raise exceptions.VswitchUnavailable(
             _describe(remote, str(e) or type(e).__name__)) from e
+
+
+class Idl(connection.OvsdbIdl):
+    """A copy of the database that tells how far ovs-vswitchd has come."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self._came = threading.Condition()
+        self._done = 0
+
+    def notify(self, event, row, updates=None):
+        """Hear of a change; called by the library."""
+        if row._table.name == 'Open_vSwitch':
+            with self._came:
+                self._done = row.cur_cfg
+                self._came.notify_all()
+
+    def wait_until_done(self, number, timeout):
+        """Wait until ovs-vswitchd has done what it was told.
+
+        :param number: of the configuration.
+        :param timeout: seconds.
+        :returns: False if it has not.
+        """
+        with self._came:
+            return self._came.wait_for(lambda: self._done >= number, timeout)
+
+
+class _Transaction(impl_idl.OvsVsctlTransaction):
+    """Lets others go on while ovs-vswitchd does what it is told.
+
+    It looks at all of its bridges for that, once for all that has come
+    meanwhile. The library waits for it with its connection locked.
+    """
+
+    number = None
+
+    def do_post_commit(self, txn):
+        self.number = txn.get_increment_new_value()
+
+
+def commit(api, commands):
+    """Change the database, and wait until ovs-vswitchd follows.
+
+    :param api: what connect() returned.
+    :param commands: of the API.
+    :raises Exception: the library's own kind of each, or none.
+    """
+    one = _Transaction(api, api.ovsdb_connection, check_error=True,
+                       log_errors=False)
+    deadline = time.monotonic() + one.timeout
+    _run(one, commands)
+    if one.number is not None and not api.idl.wait_until_done(
+            one.number, deadline - time.monotonic()):
+        raise ovsdbapp_exceptions.TimeoutException(
+            commands=one.commands, timeout=one.timeout,
+            cause='ovs-vswitchd has not done it')
+
+
+def note(api, commands):
+    """Change what does not concern ovs-vswitchd; see commit()."""
+    _run(transaction.Transaction(api, api.ovsdb_connection, check_error=True,
+                                 log_errors=False), commands)
+
+
+def _run(one, commands):
+    for command in commands:
+        one.add(command)
+    one.commit()
 
 
 def _fetch_schema(remote, timeout):

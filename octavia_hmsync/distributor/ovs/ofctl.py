@@ -16,13 +16,20 @@ import os
 import re
 import socket
 import subprocess  # nosec B404
+import time
 
 from octavia_hmsync import exceptions
 
 _VERSION = 'OpenFlow15'
-_HELLO_LENGTH, _HELLO = 8, b'\0'
+# Of bytes, the most that a greeting has.
+_HELLO_LENGTH, _HELLO = 4096, b'\0'
 _COUNTERS = re.compile(
     r'packet_count=(\d+) byte_count=(\d+) flow_count=(\d+)')
+_LOOK_DURATION = re.compile(r'dump duration\s*: (\d+)ms')
+# Seconds: after a change ovs-vswitchd looks over its cache at once, and once
+# more if it was about to; it does so twice a second else.
+_MARGIN = 0.05
+_TWO_LOOKS = 1
 
 
 class Ofctl:
@@ -83,18 +90,31 @@ class Ofctl:
         return [line.strip() for line in out.splitlines()
                 if line.strip().startswith('cookie=')]
 
-    def send(self, bridge, port, frames):
-        """Send frames.
+    def wait_for_cache(self):
+        """Wait until what its cache forwarded before apply() is accounted for.
 
-        :param bridge: its name.
-        :param port: the OpenFlow port that they leave by.
-        :param frames: bytes each.
-        :raises VswitchUnavailable: saying what is wrong.
+        Learned, too: by the flows of now. To be called right after apply().
         """
-        for frame in frames:
-            self._run('packet-out', bridge,
-                      f'in_port=controller packet={frame.hex()} '
-                      f'actions=output:{port}')
+        # revalidator/wait would wait for the look after that, half a second
+        # later.
+        looks = self._get_looks()
+        time.sleep(min(_TWO_LOOKS, _MARGIN + 2 * max(looks)) if looks
+                   else _TWO_LOOKS)
+
+    def _get_looks(self):
+        """Return for how long its last looks lasted, of each data path."""
+        try:
+            # By name, ovs-appctl would not find it in another container.
+            with open(os.path.join(self._rundir, 'ovs-vswitchd.pid'),
+                      encoding='ascii') as one:
+                name = f'ovs-vswitchd.{int(one.read())}.ctl'
+            shown = subprocess.run(  # nosec B603 B607
+                ['ovs-appctl', f'--timeout={self._timeout}', '-t',
+                 os.path.join(self._rundir, name), 'upcall/show'],
+                capture_output=True, text=True, timeout=2 * self._timeout)
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return []
+        return [int(ms) / 1000 for ms in _LOOK_DURATION.findall(shown.stdout)]
 
     def check(self, bridge):
         """Check that ovs-vswitchd answers.
@@ -108,8 +128,12 @@ class Ofctl:
                 one.settimeout(self._timeout)
                 one.connect(place)
                 # Both sides begin with that.
-                if one.recv(_HELLO_LENGTH)[1:2] != _HELLO:
+                greeting = one.recv(_HELLO_LENGTH)
+                if greeting[1:2] != _HELLO:
                     raise OSError('it does not speak OpenFlow')
+                # Of whoever hangs up without having said that, ovs-vswitchd
+                # warns in its log.
+                one.sendall(greeting)
         except OSError as e:
             raise exceptions.VswitchUnavailable(
                 f'ovs-vswitchd cannot be reached at {place} ({e}): start '

@@ -13,6 +13,7 @@
 """The data plane of a distributor: VIP documents in, packets forwarded."""
 
 import collections
+import contextlib
 import logging
 import threading
 import time
@@ -38,12 +39,16 @@ LOG = logging.getLogger(__name__)
 # sign that anything has happened: each takes some 30 ms of a processor, and
 # who deletes flows of one bridge alone is rare.
 _SHARE = 3
+# Of a bundle: deletes all that there is, by whomever.
+_CLEAR = ('flow delete cookie=0/0', 'group delete group_id=all')
+# By which ovs-vswitchd says that it has sent what it was given.
+_SENT = b'sent'
 
 
 # What apply() left of a VIP: its Document, the OpenFlow port, the Program, and
 # the run of ovs-vswitchd that has it.
-_Applied = collections.namedtuple('_Applied',
-                                  'document in_port program boot')
+_Applied = collections.namedtuple(
+    '_Applied', 'document transition in_port program boot')
 
 
 class OpenVSwitch:
@@ -111,29 +116,53 @@ class OpenVSwitch:
             self._bridges.check()
             self._ofctl.check(
                 self._conf.hmsync_distributor.integration_bridge)
+        is_new = not self._bridges.has(vip_id)
         in_port = self._bridges.ensure(vip_id, document.port)
-        program = pipeline.compile_vip(
-            document, transition, in_port,
-            self._conf.hmsync_distributor.max_pins)
+        program = self._compile(document, transition, in_port)
         boot = self._ofctl.get_boot(names.bridge)
         before = self._applied.get(vip_id)
+        after = _Applied(document, transition, in_port, program, boot)
         # Not known any more, should this fail.
         self._applied[vip_id] = None
         if before and before.boot == boot:
-            self._change(names.bridge, before, program, document)
+            self._change(names.bridge, before, after)
+        elif is_new:
+            # One of before may have come and gone unseen by ovs-vswitchd,
+            # which has its flows then.
+            self._ofctl.apply(names.bridge,
+                              [*_CLEAR, *program.to_bundle((), ())])
         else:
             self._take_over(names.bridge, program, document)
-        self._applied[vip_id] = _Applied(document, in_port, program, boot)
+        self._applied[vip_id] = after
         self._announce_change(vip_id, document)
 
-    def _change(self, bridge, before, program, document):
+    def _compile(self, document, transition, in_port, **kwargs):
+        return pipeline.compile_vip(
+            document, transition, in_port,
+            self._conf.hmsync_distributor.max_pins, **kwargs)
+
+    def _change(self, bridge, before, after):
         """Program what was programmed by this process before."""
-        if (before.program.cookie != program.cookie or
-                not self._has(bridge, program)):
-            self._program(
-                bridge, program, document, [before.program.cookie],
-                [group.id for group in before.program.groups],
-                mapping.get_living(before.document))
+        if (before.program.cookie == after.program.cookie and
+                self._has(bridge, after.program)):
+            return
+        handover = transitions.make_handover(
+            before.transition, after.transition, after.document)
+        if handover:
+            between = after._replace(program=self._compile(
+                after.document, handover, after.in_port, pins_all=True))
+            self._replace(bridge, before, between)
+            # First packets that its cache has forwarded meanwhile are pinned
+            # now, where they went.
+            self._ofctl.wait_for_cache()
+            before = between
+        self._replace(bridge, before, after)
+
+    def _replace(self, bridge, before, after):
+        self._program(
+            bridge, after.program, after.document, [before.program.cookie],
+            [group.id for group in before.program.groups],
+            mapping.get_living(before.document))
 
     def _take_over(self, bridge, program, document):
         """Program what may have been programmed by another one."""
@@ -146,7 +175,8 @@ class OpenVSwitch:
             self._program(bridge, program, document, there.flows, groups,
                           there.macs)
 
-    def _program(self, bridge, program, document, cookies, groups, macs):
+    def _program(self, bridge, program, document, cookies=(), groups=(),
+                 macs=()):
         gone = set(macs) - mapping.get_living(document)
         forget = [sharing.match_pins(mac, table) for mac in sorted(gone)
                   for table in (sharing.PINS, sharing.HANDSHAKES)]
@@ -191,11 +221,14 @@ class OpenVSwitch:
         applied = self._applied.get(vip_id)
         if applied:
             document = applied.document
-            self._ofctl.send(
-                bridges.Names.of(vip_id).bridge, applied.in_port, [
+            with contextlib.closing(self._dial(vip_id, applied)) as line:
+                line.send([
                     frame for address in document.addresses
                     for frame in frames.make_announcements(
-                        address, document.port.mac)])
+                        address, document.port.mac)], _SENT)
+                # Who hangs up sooner is not listened to.
+                line.wait_for(
+                    _SENT, self._conf.hmsync_distributor.openvswitch_timeout)
 
     def dial(self, vip_id):
         """Connect to the bridge of a VIP, for frames in and out of it.
@@ -204,11 +237,15 @@ class OpenVSwitch:
         :returns: a wire.Line.
         """
         applied = self._applied.get(vip_id)
-        bridge = bridges.Names.of(vip_id).bridge
-        if applied is None or self._ofctl.get_boot(bridge) != applied.boot:
+        if applied is None or self._ofctl.get_boot(
+                bridges.Names.of(vip_id).bridge) != applied.boot:
             raise exceptions.VswitchUnavailable(
                 f'Nothing is in force for the VIP {vip_id}.')
-        return wire.Line(self._ofctl.get_socket(bridge), applied.in_port)
+        return self._dial(vip_id, applied)
+
+    def _dial(self, vip_id, applied):
+        return wire.Line(self._ofctl.get_socket(
+            bridges.Names.of(vip_id).bridge), applied.in_port)
 
     def remove(self, vip_id):
         """Delete all there is of a VIP.

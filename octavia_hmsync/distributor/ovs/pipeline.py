@@ -30,8 +30,10 @@ nothing is ever sent anywhere else.
     OUTPUT          to the member; counts its packets
     ADVERTISE       second half of answering a neighbour solicitation
 
-A beginning of a connection never takes the way of a pin: that is one of
-before, with the same addresses and ports. It is replaced.
+A beginning of a connection never takes the way of an old pin: that is one of
+before, with the same addresses and ports. It is replaced. That of a handshake
+it takes, unless that member is to get no more: it was sent before, and may
+have been answered.
 """
 
 from collections import abc
@@ -71,7 +73,7 @@ _ECHO = {4: 8, 6: 128}
 
 def compile_vip(document: doc.Document,
                 transition: transitions.Transition, in_port: int,
-                max_pins: int) -> openflow.Program:
+                max_pins: int, pins_all: bool = False) -> openflow.Program:
     """Return what the bridge of a VIP has to do.
 
     :param document: the VIP document.
@@ -79,9 +81,12 @@ def compile_vip(document: doc.Document,
     :param in_port: OpenFlow port of the patch port.
     :param max_pins: of one member and kind; connections beyond are not
                      pinned.
+    :param pins_all: whether each connection that begins is pinned, also one
+                     that base and current mapping agree about.
     :returns: a Program.
     """
-    return _Compiler(document, transition, in_port, max_pins).compile()
+    return _Compiler(document, transition, in_port, max_pins,
+                     pins_all).compile()
 
 
 def _load(mac: str, register: str) -> str:
@@ -100,9 +105,11 @@ class _Compiler:
 
     def __init__(self, document: doc.Document,
                  transition: transitions.Transition, in_port: int,
-                 max_pins: int) -> None:
+                 max_pins: int, pins_all: bool) -> None:
         self._document = document
         self._transition = transition
+        self._pins_all = pins_all
+        self._by_current = transition.is_over and not pins_all
         self._in_port = in_port
         self._pins = sharing.Pins(
             transitions.get_pin_timeout(document) + transitions.MARGIN,
@@ -118,7 +125,7 @@ class _Compiler:
         self._classify()
         self._follow_pins()
         self._pick()
-        if self._transition.is_over:
+        if self._by_current:
             self._decide_by_current()
         else:
             self._decide_by_both()
@@ -136,7 +143,7 @@ class _Compiler:
     def _make_groups(self) -> abc.Iterator[openflow.Group]:
         kinds = [(CURRENT, CURRENT_PEERS, self._transition.current,
                   IN_CURRENT, DECIDE)]
-        if not self._transition.is_over:
+        if not self._by_current:
             kinds.append((BASE, BASE_PEERS, self._transition.base, IN_BASE,
                           AFTER_BASE))
         for number, peers, chosen, register, table in kinds:
@@ -216,7 +223,10 @@ class _Compiler:
         return [{4: 'tcp', 6: 'tcp6'}[family] for family in self._families]
 
     def _pick(self) -> None:
-        if self._transition.is_over:
+        for mac in sorted(self._transition.current.macs):
+            self._add(PICK, 20, [f'{KIND}={BEGINNING}', f'{PIN}={YOUNG}',
+                                 _is(OUT, mac)], _resubmit(OUTPUT))
+        if self._by_current:
             self._add(PICK, 0, [], f'group:{CURRENT}')
             return
         self._add(PICK, 10, [f'{KIND}={NOT_TCP}'], f'group:{CURRENT}')
@@ -232,33 +242,43 @@ class _Compiler:
                     self._add(DECIDE, 30, [
                         match, f'{KIND}={BEGINNING}', f'{PIN}={pin}',
                         _is(IN_CURRENT, mac)],
-                        self._pins.learn(family, mac, YOUNG),
-                        *self._send(mac))
+                        *self._begin(family, mac))
             self._add(DECIDE, 10, [_is(IN_CURRENT, mac)], *self._send(mac))
 
     def _decide_by_both(self) -> None:
         base, current = self._transition.base, self._transition.current
         for mac in sorted(base.macs & current.macs):
             both = [_is(IN_BASE, mac), _is(IN_CURRENT, mac)]
-            self._add(DECIDE, 40, [f'{KIND}={ESTABLISHED}', *both],
+            self._add(DECIDE, 50, [f'{KIND}={ESTABLISHED}', *both],
                       *self._send(mac))
-            self._add(DECIDE, 40, [f'{KIND}={BEGINNING}',
-                                   f'{PIN}={UNPINNED}', *both],
-                      *self._send(mac))
+            if not self._pins_all:
+                self._add(DECIDE, 50, [f'{KIND}={BEGINNING}',
+                                       f'{PIN}={UNPINNED}', *both],
+                          *self._send(mac))
         for family, match in zip(self._families, self._match_tcp()):
             for mac in sorted(base.macs):
-                self._add(DECIDE, 30, [match, f'{KIND}={ESTABLISHED}',
-                                       _is(IN_BASE, mac)],
-                          self._pins.learn(family, mac, OLD), _load(mac, OUT),
-                          *self._share(), _resubmit(OUTPUT))
+                there = [match, f'{KIND}={ESTABLISHED}', _is(IN_BASE, mac)]
+                send = _load(mac, OUT), *self._share(), _resubmit(OUTPUT)
+                self._add(DECIDE, 20, there,
+                          self._pins.learn(family, mac, OLD), *send)
+                for flag, priority in sharing.ENDS.items():
+                    self._add(DECIDE, priority,
+                              [*there, f'tcp_flags={flag}'],
+                              self._pins.learn(family, mac, OLD, ends=True),
+                              *send)
             for mac in sorted(current.macs):
                 self._add(DECIDE, 30, [match, f'{KIND}={BEGINNING}',
                                        _is(IN_CURRENT, mac)],
-                          self._pins.learn(family, mac, YOUNG),
-                          *self._send(mac))
+                          *self._begin(family, mac))
         for mac in sorted(current.macs):
             self._add(DECIDE, 10, [f'{KIND}={NOT_TCP}',
                                    _is(IN_CURRENT, mac)], *self._send(mac))
+
+    def _begin(self, family: int, mac: str) -> tuple[str, ...]:
+        """Pin one that begins, and say so."""
+        return (self._pins.learn(family, mac, YOUNG), _load(mac, OUT),
+                *(sharing.TELL if self._document.partners else ()),
+                _resubmit(OUTPUT))
 
     def _send(self, mac: str) -> tuple[str, ...]:
         return _load(mac, OUT), _resubmit(OUTPUT)

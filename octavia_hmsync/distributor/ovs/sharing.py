@@ -17,7 +17,8 @@ takes the VIP over needs it. A packet that pins an established connection goes
 to the other distributors, too, with the slot of the member in its TTL. They
 pin that connection likewise, and send nothing. They are told again when a
 connection goes on, INTERVAL later, so that they forget it no sooner than this
-one does and one that comes late hears of all; and at its end.
+one does and one that comes late hears of all; and at its end. Of one that
+begins and is pinned they are told as well: its next packet may come to them.
 
     SHARED      learned: connections that the others have been told of
     SHARE       whether they are to be told
@@ -51,6 +52,10 @@ FIN_TIMEOUT = 120
 # they do not forget who only has to listen.
 INTERVAL = 60
 
+# Flags of packets that end a connection; one may have both.
+ENDS = {'+fin': 30, '+rst': 40}
+# Actions for a packet that others are to hear of, whatever they know.
+TELL = (f'set_field:1->{IS_NEWS}', f'resubmit(,{COPY})')
 _PIN_PRIORITY = 10
 # A slot is less.
 _TTL = 255
@@ -96,23 +101,25 @@ class Pins:
         self._timeout = timeout
         self._max_pins = max_pins
 
-    def learn(self, family: int, mac: str, kind: int,
-              grace: int = 0) -> str:
+    def learn(self, family: int, mac: str, kind: int, grace: int = 0,
+              ends: bool = False) -> str:
         """Return the action that pins a connection.
 
         :param family: 4 or 6.
         :param mac: of the member.
         :param kind: YOUNG or OLD.
         :param grace: seconds that the pin lives longer.
+        :param ends: whether this packet is one that ends it.
         """
         if kind == YOUNG:
             table, timeouts = HANDSHAKES, f'hard_timeout={YOUNG_TIMEOUT}'
         else:
             # One that comes again while the old pin is there keeps what is
             # left of its time.
-            table, timeouts = PINS, (
-                f'idle_timeout={self._timeout + grace},'
-                f'fin_idle_timeout={min(self._timeout, FIN_TIMEOUT)}')
+            fin_timeout = min(self._timeout, FIN_TIMEOUT)
+            idle_timeout = fin_timeout if ends else self._timeout + grace
+            table, timeouts = PINS, (f'idle_timeout={idle_timeout},'
+                                     f'fin_idle_timeout={fin_timeout}')
         return self._make(family, mac, kind, table, timeouts,
                           f'load:{to_number(mac):#x}->{_OUT_MAC},'
                           f'load:{kind}->NXM_NX_REG7[]')
@@ -156,9 +163,8 @@ def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
         tcp = _PROTOCOLS[family]
         for flag in ('+fin', '+rst'):
             ends = f'tcp_flags={flag}'
-            yield openflow.Flow(SHARE, _ENDS[flag], (tcp, ends), (
-                f'set_field:1->{IS_NEWS}', f'resubmit(,{COPY})'))
-            yield openflow.Flow(HEARD, _ENDS[flag], (tcp, ends),
+            yield openflow.Flow(SHARE, ENDS[flag], (tcp, ends), TELL)
+            yield openflow.Flow(HEARD, ENDS[flag], (tcp, ends),
                                 (f'resubmit(,{PINS})',))
         for mac, slot in slots.items():
             is_out = f'{OUT}={to_number(mac):#x}'
@@ -171,14 +177,14 @@ def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
                       f'set_field:{partner}->eth_dst,in_port)'
                       for partner in document.partners))
             yield openflow.Flow(
+                HEARD, 20, (tcp, 'tcp_flags=+syn-ack',
+                            f'nw_ttl={_TTL - slot}'),
+                (pins.learn(family, mac, YOUNG),))
+            yield openflow.Flow(
                 HEARD, 10, (tcp, f'nw_ttl={_TTL - slot}'),
                 # Its packets, as it were.
                 (f'resubmit(,{PINS})',
                  pins.learn(family, mac, OLD, INTERVAL)))
-
-
-# A packet may have both.
-_ENDS = {'+fin': 30, '+rst': 40}
 
 
 def make_hearing(document: doc.Document, here: abc.Sequence[str],

@@ -23,6 +23,10 @@ current mapping becomes the base.
 Further changes meanwhile replace the current mapping and begin the time anew;
 the base stays. What began under a mapping between the two is pinned since its
 first packet, unless the base leads there too.
+
+A first packet that is sent again has to go where it went before, as that one
+may have been answered. So between the two mappings there is, for a moment, a
+handover: beginnings go by the mapping of before still, and all are pinned.
 """
 
 from collections import abc
@@ -110,6 +114,26 @@ def advance(previous: Transition | None, document: doc.Document,
     if not base.slots:
         base = current
     return Transition(base, current, since)
+
+
+def make_handover(before: Transition, after: Transition,
+                  document: doc.Document) -> Transition | None:
+    """Return what is to be in force between two transitions.
+
+    With it, all beginnings are to be pinned, until Open vSwitch has accounted
+    for those that came before it.
+
+    :param before: what was in force.
+    :param after: what advance() returned then.
+    :param document: the VIP document of the latter.
+    :returns: a Transition; None where beginnings go on as before, but for
+              those of members that are dead.
+    """
+    former = mapping.without_dead(
+        before.current, mapping.get_living(document), after.current)
+    if former == after.current or not former.slots:
+        return None
+    return dataclasses.replace(after, current=former)
 
 
 def get_end(transition: Transition,

@@ -13,13 +13,16 @@
 """OpenFlow on the wire, as far as frames go in and out of a bridge.
 
 ovs-ofctl, which tells flows, would be a new process for each frame. It is
-OpenFlow 1.3, by the socket that ovs-vswitchd has for each bridge.
+OpenFlow 1.3, by the socket that ovs-vswitchd has for each bridge. A Line never
+waits, save in wait_for().
 """
 
 from collections import abc
 import dataclasses
+import select
 import socket
 import struct
+import time
 
 from octavia_hmsync import exceptions
 
@@ -74,7 +77,7 @@ class Heard:
 
 
 class Line:
-    """A connection to a bridge that never waits. One thread may use it.
+    """A connection to a bridge. One thread may use it.
 
     :param path: of the socket of the bridge.
     :param port: the OpenFlow port by which frames leave.
@@ -147,6 +150,21 @@ class Line:
         if answers or self._out:
             self._write(answers)
         return heard
+
+    def wait_for(self, mark: bytes, timeout: float) -> None:
+        """Wait until a mark is heard of. Frames that come before are lost.
+
+        :param mark: that send() was given.
+        :param timeout: seconds; it has failed then.
+        """
+        deadline = time.monotonic() + timeout
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        while mark not in self.receive().marks:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise self._fail(f'no answer within {timeout} s')
+            poll.poll(left * 1000)
 
     def _read(self, heard: Heard) -> bytes:
         at, answers = 0, b''

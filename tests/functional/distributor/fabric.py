@@ -277,11 +277,6 @@ class Node(fixtures.Fixture):
             'ovs-ofctl', '-O', 'OpenFlow15', '--timeout=60', command,
             f'unix:{self.vswitch.directory}/{bridge}.mgmt', *rest)
 
-    def appctl(self, *arguments):
-        return cloud_ovs.process.run(
-            'ovs-appctl', '-t', f'{self.vswitch.directory}/ovs-vswitchd.ctl',
-            *arguments)
-
 
 class Vip:
     """A VIP of one tenant, and what a controller knows of it.
@@ -337,10 +332,6 @@ class Vip:
     def apply(self, *nodes):
         """Have nodes do it, all if none is named."""
         for node in nodes or self.nodes:
-            # A first packet that came twice just before would break its
-            # connection: see doc/source/admin/distributors.rst.
-            if node.vswitch.vswitchd.running:
-                node.vswitch.wait_for_revalidators()
             self.states[node] = node.distributor.apply(
                 self.id, self.document(node), self.states.get(node),
                 self.now)

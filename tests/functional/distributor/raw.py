@@ -15,6 +15,7 @@
 import ipaddress
 import socket
 import struct
+import threading
 import time
 
 import fixtures
@@ -48,6 +49,15 @@ class Tap(fixtures.Fixture):
     def send(self, frame):
         self._socket.send(frame)
 
+    def hear_own(self, seconds):
+        """One frame that the host sends, in a list, or none."""
+        self._socket.settimeout(seconds)
+        try:
+            frame, address = self._socket.recvfrom(65536)
+        except TimeoutError:
+            return []
+        return [frame] if address[2] == _OUTGOING else []
+
     def hear(self, wanted=None, seconds=5):
         """The frames that come, until one is wanted."""
         found, deadline = [], time.monotonic() + seconds
@@ -61,6 +71,46 @@ class Tap(fixtures.Fixture):
                 found.append(frame)
                 if wanted and wanted(frame):
                     return found
+
+
+class Stutter(fixtures.Fixture):
+    """Sends all that begins a connection of a host once more.
+
+    As who hears no answer does; it may be on its way.
+
+    :ivar sent: a set of frames
+    """
+
+    def __init__(self, host):
+        super().__init__()
+        self.host = host
+
+    def _setUp(self):
+        self._ends = False
+        self.sent = set()
+        self._tap = self.useFixture(Tap(self.host))
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.addCleanup(self._stop)
+
+    def _stop(self):
+        self._ends = True
+        self._thread.join()
+
+    def _run(self):
+        while not self._ends:
+            for frame in self._tap.hear_own(0.2):
+                if frame not in self.sent and is_syn(frame):
+                    self.sent.add(frame)
+                    self._tap.send(frame)
+
+
+def is_syn(frame):
+    """Whether a frame begins a TCP connection."""
+    start, protocol = {b'\x08\x00': (34, frame[23]),
+                       b'\x86\xdd': (54, frame[20])}.get(
+                           frame[12:14], (0, 0))
+    return protocol == 6 and frame[start + 13] & 0x12 == 0x02
 
 
 def mac(text):

@@ -20,9 +20,11 @@ import fixtures
 from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
 from tests.functional.distributor import fabric
+from tests.functional.distributor import raw
 
 VIP_ID = '11111111-1111-4111-8111-111111111111'
 
@@ -131,6 +133,26 @@ class TestConnections(base.BaseTestCase):
                             counters['members'].values()), counters)
         self.check()
 
+    def test_sent_twice(self):
+        """Where nobody was quick to answer, just before a change."""
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a])
+        stutter = self.useFixture(raw.Stutter(self.client))
+        self.open(40, a)
+        for slot, host in ((1, b), (2, c)):
+            vip.set(host, doc.ACTIVE, slot)
+            vip.apply()
+            self.check()
+            self.open(40, *[host for host, *_ in vip.members.values()])
+        self.assertLess(100, len(stutter.sent))
+        vip.set(a, doc.DRAINING)
+        vip.apply()
+        self.check()
+        self.open(40, b, c)
+        vip.set(a, doc.ACTIVE)
+        vip.apply()
+        self.check()
+
     def test_old_ports(self):
         """A port that comes again is a new connection."""
         a, b = [self.make_member(n) for n in range(2)]
@@ -153,6 +175,34 @@ class TestConnections(base.BaseTestCase):
         connection.socket.setsockopt(
             socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
         connection.close()
+
+    def test_ended(self):
+        """What ends with its first packet after a change is forgotten soon."""
+        a, b = [self.make_member(n) for n in range(2)]
+        vip = self.make_vip([a, b])
+        self.open(40, a, b)
+        vip.set(b, doc.DRAINING)
+        vip.apply()
+        ended = [one for one in self.clients.connections
+                 if one.member == b.name][::2]
+        ports = {str(one.socket.getsockname()[1]) for one in ended}
+        self.clients.close(*ended)
+        self.check()
+
+        def find_pins():
+            self.node.vswitch.wait_for_revalidators()
+            return {re.search(r'tp_src=(\d+)', line).group(1):
+                    f'idle_timeout={sharing.FIN_TIMEOUT},' in line
+                    for line in self.node.ofctl(
+                        'dump-flows', vip.bridge,
+                        sharing.match_pins(b.mac)).splitlines()
+                    if 'tp_src=' in line}
+
+        count = len(ended) + len([one for one in self.clients.connections
+                                  if one.member == b.name])
+        waiting.wait_for(lambda: len(find_pins()) == count, 'pins', 20)
+        self.assertEqual(ports, {port for port, is_ended in
+                                 find_pins().items() if is_ended})
 
     def test_source_ip(self):
         """A client has one member; when that dies, its peer.

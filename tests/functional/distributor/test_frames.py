@@ -158,6 +158,18 @@ class TestFrames(FramesTestCase):
             self.tap.hear(is_last, 10)
             self.assertEqual(set(), missing)
 
+    def test_warnings(self):
+        """Whoever looks and goes leaves none in ovs-vswitchd's log."""
+        distributor = self.node.distributor
+        for _ in range(3):
+            distributor.check()
+            distributor.announce(VIP_A)
+            distributor.read_counters(VIP_A)
+        self.assertEqual([], distributor.has_lost_flows())
+        self.assertEqual([], [
+            line for line in self.node.vswitch.vswitchd.log().splitlines()
+            if '|rconn|WARN|' in line])
+
     def test_claims(self):
         """Somebody else who says that the VIP were its own is counted."""
         def count():
@@ -180,6 +192,9 @@ class TestFrames(FramesTestCase):
                 for tap in self.taps]
 
     def test_no_tcp(self):
+        # By an answer br-int learns where the distributor is: what it does not
+        # know yet it sends to all.
+        self.ask_arp()
         self.taps = [self.make_tap(host) for host in self.members]
         source = self.client.address
 

@@ -81,6 +81,9 @@ class TestDeaths(base.TestCase):
     def setUp(self):
         super().setUp()
         self.useFixture(fixtures.FakeLogger())
+        # Its threads would go on in other tests.
+        self.useFixture(fixtures.MockPatchObject(
+            openvswitch.announcer, 'Announcer', autospec=True))
         self.flows = test_openvswitch.FakeFlows()
         self.links = test_openvswitch.FakeLinks()
         self.conf = cfg.ConfigOpts()

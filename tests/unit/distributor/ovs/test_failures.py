@@ -12,13 +12,19 @@
 
 """Programs and servers of Open vSwitch that fail, each in its way."""
 
+import contextlib
 import json
 import os
 import socket
 import threading
+import types
+from unittest import mock
 
 import fixtures
 from oslotest import base
+from ovs.db import idl
+from ovsdbapp.backend.ovs_idl import connection
+from ovsdbapp import exceptions as ovsdbapp_exceptions
 
 from octavia_hmsync.distributor.ovs import database
 from octavia_hmsync.distributor.ovs import ofctl
@@ -35,8 +41,8 @@ class TestOfctl(base.BaseTestCase):
             (self.directory, os.environ['PATH']))))
         self.ofctl = ofctl.Ofctl('/run/nowhere', 1)
 
-    def do(self, script):
-        path = os.path.join(self.directory, 'ovs-ofctl')
+    def do(self, script, name='ovs-ofctl'):
+        path = os.path.join(self.directory, name)
         with open(path, 'w') as file:
             file.write(f'#!/bin/sh\n{script}\n')
         os.chmod(path, 0o755)  # nosec B103
@@ -90,6 +96,31 @@ class TestOfctl(base.BaseTestCase):
         self.do('echo " group_id=1,type=select"; echo " group_id=65536,"')
         self.assertEqual({1, 65536}, self.ofctl.get_groups('hmb1'))
 
+    def test_wait_for_cache(self):
+        sleep = self.useFixture(fixtures.MockPatchObject(
+            ofctl, 'time', autospec=True)).mock.sleep
+        one = ofctl.Ofctl(self.directory, 1)
+        args = os.path.join(self.directory, 'args')
+        self.do(f'echo "$@" > {args}; '
+                f'echo "  dump duration : 1ms"; echo "  dump duration : 20ms"',
+                'ovs-appctl')
+        with open(f'{self.directory}/ovs-vswitchd.pid', 'w') as file:
+            file.write('17\n')
+        one.wait_for_cache()
+        with open(args) as file:
+            self.assertEqual(
+                f'--timeout=1 -t {self.directory}/ovs-vswitchd.17.ctl '
+                f'upcall/show\n', file.read())
+        sleep.assert_called_once_with(0.09)
+        # However busy it is, and whatever does not work.
+        self.do('echo "dump duration : 2000ms"', 'ovs-appctl')
+        one.wait_for_cache()
+        self.do('exit 2', 'ovs-appctl')
+        one.wait_for_cache()
+        os.remove(f'{self.directory}/ovs-vswitchd.pid')
+        one.wait_for_cache()
+        self.assertEqual(3 * [mock.call(1)], sleep.mock_calls[1:])
+
     def test_check(self):
         self.fails('No such file', self.ofctl.check, 'br-int')
         one = ofctl.Ofctl(self.directory, 0.3)
@@ -119,8 +150,12 @@ class TestOfctl(base.BaseTestCase):
     @staticmethod
     def greet(server, hello):
         connection, _ = server.accept()
-        with connection:
+        # One of them has hung up long ago.
+        with connection, contextlib.suppress(BrokenPipeError):
             connection.sendall(hello)
+            if hello:
+                # As ovs-vswitchd does, it leaves hanging up to the other one.
+                connection.recv(len(hello))
 
     def test_boot(self):
         self.assertIsNone(self.ofctl.get_boot('hmb1'))
@@ -184,3 +219,59 @@ class TestDatabase(base.BaseTestCase):
     def test_another_database(self):
         self.fails('it has no database', self.serve(json.dumps(
             {'id': 0, 'result': None, 'error': 'unknown'}).encode()))
+
+
+class TestCommit(base.BaseTestCase):
+    """A copy of the database that nobody has filled."""
+
+    def setUp(self):
+        super().setUp()
+        self.idl = database.Idl('unix:/nowhere', idl.SchemaHelper(None, {
+            'name': 'Open_vSwitch', 'version': '8.0.0', 'tables': {
+                'Open_vSwitch': {'columns': {'cur_cfg': {'type': 'integer'}}},
+                'Bridge': {'columns': {'name': {'type': 'string'}}}}}))
+        self.api = mock.Mock(
+            spec_set=['idl', 'ovsdb_connection'], idl=self.idl,
+            ovsdb_connection=mock.create_autospec(
+                connection.Connection, instance=True, timeout=0.1))
+
+    def come(self, number, table='Open_vSwitch'):
+        self.idl.notify('update', types.SimpleNamespace(
+            _table=types.SimpleNamespace(name=table), cur_cfg=number))
+
+    def queue(self, number):
+        """The connection's thread, which does it at once."""
+        txn = mock.create_autospec(idl.Transaction, instance=True)
+        txn.get_increment_new_value.return_value = number
+
+        def run(one):
+            self.assertEqual(['command'], one.commands)
+            if number is not None:
+                one.do_post_commit(txn)
+            one.results.put([None])
+        self.api.ovsdb_connection.queue_txn.side_effect = run
+
+    def test_done(self):
+        self.queue(7)
+        self.come(7)
+        database.commit(self.api, ['command'])
+        self.come(9)
+        database.commit(self.api, ['command'])
+
+    def test_done_later(self):
+        self.api.ovsdb_connection.timeout = 60
+        self.queue(7)
+        self.come(6)
+        threading.Timer(0.01, self.come, [8]).start()
+        database.commit(self.api, ['command'])
+
+    def test_never_done(self):
+        self.queue(7)
+        self.come(6)
+        self.come(7, 'Bridge')
+        self.assertRaises(ovsdbapp_exceptions.TimeoutException,
+                          database.commit, self.api, ['command'])
+
+    def test_nobody_is_waited_for(self):
+        self.queue(None)
+        database.note(self.api, ['command'])

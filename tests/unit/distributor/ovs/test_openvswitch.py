@@ -15,13 +15,16 @@
 import copy
 import re
 import threading
+from unittest import mock
 
+import fixtures
 from oslo_config import cfg
 from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import announcer
 from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
 from tests.unit.distributor.ovs import documents
@@ -36,13 +39,15 @@ class FakeFlows:
     :ivar flows: by bridge, a dict from (table, priority, match) to cookie
                  and actions
     :ivar calls: how often apply() was called
+    :ivar reads: how often get_flows() was called
+    :ivar waits: how often wait_for_cache() was, and after which call
     """
 
     def __init__(self):
         self.flows = {}
         self.groups = {}
-        self.sent = []
-        self.calls = 0
+        self.calls = self.reads = 0
+        self.waits = []
         self.boot = 1
         self.is_down = False
         self.lines = []
@@ -66,17 +71,24 @@ class FakeFlows:
             what, verb, text = line.split(' ', 2)
             if (what, verb) == ('group', 'add_or_mod'):
                 groups[int(re.search('group_id=([0-9]+)', text)[1])] = text
+            elif text == 'group_id=all':
+                groups.clear()
             elif what == 'group':
                 del groups[int(text.partition('=')[2])]
             elif verb == 'add':
                 cookie, key, actions = re.fullmatch(
                     'cookie=(.*?),(.*),actions=(.*)', text).groups()
                 flows[key] = int(cookie, 16), actions
+            elif text == 'cookie=0/0':
+                flows.clear()
             elif text.endswith('/-1'):
                 old = int(text[len('cookie='):-3], 16)
                 for key in [key for key, (cookie, _) in flows.items()
                             if cookie == old]:
                     del flows[key]
+
+    def wait_for_cache(self):
+        self.waits.append(self.calls)
 
     def count(self, bridge, match):
         self._check()
@@ -90,6 +102,7 @@ class FakeFlows:
         return set(self.groups.get(bridge, ()))
 
     def get_flows(self, bridge, match):
+        self.reads += 1
         return [f'cookie={cookie:#x}, n_packets=1, n_bytes=60, '
                 f'{key.replace(",", ", ", 1)} actions={actions}'
                 for key, (cookie, actions)
@@ -97,8 +110,8 @@ class FakeFlows:
                 if match.startswith('cookie=') or
                 key.startswith(f'{match},')]
 
-    def send(self, bridge, port, frames):
-        self.sent.append((bridge, port, len(frames)))
+    def get_socket(self, bridge):
+        return bridge
 
     def get_boot(self, bridge):
         return self.boot
@@ -115,6 +128,9 @@ class FakeLinks:
     def ensure(self, vip_id, port):
         self.vips.setdefault(vip_id, '')
         return 1
+
+    def has(self, vip_id):
+        return vip_id in self.vips
 
     def remove(self, vip_id):
         return self.vips.pop(vip_id, None) is not None
@@ -136,6 +152,8 @@ class TestOpenVSwitch(base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
+        self.line = self.useFixture(fixtures.MockPatchObject(
+            wire, 'Line', autospec=True)).mock
         self.flows, self.links = FakeFlows(), FakeLinks()
         self.conf = cfg.ConfigOpts()
         self.vswitch = self.make()
@@ -157,6 +175,29 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE)
         self.assertEqual(1, self.flows.calls)
 
+    def test_new(self):
+        """Nobody asks what a new bridge has."""
+        self.apply(doc.ACTIVE)
+        self.assertEqual(0, self.flows.reads)
+        # Made, and not programmed as far as is known.
+        self.vswitch = self.make()
+        self.flows.reset()
+        self.apply(doc.ACTIVE)
+        self.assertEqual(1, self.flows.reads)
+        self.assertEqual(2, self.flows.calls)
+
+    def test_new_with_flows_of_before(self):
+        """Its bridge was deleted, which nobody has told ovs-vswitchd."""
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.vswitch.remove(VIP)
+        self.state = None
+        self.apply(doc.ACTIVE)
+        there = self.flows.flows, self.flows.groups
+        self.flows = FakeFlows()
+        self.vswitch = self.make()
+        self.apply(doc.ACTIVE)
+        self.assertEqual(there, (self.flows.flows, self.flows.groups))
+
     def test_change_and_back(self):
         """Nothing is left of what was there in between."""
         self.apply(doc.ACTIVE, doc.ACTIVE)
@@ -167,6 +208,30 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.assertEqual({1, 2}, self.flows.get_groups('hmb11111111111'))
         self.apply(doc.ACTIVE, doc.ACTIVE)
         self.assertEqual(before, first)
+
+    def test_handover(self):
+        """Before beginnings go elsewhere, those of before are pinned."""
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual((3, [2]), (self.flows.calls, self.flows.waits))
+        # Nobody waits for the others when one dies, or has time passed.
+        self.apply(doc.ACTIVE, doc.DEAD)
+        self.apply(doc.ACTIVE, doc.DEAD, now=9999)
+        self.assertEqual([2], self.flows.waits)
+
+    def test_half_of_a_handover(self):
+        """The next call ends it."""
+        self.apply(doc.ACTIVE)
+        first = self.flows.flows, self.flows.groups
+        self.flows.wait_for_cache = lambda: self.fail('Killed')
+        self.assertRaises(AssertionError, self.apply, doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual([VIP], self.vswitch.has_lost_flows())
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        there = copy.deepcopy(first)
+        self.flows.reset()
+        self.vswitch = self.make()
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(there, (self.flows.flows, self.flows.groups))
 
     def test_time(self):
         self.apply(doc.ACTIVE)
@@ -194,11 +259,16 @@ class TestOpenVSwitch(base.BaseTestCase):
     def test_dead(self):
         """Its pins are forgotten, those of who drains are not."""
         self.apply(doc.ACTIVE, doc.ACTIVE, doc.ACTIVE)
-        self.apply(doc.ACTIVE, doc.DEAD, doc.DRAINING)
+        self.apply(doc.ACTIVE, doc.DEAD, doc.ACTIVE)
         self.assertEqual(
             ['flow delete cookie=0xfa163e000101/0xffffffffffff,table=20',
              'flow delete cookie=0xfa163e000101/0xffffffffffff,table=25'],
-            [line for line in self.flows.lines if '0xfffff' in line])
+            self.get_forgotten())
+        self.apply(doc.ACTIVE, doc.DEAD, doc.DRAINING)
+        self.assertEqual([], self.get_forgotten())
+
+    def get_forgotten(self):
+        return [line for line in self.flows.lines if '0xfffff' in line]
 
     def test_partners(self):
         """With each change others are told anew of what goes on."""
@@ -211,22 +281,26 @@ class TestOpenVSwitch(base.BaseTestCase):
 
     def test_announced(self):
         """Once for each time that it becomes active, over restarts."""
+        sent = []
+        self.line.return_value.send.side_effect = (
+            lambda frames, mark: sent.append(len(frames)))
         self.apply(doc.ACTIVE, active=False)
         self.assertEqual('', self.links.vips[VIP])
         self.apply(doc.ACTIVE)
         # IPv4 in two ways, and IPv6.
-        waiting.wait_for(lambda: self.flows.sent, 'frame', 10)
-        self.assertEqual(('hmb11111111111', 1, 3), self.flows.sent[0])
+        waiting.wait_for(lambda: sent, 'frame', 10)
+        self.assertEqual(3, sent[0])
+        self.assertEqual(mock.call('hmb11111111111', 1), self.line.call_args)
         self.vswitch.remove(VIP)
         self.links.vips[VIP] = 'fa:16:3e:00:00:99,10.0.0.5,fd00::5'
-        self.flows.sent.clear()
+        sent.clear()
         self.vswitch = self.make()
         self.apply(doc.ACTIVE)
         self.assertRaises(exceptions.VswitchUnavailable,
                           self.vswitch.announce, OTHER)
-        self.assertEqual([], self.flows.sent)
+        self.assertEqual([], sent)
         self.vswitch.announce(VIP)
-        waiting.wait_for(lambda: self.flows.sent, 'frame', 10)
+        waiting.wait_for(lambda: sent, 'frame', 10)
         self.vswitch.remove(VIP)
 
     def test_lost_flows(self):
@@ -256,7 +330,7 @@ class TestOpenVSwitch(base.BaseTestCase):
 
         self.patch(self.flows, 'apply', slow)
         self.apply(doc.ACTIVE, doc.ACTIVE)
-        self.assertEqual([[]], found)
+        self.assertEqual([[], []], found)
         self.assertEqual([], self.vswitch.has_lost_flows())
 
     def test_lost_flows_of_many(self):

@@ -238,6 +238,30 @@ class TestPackets(base.BaseTestCase):
         self.assertEqual(1, len(self.switch.pins[pipeline.PINS]))
         self.assertEqual([documents.mac(1)], self.send('10.0.0.9', 5))
 
+    def test_ended(self):
+        """Who ends with the first packet is not remembered for long."""
+        before = documents.make_document(doc.ACTIVE)
+        after = documents.make_document(doc.DRAINING, doc.ACTIVE)
+        transition = transitions.advance(transitions.advance(
+            None, before, 0), after, 1)
+        self.switch = install(after, transition)
+        ack, last = [switch.ACK], [switch.FIN, switch.ACK]
+        for port, packets in enumerate((
+                [ack], [ack, last], [last, ack], [[switch.RST]])):
+            for flags in packets:
+                self.assertEqual([documents.mac(0)], self.send(
+                    '10.0.0.9', port, flags=flags))
+        pins = {dict(match)['tcp_src']: idle for match, (_, _, idle) in
+                self.switch.pins[pipeline.PINS].items()}
+        self.assertEqual({0: 3600 + transitions.MARGIN,
+                          **dict.fromkeys((1, 2, 3), sharing.FIN_TIMEOUT)},
+                         pins)
+        # Whoever comes with the same port is new.
+        for port in pins:
+            self.assertEqual([documents.mac(1)], self.send(
+                '10.0.0.9', port, flags=[switch.SYN]))
+            self.assertEqual([documents.mac(1)], self.send('10.0.0.9', port))
+
 
 class TestSharing(base.BaseTestCase):
     """What distributors tell each other."""
@@ -255,7 +279,9 @@ class TestSharing(base.BaseTestCase):
         return self.switch.told
 
     def test_told(self):
-        """Nothing of beginnings; all others as their way may be known."""
+        """Of each beginning, and of what follows."""
+        self.assertEqual([254, 254], [
+            one['nw_ttl'] for one in self.send(flags=[switch.SYN])])
         self.assertEqual([], self.send(flags=[switch.SYN]))
         told = self.send()
         self.assertEqual([documents.mac(1)], self.switch.sent)

@@ -74,6 +74,15 @@ class TestLine(base.TestCase):
         heard = self.line.receive()
         self.assertEqual(([], []), (heard.frames, heard.marks))
 
+    def test_wait_for(self):
+        self.vswitch.send(packet_in(FRAME) + wire.make_message(3, b'other'))
+        threading.Timer(0.01, self.vswitch.send, [
+            wire.make_message(3, b'mark')]).start()
+        self.line.wait_for(b'mark', 60)
+        error = self.assertRaises(exceptions.VswitchUnavailable,
+                                  self.line.wait_for, b'mark', 0.01)
+        self.assertIn('no answer within 0.01 s', str(error))
+
     @given(st.lists(st.integers(1, 200), max_size=20), st.data())
     def test_in_parts(self, lengths, data):
         self.connect()
