@@ -20,6 +20,7 @@ import itertools
 import typing
 
 from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import peers
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
@@ -73,7 +74,7 @@ def make(cluster: cluster_repo.Cluster,
         'addresses': addresses,
         'port': {'id': vip.port_id, 'mac': vip.mac, 'mtu': vip.mtu},
         'pin_timeout': pin_timeout,
-        'members': _describe(filter(is_told, members)),
+        'members': _describe(list(members), cluster.affinity),
         'partners': partners[:schemas.MAX_PARTNERS]})
 
 
@@ -88,13 +89,17 @@ def is_told(member: member_repo.Member) -> bool:
 
 
 def _describe(
-        members: abc.Iterable[member_repo.Member]
+        members: abc.Sequence[member_repo.Member], affinity: str
 ) -> list[dict[str, typing.Any]]:
     # Numbers that no cluster comes to, in groups where nobody else is.
     spare = itertools.count(schemas.MAX_SLOT, -1)
     described = []
-    for member in sorted(members, key=lambda member: member.id):
-        slot, group = member.slot, member.peer_group
+    for member in sorted(filter(is_told, members),
+                         key=lambda member: member.id):
+        slot, group, state = member.slot, member.peer_group, member.state
+        if affinity == doc.SOURCE_IP and peers.find_teachers(members, member):
+            # Its slot stands for them.
+            state = member_repo.DRAINING
         if slot is None:
             slot = group = next(spare)
         described.append({
@@ -102,5 +107,5 @@ def _describe(
             # same.
             'id': member.amphora_id or member.id, 'slot': slot,
             'peer_group': group, 'mac': member.mac,
-            'state': _STATES[member.state]})
+            'state': _STATES[state]})
     return described

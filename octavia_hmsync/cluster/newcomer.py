@@ -11,6 +11,7 @@
 #    under the License.
 """Makes an amphora that was built serve as a member of a cluster."""
 
+import dataclasses
 import time
 
 from oslo_log import log as logging
@@ -27,6 +28,7 @@ from octavia_hmsync.cluster import roster
 from octavia_hmsync.cluster import silent_vip
 from octavia_hmsync.cluster import telling
 from octavia_hmsync import compat
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync import exceptions
@@ -62,7 +64,8 @@ class Newcomer:
         It has the VIPs, and nobody hears of it; all listeners are in force.
         Those with whom it is to share stick tables know it by then. One that
         has missed nothing is told nothing: haproxy would end connections of
-        clients who wait.
+        clients who wait. That of one which is ALONE, and has no clients, is
+        started anew: only then it asks others what they know.
 
         :param load_balancer: Octavia's data model of it, which nobody else
                               may change meanwhile.
@@ -89,13 +92,21 @@ class Newcomer:
                 # seconds, and one that does not know it turns it away.
                 if slot is not None:
                     self.share_tables(load_balancer, amphora.id, slot)
-                self._tell(amphora, plans.update(group, amphora.id))
+                plan = plans.update(group, amphora.id)
+                if (slot is not None and
+                        cluster.affinity == cluster_repo.SOURCE_IP and
+                        peers.find_teachers(members, member)):
+                    plan = _start_anew(plan, load_balancer.id)
+                self._tell(amphora, plan)
             _prove(subject, load_balancer, self._seconds)
         except _ERRORS as e:
             raise exceptions.BuildFailed(
                 f'Amphora {amphora.id} could not be configured: {e}') from e
-        member_repo.record(self._engine, member.id, error=None,
-                           config_digest=plans.digest())
+        digest = plans.digest()
+        if slot is None or not member_repo.join_group(self._engine, member.id,
+                                                      digest):
+            member_repo.record(self._engine, member.id, error=None,
+                               config_digest=digest)
 
     def _tell(self, amphora, plan, needs_facts=True):
         telling.tell_one(self._client, amphora, plan, self._seconds,
@@ -156,6 +167,23 @@ def _may_have_all(member, slot, plans):
     return (slot is not None and member.slot == slot and
             member.state in outcome.TOLD and
             member.config_digest == plans.digest())
+
+
+def _start_anew(plan, load_balancer_id):
+    """Return a plan that starts a haproxy anew where it is to be reloaded.
+
+    One that is reloaded learns from the one before it, and asks nobody else.
+    """
+    path = f'loadbalancer/{load_balancer_id}'
+
+    def make(facts):
+        for request in plan(facts):
+            if request.path == f'{path}/reload':
+                yield dataclasses.replace(request, path=f'{path}/stop')
+                request = dataclasses.replace(request, path=f'{path}/start')
+            yield request
+
+    return lambda facts: list(make(facts))
 
 
 def _is_configured(member):

@@ -20,6 +20,8 @@ from collections.abc import Iterable
 import copy
 import typing
 
+from octavia_hmsync.db.repositories import cluster_member as member_repo
+
 # What Octavia renders the section of peers for.
 ACTIVE_STANDBY = 'ACTIVE_STANDBY'
 
@@ -66,6 +68,27 @@ def find_group(members: Iterable[Slotted], slot: int | None, size: int,
         member.amphora_id for member in members
         if member.amphora_id is not None and member.slot is not None and
         member.slot != slot and get_group(member.slot, size) == group)))
+
+
+def find_teachers(members: Iterable[member_repo.Member],
+                  member: member_repo.Member) -> list[member_repo.Member]:
+    """Return who knows the clients of a slot better than who has it.
+
+    As long as one of them is there, clients are sent to them. Who came into
+    the group after it is none: clients may have come to it until then.
+
+    :param members: of its cluster.
+    :param member: one of them.
+    :returns: the ACTIVE ones of its group if it is ALONE, else nobody.
+    """
+    if member.config_digest != member_repo.ALONE or member.slot is None:
+        return []
+    return [other for other in members
+            if other.id != member.id and other.slot is not None and
+            other.peer_group == member.peer_group and
+            other.state == member_repo.ACTIVE and
+            other.config_digest != member_repo.ALONE and
+            other.updated_at <= member.updated_at]
 
 
 def show(load_balancer: typing.Any,

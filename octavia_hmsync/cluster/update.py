@@ -81,10 +81,7 @@ class Updater:
             return
         cluster_repo.set_ports(self._engine, cluster.id, ports)
         if not ports:
-            try:
-                self._distributors.apply(cluster.id)
-            except exceptions.HMSyncException as e:
-                LOG.info('Cluster %s: %s', cluster.id, e)
+            self._try_to_tell(cluster)
 
     def _set_ports(self, load_balancer):
         """Have distributors look at members where they serve by now.
@@ -103,7 +100,18 @@ class Updater:
         if cluster_repo.set_affinity(self._engine, cluster.id, chosen):
             LOG.info('Cluster %s keeps the connections of a client together '
                      'from now on: a pool remembers clients.', cluster.id)
+            self._try_to_tell(cluster)
+
+    def _try_to_tell(self, cluster):
+        """Tell distributors; housekeeping does, where that fails.
+
+        Members have what Octavia has: a change is not in error for it.
+        """
+        try:
             self._distributors.apply(cluster.id)
+        except exceptions.HMSyncException as e:
+            LOG.info('Cluster %s: its distributors are told later: %s',
+                     cluster.id, e)
 
     def delete_listener(self, listener):
         """Have no member serve a listener any more.
@@ -157,16 +165,13 @@ class Updater:
                     self._record(member, digest)
                 else:
                     # It may have a part of it.
-                    member_repo.record(self._engine, member.id,
-                                       config_digest=None)
+                    member_repo.record_config(self._engine, member, None)
         self._judge(cluster, told, failures)
 
     def _record(self, member, digest):
-        details = {'config_digest': digest}
         # Of one that drains, why it does.
-        if member.state != outcome.DRAINING:
-            details['error'] = None
-        member_repo.record(self._engine, member.id, **details)
+        details = {} if member.state == outcome.DRAINING else {'error': None}
+        member_repo.record_config(self._engine, member, digest, **details)
 
     def _judge(self, cluster, told, failures):
         verdict = outcome.judge({member.id: member.state for member in told},

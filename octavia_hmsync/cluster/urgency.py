@@ -20,13 +20,15 @@ the same.
 from oslo_log import log as logging
 
 from octavia_hmsync.cluster import distribution
+from octavia_hmsync.cluster import managers
+from octavia_hmsync.cluster import peers
+from octavia_hmsync.cluster import readiness
 from octavia_hmsync.cluster import situation
 from octavia_hmsync.cluster import work as work_
 from octavia_hmsync.cluster_managers import base
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync import exceptions
@@ -93,9 +95,8 @@ class Urgency:
                else LOG.info)
         say('Cluster %s: %s %s: %s.', self._cluster_id, action.kind,
             action.other_id or action.member_id or '', action.reason)
-        found.manager.handle(base.Event(
-            base.EventKind.DONE, self._cluster_id, action.member_id,
-            str(action.kind), action.reason))
+        managers.tell(found.manager, base.EventKind.DONE, self._cluster_id,
+                      action.member_id, str(action.kind), action.reason)
 
     def _tell_distributors(self):
         work = work_.Work(self._context, self._cluster_id, None)
@@ -122,9 +123,8 @@ class Urgency:
             say = LOG.info if health == base.HEALTHY else LOG.warning
             say('Member %s of cluster %s is %s%s.', member.id,
                 self._cluster_id, health, f': {reason}' if reason else '')
-            found.manager.handle(base.Event(
-                base.EventKind.HEALTH, self._cluster_id, member.id, health,
-                reason or ''))
+            managers.tell(found.manager, base.EventKind.HEALTH,
+                          self._cluster_id, member.id, health, reason or '')
 
     def _record_status(self, found):
         cluster = found.view.cluster
@@ -138,15 +138,14 @@ class Urgency:
             return
         say = LOG.warning if status == base.ERROR else LOG.info
         say('Cluster %s is %s.', cluster.id, status)
-        found.manager.handle(base.Event(
-            base.EventKind.STATUS, cluster.id, detail=status))
+        managers.tell(found.manager, base.EventKind.STATUS, cluster.id, None,
+                      status)
 
 
 def _move_vip(engine, found, _action):
     cluster = found.view.cluster
     seeing = {sight.distributor_id for sight in found.view.sights
-              if sight.state == sight_repo.UP and
-              sight.status == distributor_repo.ONLINE}
+              if sight.state == sight_repo.UP and sight.is_online}
     others = [vip for vip in vip_repo.get_of_cluster(engine, cluster.id)
               if vip.port_id and not vip.active and
               vip.distributor_id in seeing]
@@ -163,17 +162,43 @@ def _promote(engine, found, action):
     cluster = found.view.cluster
     if action.other_id is not None:
         is_dead = found.get_health().get(action.other_id) == base.DEAD
+        slot = next((member.slot for member in found.view.members
+                     if member.id == action.other_id), None)
         return member_repo.take_over_slot(
             engine, action.member_id, action.other_id,
             old_state=(member_repo.FAILED if is_dead
                        else member_repo.DRAINING),
-            version=cluster.version, config_digest=None)
+            version=cluster.version,
+            config_digest=_choose_digest(found, slot, action.other_id))
     taken = {member.slot for member in found.view.members}
     slot = next((slot for slot in range(cluster.size) if slot not in taken),
                 None)
     return slot is not None and member_repo.take_slot(
         engine, action.member_id, slot, cluster.version,
-        state=member_repo.ACTIVE, config_digest=None)
+        state=member_repo.ACTIVE, config_digest=_choose_digest(found, slot))
+
+
+def _choose_digest(found, slot, other_id=None):
+    """Return what stands for the configuration of one that takes a slot.
+
+    It has to be configured for it. Where clients belong to who knows them,
+    and somebody well does, they are not sent to it before.
+
+    :param other_id: whose slot it was.
+    """
+    cluster = found.view.cluster
+    if (slot is None or cluster.affinity != cluster_repo.SOURCE_IP or
+            # Others distribute by port, and know of no groups.
+            cluster.distributor != readiness.OVS_DRIVER):
+        return None
+    healths = found.get_health()
+    group = peers.get_group(slot, cluster.peer_group_size)
+    return member_repo.ALONE if any(
+        member.slot is not None and member.id != other_id and
+        member.peer_group == group and member.state == member_repo.ACTIVE and
+        member.config_digest != member_repo.ALONE and
+        healths.get(member.id) == base.HEALTHY
+        for member in found.view.members) else None
 
 
 def _drain(engine, found, action):

@@ -284,6 +284,41 @@ class ClusterMemberCases(_Cases):
         self.assertEqual([False, False, True], sorted(changed))
         self.assertVersion(2, 0)
 
+    def test_what_one_was_told_as_one_of_all(self):
+        def record(digest, **details):
+            return member_repo.record_config(self.engine, before, digest,
+                                             **details)
+
+        def digest():
+            return member_repo.get(self.engine, 'spare').config_digest
+
+        member_repo.add(self.engine, CLUSTER, 'spare', 0)
+        before = member_repo.get(self.engine, 'spare')
+        version = self.version()
+        self.assertTrue(record('1', error='e'))
+        self.assertTrue(record(None, error=None))
+        self.assertTrue(record('2'))
+        self.assertEqual('2', digest())
+        self.assertVersion(0, version)
+        # It took a slot meanwhile, and was told nothing of that.
+        member_repo.take_slot(self.engine, 'spare', 0, config_digest=None)
+        self.assertFalse(record('2'))
+        self.assertIsNone(digest())
+        before = member_repo.get(self.engine, 'spare')
+        self.assertTrue(record('3'))
+        self.assertFalse(member_repo.join_group(self.engine, 'spare', '4'))
+        member_repo.record(self.engine, 'spare',
+                           config_digest=member_repo.ALONE)
+        self.assertFalse(record('5'))
+        self.assertFalse(record(None))
+        version = self.version()
+        self.assertTrue(member_repo.join_group(self.engine, 'spare', '6'))
+        self.assertVersion(1, version)
+        self.assertEqual('6', digest())
+        self.assertTrue(record('7'))
+        self.assertRaises(TypeError, record, '8', state='ACTIVE')
+        self.assertFalse(member_repo.join_group(self.engine, 'nobody', '9'))
+
     def test_details_are_no_version(self):
         self.add('a')
         version = self.version()

@@ -282,6 +282,18 @@ class ClusterCalls(base.DatabaseTestCase):
         self._make()
         return 'member2',
 
+    @_call(member_repo.record_config)
+    def record_config(self):
+        self._make()
+        return member_repo.get(self.engine, 'member1'), 'digest'
+
+    @_call(member_repo.join_group)
+    def join_group(self):
+        self._make()
+        member_repo.record(self.engine, 'member1',
+                           config_digest=member_repo.ALONE)
+        return 'member1', 'digest'
+
     @_call(member_repo.assign_amphora)
     def assign_amphora(self):
         self._make()

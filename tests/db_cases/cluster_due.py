@@ -148,8 +148,9 @@ class ClusterDueCases(base.DatabaseTestCase):
             self.assertDue(order is not None)
 
     def test_not_configured(self):
-        member_repo.record(self.engine, 'b', config_digest=None)
-        self.assertDue()
+        for digest in (None, member_repo.ALONE):
+            member_repo.record(self.engine, 'b', config_digest=digest)
+            self.assertDue()
 
     def test_sizes(self):
         def set_sizes(**values):

@@ -43,6 +43,9 @@ VIP = '198.51.100.5'
 BACKENDS = ('198.51.100.71', '198.51.100.72')
 # From so many addresses; by chance all find their server again once in 1024.
 CLIENTS = [f'198.51.100.{number}' for number in range(81, 91)]
+# Of the flags that haproxy has for peers: it learnt from its former process,
+# and from others, or gave that up.
+_RESYNC_DONE = 0x3
 _SERVER = """
 import http.server, sys
 
@@ -148,18 +151,34 @@ class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def count_known(self, member):
         """How many clients the tables of a member know."""
-        socket = f'/var/lib/octavia/{self.lb.id}.sock'
         table = f'pool-of-{self.listener.id}:{self.listener.id}'
-        said = member.instance.run_inside(
+        # More than that the socket tells nobody.
+        return int(re.search(r'used:(\d+)', self.ask_haproxy(
+            member, f'show table {table}'))[1])
+
+    def ask_haproxy(self, member, command):
+        return member.instance.run_inside(
             sys.executable, '-ISc',
             'import socket, sys\n'
             's = socket.socket(socket.AF_UNIX)\n'
             's.connect(sys.argv[1])\n'
             's.sendall(sys.argv[2].encode())\n'
-            'print(s.makefile().read())', socket,
-            f'show table {table}\n').stdout
-        # More than that the socket tells nobody.
-        return int(re.search(r'used:(\d+)', said)[1])
+            'print(s.makefile().read())',
+            f'/var/lib/octavia/{self.lb.id}.sock', f'{command}\n').stdout
+
+    def wait_until_settled(self, member):
+        """Wait until a haproxy that began asks nobody any more.
+
+        Where nobody knew anything that takes ten seconds; until then one that
+        is reloaded does not tell the next process what it knows.
+        """
+        def is_settled():
+            flags = re.search(r' flags=0x([0-9a-f]+)',
+                              self.ask_haproxy(member, 'show peers'))[1]
+            return int(flags, 16) & _RESYNC_DONE == _RESYNC_DONE
+
+        waiting.wait_for(is_settled, 'haproxy that asks nobody', 60,
+                         processes=[member.instance])
 
     def wait_until_known(self, member):
         waiting.wait_for(
@@ -167,7 +186,11 @@ class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
             lambda: f'all clients in the tables: {self.count_known(member)}',
             60, processes=[member.instance])
 
-    def test_stick_tables(self):
+    def serve(self):
+        """Have two members serve, which know all clients by then.
+
+        :returns: these, and which backend each client has.
+        """
         self.listener = clusters.add_listener(
             self.lb, records.new_id(), persistence='SOURCE_IP',
             backends=BACKENDS, connection_limit=1000)
@@ -183,6 +206,33 @@ class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
         before = self.map_clients()
         self.assertEqual({*BACKENDS}, {*before.values()})
         self.wait_until_known(second)
+        self.wait_until_settled(second)
+        return first, second, before
+
+    def test_standby(self):
+        """One that stood by knows nobody before it was configured."""
+        third, = self.add_members(1)
+        first, second, before = self.serve()
+        self.configure(third, None)
+        member_repo.set_state(self.engine, third.row.id, ('BUILDING',),
+                              'STANDBY')
+        cluster_repo.set_affinity(self.engine, self.cluster_id, 'SOURCE_IP')
+        self.wait_until_settled(third)
+        first.instance.kill_tree()
+        self.assertTrue(member_repo.take_over_slot(
+            self.engine, third.row.id, first.row.id, old_state='FAILED',
+            config_digest=member_repo.ALONE))
+        self.assertEqual(0, self.count_known(third))
+        self.configure(third, first.row.slot)
+        self.wait_until_known(third)
+        self.assertTrue(member_repo.get(self.engine,
+                                        third.row.id).is_configured)
+        second.instance.kill_tree()
+        self.use(third)
+        self.assertEqual(before, self.map_clients())
+
+    def test_stick_tables(self):
+        first, second, before = self.serve()
         # It dies with all that it knew.
         first.instance.kill_tree()
         self.use(second)

@@ -87,7 +87,9 @@ def _members(among):
                 _MEMBER.c.state.in_(_UNFIT), _MEMBER.c.ordered.is_not(None),
                 _MEMBER.c.health.in_((member_repo.SUSPECT, member_repo.DEAD)),
                 # One that has just taken a slot.
-                sa.and_(has_slot, _MEMBER.c.config_digest.is_(None))))
+                sa.and_(has_slot, sa.or_(
+                    _MEMBER.c.config_digest.is_(None),
+                    _MEMBER.c.config_digest == member_repo.ALONE))))
             .label('unfit'),
             _count(_MEMBER.c.ordered.is_not(None)).label('ordered'))
         .where(*_of(_MEMBER.c.cluster_id, among))

@@ -51,6 +51,11 @@ DEAD = 'DEAD'
 DRAIN = 'DRAIN'
 REPLACE = 'REPLACE'
 
+# In place of a config_digest: it took a slot in whose peer group others know
+# the clients, and was not told who these are. Distributors send nobody to it
+# who knows nobody; so it comes and goes with a new version of the cluster.
+ALONE = 'alone'
+
 # What record() changes.
 _DETAILS = frozenset(('health', 'config_digest', 'error', 'zone',
                       'connections'))
@@ -80,6 +85,11 @@ class Member:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     now: datetime.datetime
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether it was told all that its slot needs."""
+        return self.config_digest not in (None, ALONE)
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Member)]
@@ -316,6 +326,40 @@ def record(engine, member_id, **details):
         return get(engine, member_id) is not None
     with engine.begin() as connection:
         return _write(connection, member_id, **details)
+
+
+@api.retry
+def record_config(engine, member, digest, **details):
+    """Record which configuration a member has that was told as one of all.
+
+    :param engine: an SQLAlchemy engine.
+    :param member: a Member, as it was when it was told.
+    :param digest: of the configuration; None where it may have a part of it.
+    :param details: as record() takes them.
+    :returns: False, and nothing is changed, if it has another slot by now, or
+              is ALONE, and so is configured anew anyway, or is gone.
+    """
+    with engine.begin() as connection:
+        return _write(
+            connection, member.id,
+            _TABLE.c.slot.is_(None) if member.slot is None
+            else _TABLE.c.slot == member.slot,
+            sa.or_(_TABLE.c.config_digest.is_(None),
+                   _TABLE.c.config_digest != ALONE),
+            config_digest=digest, **_check_details(details))
+
+
+@api.retry
+def join_group(engine, member_id, digest):
+    """Record that a member is ALONE no more: it shares its stick tables.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param digest: of the configuration that it has.
+    :returns: False if it is not ALONE, or gone.
+    """
+    return _change(engine, member_id, _TABLE.c.config_digest == ALONE,
+                   config_digest=digest, error=None)
 
 
 @api.retry

@@ -21,6 +21,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync.db import types
 
@@ -50,7 +51,9 @@ def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
             connection.execute(
                 sa.update(_MEMBER)
                 .where(_MEMBER.c.cluster_id == cluster_id,
-                       _MEMBER.c.slot.is_not(None))
+                       _MEMBER.c.slot.is_not(None),
+                       # That one is configured anew, too.
+                       _MEMBER.c.config_digest != member_repo.ALONE)
                 .values(config_digest=None))
             return True
         transaction.rollback()

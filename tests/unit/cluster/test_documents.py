@@ -21,6 +21,7 @@ from octavia_hmsync.cluster import documents
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync import exceptions
 from tests.unit import base
 from tests.unit.cluster import test_handover
@@ -40,12 +41,12 @@ def make_cluster(version=7, affinity=cluster_repo.FLOW):
         resized_at=None)
 
 
-def make_member(number, state, slot, has_amphora=True):
+def make_member(number, state, slot, has_amphora=True, config_digest=None):
     return member_repo.Member(
         id=str(uuid.UUID(int=1000 + number)), cluster_id='c',
         amphora_id=str(uuid.UUID(int=number)) if has_amphora else None,
         slot=slot, peer_group=None if slot is None else slot // 2,
-        state=state, health=None, config_digest=None,
+        state=state, health=None, config_digest=config_digest,
         mac=f'fa:16:3e:00:00:{number:02x}' if has_amphora else None,
         error=None, created_at=NOW, updated_at=NOW, now=NOW, ordered=None,
         zone=None, connections=None)
@@ -106,6 +107,27 @@ class TestDocuments(base.TestCase):
              member.slot is not None},
             {member.id for member in made.members
              if member.state == doc.ACTIVE})
+
+    def test_one_that_is_alone(self):
+        """Others have its clients, while they are there and know them."""
+        alone = make_member(1, 'ACTIVE', 0, config_digest=member_repo.ALONE)
+        peer, other = (make_member(2 + slot, 'ACTIVE', slot)
+                       for slot in (1, 2))
+        gone = dataclasses.replace(peer, state='FAILED')
+        for affinity, members, state in (
+                (cluster_repo.SOURCE_IP, (alone, peer, other), doc.DRAINING),
+                (cluster_repo.SOURCE_IP, (alone, gone, other), doc.ACTIVE),
+                (cluster_repo.SOURCE_IP, (alone, other), doc.ACTIVE),
+                (cluster_repo.FLOW, (alone, peer, other), doc.ACTIVE)):
+            made = self.make(members, cluster=make_cluster(7, affinity))
+            self.assertEqual([state], [
+                member.state for member in made.members if member.slot == 0])
+        made = self.make((alone, peer, other),
+                         cluster=make_cluster(7, cluster_repo.SOURCE_IP))
+        self.assertEqual(
+            {0: [1], 1: [1], 2: [2]},
+            {number: [target.slot for target in targets] for number, targets
+             in mapping.of_document(made).slots})
 
     @given(members(), st.randoms())
     def test_order_is_nothing(self, found, random):

@@ -17,6 +17,7 @@ from unittest import mock
 
 from octavia_hmsync.cluster import newcomer
 from octavia_hmsync.cluster import update
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
 from tests.cloud import ailing
@@ -178,6 +179,63 @@ class TestNewcomer(clusters.ClusterTestCase):
         update.share_tables(work, self.lb, 'amphora-3', 0)
         self.assertIn('192.0.2.3:1025', self.configuration(self.agents[1]))
         self.assertEqual([], self.agents[0].requests)
+
+    def test_one_that_stood_by(self):
+        """A haproxy that is reloaded does not ask others what they know."""
+        self.add_listener('l1', persistence='SOURCE_IP')
+        cluster_repo.set_affinity(self.engine, self.cluster_id, 'SOURCE_IP')
+        self.subject.update(self.lb)
+        self.configure()
+        member_id = self.members()['amphora-3'].id
+        member_repo.set_state(self.engine, member_id, ('BUILDING',),
+                              'STANDBY')
+        self.assertTrue(member_repo.take_over_slot(
+            self.engine, member_id, self.members()['amphora-2'].id,
+            config_digest=member_repo.ALONE))
+        # It has no part in a change that all are told, whatever it says.
+        for statuses in ({}, {'/haproxy': 500}):
+            self.agent.statuses = statuses
+            self.subject.update(self.lb)
+            self.assertEqual(member_repo.ALONE,
+                             self.members()['amphora-3'].config_digest)
+            member_repo.set_state(self.engine, member_id, ('DRAINING',),
+                                  'ACTIVE')
+        self.agent.statuses = {}
+        self.agent.requests.clear()
+        for path in ('stop', 'start'):
+            self.agent.statuses = {f'/{path}': 500}
+            self.assertRaises(exceptions.BuildFailed, self.configure, 1)
+        self.agent.statuses = {}
+        self.agent.requests.clear()
+        version = self.version()
+        self.configure(1)
+        self.assertEqual(
+            [f'loadbalancer/{self.lb.id}/stop',
+             f'loadbalancer/{self.lb.id}/start'], self.agent.asked()[-2:])
+        self.assertTrue(self.members()['amphora-3'].is_configured)
+        self.assertLess(version, self.version())
+        # From now on it has clients.
+        self.add_listener('l2')
+        self.configure(1)
+        self.assertEqual(f'loadbalancer/{self.lb.id}/reload',
+                         self.agent.asked()[-1])
+
+    def test_one_that_stood_by_and_has_clients(self):
+        self.add_listener('l1', persistence='SOURCE_IP')
+        cluster_repo.set_affinity(self.engine, self.cluster_id, 'SOURCE_IP')
+        self.configure()
+        member_id = self.members()['amphora-3'].id
+        member_repo.take_over_slot(
+            self.engine, member_id, self.members()['amphora-2'].id,
+            config_digest=member_repo.ALONE)
+        member_repo.unregister(self.engine, self.members()['amphora-1'].id)
+        self.configure(1)
+        self.assertEqual(f'loadbalancer/{self.lb.id}/reload',
+                         self.agent.asked()[-1])
+        self.assertTrue(self.members()['amphora-3'].is_configured)
+
+    def version(self):
+        return cluster_repo.get(self.engine, self.cluster_id).version
 
     def test_several_newcomers(self):
         """Those who came before are told of the one that came last."""

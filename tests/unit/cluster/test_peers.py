@@ -13,13 +13,16 @@
 """Who shares stick tables with whom, in any cluster."""
 
 import dataclasses
+import datetime
 
 import hypothesis
 from hypothesis import strategies as st
 from octavia.common import data_models
 
 from octavia_hmsync.cluster import peers
+from octavia_hmsync.db.repositories import cluster_member as member_repo
 from tests.unit import base
+from tests.unit.cluster import test_documents
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +85,35 @@ class TestGroups(base.TestCase):
         self.assertEqual({'waits'},
                          peers.find_group(members, None, 2, 'waits'))
         self.assertEqual({'new'}, peers.find_group(members, 5, 2, 'new'))
+
+
+class TestTeachers(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.alone = test_documents.make_member(
+            1, 'ACTIVE', 0, config_digest=member_repo.ALONE)
+
+    def find(self, *others, **values):
+        return [found.slot for found in peers.find_teachers(
+            [self.alone, *others], dataclasses.replace(self.alone, **values))]
+
+    def test_those_of_its_group(self):
+        others = [test_documents.make_member(2 + slot, 'ACTIVE', slot)
+                  for slot in (1, 2)]
+        self.assertEqual([1], self.find(*others))
+        for values in ({'config_digest': None}, {'config_digest': 'd'},
+                       {'slot': None, 'peer_group': None}):
+            self.assertEqual([], self.find(*others, **values))
+
+    def test_who_knows_no_more(self):
+        other = test_documents.make_member(2, 'ACTIVE', 1)
+        later = self.alone.updated_at + datetime.timedelta(seconds=1)
+        for values in ({'state': 'DRAINING'}, {'state': 'FAILED'},
+                       {'slot': None}, {'config_digest': member_repo.ALONE},
+                       {'updated_at': later}):
+            self.assertEqual([], self.find(
+                dataclasses.replace(other, **values)))
 
 
 class TestShow(base.TestCase):

@@ -98,6 +98,20 @@ class TestUpdate(clusters.ClusterTestCase):
             after.version,
             cluster_repo.get(self.engine, self.cluster_id).version)
 
+    def test_pools_that_remember_clients_and_no_distributor(self):
+        """Members have it: housekeeping tells distributors later."""
+        self.add_cluster(2)
+        self.add_listener('l1', persistence='SOURCE_IP')
+        before = cluster_repo.get(self.engine, self.cluster_id).version
+        self.apply.side_effect = exceptions.NoDistributor('none')
+        self.subject.update(self.lb)
+        after = cluster_repo.get(self.engine, self.cluster_id)
+        self.assertEqual('SOURCE_IP', after.affinity)
+        # By which it is found.
+        self.assertGreater(after.version, before)
+        self.assertEqual(['ACTIVE'] * 2, self.states())
+        self.assertTrue(all(self.digests()))
+
     def get_ports(self):
         return cluster_repo.get(self.engine, self.cluster_id).ports
 
