@@ -23,6 +23,7 @@ import time
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import switching
@@ -48,7 +49,7 @@ _RECENT = 2 * _FULL_LOOK
 _CLAIM_EXPIRY = 120
 # Seconds for which clusters get other distributors before somebody looks again
 # whether those that there are answer.
-_SETTLING = 15
+_SETTLING = sightings.LONGEST_LOOK
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,11 +155,13 @@ class DistributorWatch:
     :param vips: a vips.VIPs.
     :param clock: seconds, for tests.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
+    :param interval: seconds between two looks.
     """
 
     def __init__(self, engine, distributors, vips, clock=time.monotonic,
-                 heartbeat_interval=10):
+                 heartbeat_interval=10, interval=5):
         self._engine = engine
+        self._recorder = sightings.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
         self._clock = clock
@@ -320,7 +323,7 @@ class DistributorWatch:
         return True
 
     def _record(self, row, seen):
-        sightings.record(self._engine, row, seen)
+        self._recorder.record(row, seen)
         if seen.versions is not None:
             blind = seen.blind and seen.blind & look_repo.get_looked_at(
                 self._engine, row.id)
@@ -368,4 +371,5 @@ def make(conf, engine, distributors):
     """
     return DistributorWatch(engine, distributors, cluster_vips.VIPs(
         conf, engine, distributors),
-        heartbeat_interval=conf.health_manager.heartbeat_interval)
+        heartbeat_interval=conf.health_manager.heartbeat_interval,
+        interval=conf[cluster_conf.GROUP].keeper_interval)

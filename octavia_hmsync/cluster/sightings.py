@@ -13,6 +13,7 @@
 """Asking distributors how they are, and recording it."""
 
 import dataclasses
+import datetime
 
 from oslo_log import log as logging
 
@@ -25,6 +26,10 @@ LOG = logging.getLogger(__name__)
 _TRIES = 2
 # Letters: of what it says, and of what a column bears of its release.
 _DETAIL, _VERSION = 300, 64
+# Seconds that a look may take that has other things to do, too.
+LONGEST_LOOK = 15
+# Who else looks may come late, or miss one.
+_MISSED_LOOKS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,5 +105,53 @@ def record(engine, row, seen):
     distributor_repo.set_status(engine, row.id, distributor_repo.ONLINE,
                                 seen.software_version)
     if row.status != distributor_repo.ONLINE:
-        LOG.info('The distributor %s is ONLINE, software %s', row.name,
-                 seen.software_version)
+        LOG.info('The distributor %s is ONLINE%s', row.name,
+                 f', software {seen.software_version}'
+                 if seen.software_version else '')
+
+
+class Recorder:
+    """Records what one process sees of distributors, time and again.
+
+    Any number of processes do, and one of them may be cut off. It does not
+    know that before another one says the opposite: so what does not answer is
+    OFFLINE at once, and who is contradicted leaves it ONLINE from then on, as
+    long as somebody reaches it.
+
+    :param engine: an SQLAlchemy engine.
+    :param interval: seconds between two looks.
+    """
+
+    def __init__(self, engine, interval):
+        self._engine = engine
+        self._patience = datetime.timedelta(
+            seconds=_MISSED_LOOKS * interval + LONGEST_LOOK)
+        # {id of one that was OFFLINE, and that this process has not reached
+        # since: whether somebody else is known to reach it}.
+        self._unreached: dict[str, bool] = {}
+
+    def record(self, row, seen):
+        """Record whether a distributor answers, and log when that changes.
+
+        :param row: a db.repositories.distributor.Distributor, read before it
+                    was asked.
+        :param seen: what ask() returned.
+        """
+        if not seen.problem:
+            self._unreached.pop(row.id, None)
+        elif self._is_contradicted(row):
+            if not self._unreached[row.id]:
+                LOG.warning('The distributor %s does not answer this '
+                            'controller, and answers another one, so that it '
+                            'stays ONLINE: %s', row.name, seen.problem)
+            self._unreached[row.id] = True
+            return
+        else:
+            self._unreached[row.id] = False
+        record(self._engine, row, seen)
+
+    def _is_contradicted(self, row):
+        return (row.id in self._unreached and
+                row.status == distributor_repo.ONLINE and
+                row.last_seen is not None and
+                row.now - row.last_seen < self._patience)

@@ -12,14 +12,17 @@
 """What a manager is told of a cluster, out of rows."""
 
 import dataclasses
+import math
 
 from octavia_hmsync.cluster import managers
 from octavia_hmsync.cluster_managers import base
 from octavia_hmsync.cluster_managers import signs
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_view as view_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
+
+# Of members that send heartbeats.
+_HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +84,8 @@ def describe(view, limits, manager):
     """
     cluster = view.cluster
     seen = [_describe_sight(sight, view) for sight in view.sights]
-    found = signs.read(seen)
+    found = signs.read(seen, limits.patience if _is_silence_enough(
+        view.members, seen) else math.inf)
     return Situation(
         view, base.Cluster(
             cluster.provisioning_status, view.load_balancer_status,
@@ -91,6 +95,20 @@ def describe(view, limits, manager):
             signs.is_misdirected(seen), view.is_distributed),
         [_describe_member(member, view, found) for member in view.members],
         limits, manager)
+
+
+def _is_silence_enough(members, seen):
+    """Tell whether nobody looks at members, of which some are heard.
+
+    There may be no port at which one could. Where no member is heard, it is
+    rather the way of heartbeats that is gone.
+    """
+    # Of one that nobody could hear that is the error.
+    silent = {sight.member_id for sight in seen if sight.observer is None and
+              (sight.state == signs.DOWN or sight.error)}
+    return all(sight.observer is None for sight in seen) and any(
+        member.state in _HEARD and member.id not in silent
+        for member in members)
 
 
 def _age(now, then):
@@ -106,7 +124,7 @@ def _describe_sight(sight, view):
     return signs.Sight(
         sight.member_id, sight.distributor_id, sight.state,
         _age(sight.now, sight.changed_at), sight.is_active,
-        sight.status == distributor_repo.ONLINE, sight.error)
+        sight.is_online, sight.error)
 
 
 def _describe_member(member, view, found):
@@ -115,6 +133,6 @@ def _describe_member(member, view, found):
         _age(member.now, member.updated_at),
         view.amphora_statuses.get(member.amphora_id), member.ordered,
         member.connections,
-        member.config_digest is not None or
+        member.is_configured or
         member.state == member_repo.BUILDING,
         found.get(member.id, base.NO_SIGNS))

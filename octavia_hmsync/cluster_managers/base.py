@@ -188,8 +188,8 @@ class Limits:
                              built by then is given up.
     :param recovery: seconds for which a member has to be well before it gets
                      connections again.
-    :param patience: seconds after which one that stands by, and is silent,
-                     is given up.
+    :param patience: seconds after which one is given up that is silent, and
+                     stands by, or is of a cluster that nobody looks at.
     """
 
     drain_timeout: float

@@ -13,8 +13,9 @@
 
 A front end is down if the distributor that the traffic passes sees it so, and
 is not to blame itself: it sees another member, or another distributor sees
-the same. A distributor that does not answer says nothing, nor do health
-managers of which none is there.
+the same, or there is no other one and the member is silent, too. A distributor
+that does not answer says nothing, nor do health managers of which none is
+there.
 """
 
 from collections.abc import Iterable
@@ -25,6 +26,8 @@ from octavia_hmsync.cluster_managers import base
 
 UP = 'UP'
 DOWN = 'DOWN'
+
+_UNSEEN = 'no distributor can look at it'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,18 +52,22 @@ class Sight:
     error: str | None = None
 
 
-def read(sights: Iterable[Sight]) -> dict[str, base.Signs]:
+def read(sights: Iterable[Sight],
+         patience: float = math.inf) -> dict[str, base.Signs]:
     """Tell what speaks against members.
 
     :param sights: of members of one cluster.
+    :param patience: seconds after which silence is both signs; where
+                     distributors look at members, it never is.
     :returns: {id of a member: Signs}, of those that somebody sees.
     """
     counted = [sight for sight in sights if sight.is_online]
-    return {member_id: _read_one(member_id, counted)
+    return {member_id: _read_one(member_id, counted, patience)
             for member_id in {sight.member_id for sight in counted}}
 
 
-def _read_one(member_id: str, sights: list[Sight]) -> base.Signs:
+def _read_one(member_id: str, sights: list[Sight],
+              patience: float) -> base.Signs:
     own = [sight for sight in sights if sight.member_id == member_id]
     silent = [sight for sight in own
               if sight.observer is None and sight.state == DOWN]
@@ -69,19 +76,26 @@ def _read_one(member_id: str, sights: list[Sight]) -> base.Signs:
             sight.state == DOWN and _is_credible(sight, sights)]
     well = [sight.age for sight in own if sight.state == UP and
             (sight.is_active or sight.observer is None)]
+    unseen = any(sight.age > patience for sight in silent)
     return base.Signs(
         silent=_describe(silent, 'no heartbeat arrives'),
-        down=_describe(down, 'its front end does not answer'),
+        down=(_describe(down, 'its front end does not answer') or
+              (_UNSEEN if unseen else None)),
         well_for=min(well, default=math.inf),
         since=max((sight.age for sight in (*silent, *down)), default=0.0))
 
 
 def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
-    return any(
-        other.observer == sight.observer and other.state == UP or
-        other.observer not in (sight.observer, None) and
-        other.member_id == sight.member_id and other.state == DOWN
-        for other in sights)
+    fronts = [other for other in sights if other.observer is not None]
+    if any(other.observer == sight.observer and other.state == UP
+           for other in fronts):
+        return True
+    # Where nobody else looks: heartbeats, which take another way.
+    witnesses = [other for other in fronts
+                 if other.observer != sight.observer] or [
+                     other for other in sights if other.observer is None]
+    return any(other.member_id == sight.member_id and other.state == DOWN
+               for other in witnesses)
 
 
 def _describe(found: list[Sight], default: str) -> str | None:

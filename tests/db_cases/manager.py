@@ -231,10 +231,16 @@ class SightCases(_Cases):
         self.see(self.two.id, a=UP)
         self.see(sight_repo.HEARTBEATS, a=DOWN)
         self.assertEqual(
-            {(self.one.id, False, 'ONLINE'), (self.two.id, True, 'OFFLINE'),
-             ('heartbeats', False, None)},
-            {(s.distributor_id, s.is_active, s.status) for s in
+            {(self.one.id, False, True), (self.two.id, True, False),
+             ('heartbeats', False, False)},
+            {(s.distributor_id, s.is_active, s.is_online) for s in
              sight_repo.get_of_cluster(self.engine, CLUSTER)})
+        # Nobody has asked it since.
+        for seconds, expected in ((40, True), (61, False)):
+            self.make_older(models.Distributor, 'last_seen', seconds)
+            self.assertEqual({expected, False}, {
+                s.is_online for s in
+                sight_repo.get_of_cluster(self.engine, CLUSTER)})
         self.assertEqual([], sight_repo.get_of_cluster(self.engine,
                                                        'cluster2'))
 

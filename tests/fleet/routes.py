@@ -108,7 +108,7 @@ def _addresses(told):
 
 
 def _serve(amphora, _body, load_balancer_id):
-    """Start or reload a haproxy; there is none."""
+    """Start, stop or reload a haproxy; there is none."""
     if f'{load_balancer_id}/haproxy' in amphora.files:
         return 202, {'message': 'OK'}
     return 404, {'message': 'Loadbalancer Not Found'}
@@ -163,7 +163,7 @@ ROUTES = [(re.compile(path), method, function) for path, method, function in (
     ('/1.0/plug/vip/([^/]+)', 'POST', _plug_vip),
     ('/1.0/plug/network', 'POST', _plug_network),
     ('/1.0/details', 'GET', _get_details),
-    ('/1.0/loadbalancer/([^/]+)/(?:start|reload)', 'PUT', _serve),
+    ('/1.0/loadbalancer/([^/]+)/(?:start|stop|reload)', 'PUT', _serve),
     ('/1.0/loadbalancer/([^/]+)/([^/]+)/haproxy', 'PUT', _upload_haproxy),
     ('/1.0/listeners/([^/]+)', 'DELETE', _delete_haproxy),
     (_CERTIFICATE, 'GET', _get_certificate),

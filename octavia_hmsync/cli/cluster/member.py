@@ -177,7 +177,9 @@ class ReplaceMember(_Order):
             self._say(f'Member {member.id} is ordered to be replaced '
                       f'already.')
             return
-        if member.state != member_repo.STANDBY:
+        # One whose slot a standby has, and one that stands by, are deleted.
+        if member.slot is not None or member.state not in (
+                member_repo.STANDBY, member_repo.DRAINING):
             _check_that_it_serves(member, _STAYING)
         self._order(engine, member, member_repo.REPLACE)
         self._say(f'Member {member.id} is ordered to be replaced.')

@@ -102,6 +102,8 @@ class Balancers:
         self.northbound = northbound or northbound_.Northbound(conf)
         self._lock = threading.Lock()
         self._applied: dict[str, tuple[Applied, tuple[str, ...]]] = {}
+        # {id of a member: name of its node}; replaced as a whole.
+        self.on_dead_nodes: dict[str, str] = {}
 
     def sync(self):
         """Have there be a row for OVN.

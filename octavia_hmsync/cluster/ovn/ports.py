@@ -24,6 +24,8 @@ from octavia_hmsync import exceptions
 
 # In place of the name of a node.
 HOST = 'ovn'
+# What Neutron calls an ovn-controller, of gateways and of other nodes.
+_AGENT = 'OVN Controller'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +63,21 @@ class SourcePorts(ports.Ports):
                 found = self._api.update_port(
                     found.id, allowed_address_pairs=_get_pairs(subnets))
         return Source(found.id, found.mac_address.lower(), network['mtu'])
+
+    def find_dead_node(self, port_id):
+        """Return the node that a port is at if it is dead, as Neutron sees it.
+
+        :param port_id: its id.
+        :returns: its name; None if OVN is answered there, or nobody knows.
+        """
+        with self._reported(f'look at the node of the port {port_id}'):
+            host = next((port.binding_host_id for port in
+                         self._api.ports(id=port_id)), None)
+            # This also has Neutron ask each node for an answer.
+            alive = [agent.is_alive for agent in self._api.agents(host=host)
+                     if (agent.agent_type or '').startswith(_AGENT)
+                     ] if host else []
+        return host if alive and not any(alive) else None
 
     def _make(self, cluster_id, network, subnets):
         name = ports.get_name(cluster_id, HOST)

@@ -97,9 +97,15 @@ class OVNSightWatch:
         for (port_id, _address), found in self._southbound.read().items():
             statuses.setdefault(port_id, []).extend(found)
         looks, unseen = {}, set()
+        dead = self._balancers.on_dead_nodes
         for applied, _addresses in self._balancers.get_applied().values():
             for port_id, member_id in applied.members.items():
                 look = southbound_.judge(statuses.get(port_id, ()))
+                if look is not None and member_id in dead:
+                    # What was seen there last is of no account.
+                    look = sight_repo.Look(
+                        sight_repo.DOWN,
+                        f'its node {dead[member_id]} is dead')
                 if look is None:
                     unseen.add(member_id)
                 else:

@@ -20,14 +20,16 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import distributor_watch
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster.ovn import balancers as balancers_
+from octavia_hmsync.cluster.ovn import nodes
+from octavia_hmsync.cluster import sightings
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_due as due_repo
 from octavia_hmsync.db.repositories import cluster_front as front_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
 
@@ -65,14 +67,17 @@ class OVNWatch:
     :param balancers: a balancers.Balancers.
     :param clock: seconds, for tests.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
+    :param interval: seconds between two looks.
     """
 
     def __init__(self, engine, balancers, clock=time.monotonic,
-                 heartbeat_interval=10):
+                 heartbeat_interval=10, interval=5):
         self._engine = engine
+        self._recorder = sightings.Recorder(engine, interval)
         self._balancers = balancers
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
+        self._nodes = nodes.Nodes(engine, balancers, clock)
         self._swept: float | None = None
         self._looked: float | None = None
         # The last cluster of the page before.
@@ -92,26 +97,19 @@ class OVNWatch:
             change = self._balancers.northbound.get_change()
             there = self._balancers.northbound.list()
         except exceptions.DistributorError as e:
-            self._set_status(row, str(e))
+            self._recorder.record(row, sightings.Seen(str(e)))
             return distributor_watch.Report({row.name: str(e)}, 0, {})
-        self._set_status(row)
+        self._recorder.record(row, sightings.Seen())
         self._sweep(row, there)
         work = self._find_work(row, there, change != self._compared)
         failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
         self._failed = set(failed)
         self._compared = None if failed else change
+        # Neutron may be slow to tell.
+        self._nodes.look()
         looks.count_connections(self._engine, _Silent,
                                 self._heartbeat_interval)
         return distributor_watch.Report({}, len(work) - len(failed), failed)
-
-    def _set_status(self, row, problem=None):
-        distributor_repo.set_status(
-            self._engine, row.id, distributor_repo.OFFLINE if problem
-            else distributor_repo.ONLINE)
-        if problem and (row.status == distributor_repo.ONLINE or
-                        not row.last_seen):
-            LOG.warning('The distributor %s is OFFLINE: %s', row.name,
-                        problem)
 
     def _sweep(self, row, there):
         """Take out of OVN what is of no cluster any more."""
@@ -215,4 +213,5 @@ def make(conf, engine, balancers):
     """
     return OVNWatch(
         engine, balancers,
-        heartbeat_interval=conf.health_manager.heartbeat_interval)
+        heartbeat_interval=conf.health_manager.heartbeat_interval,
+        interval=conf[cluster_conf.GROUP].keeper_interval)

@@ -24,6 +24,7 @@ import datetime
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
+from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
@@ -40,6 +41,8 @@ DOWN = 'DOWN'
 # that was silent for heartbeat_timeout and could have been heard all of it.
 HEARTBEATS = 'heartbeats'
 
+# Seconds for which the status of a distributor holds; it is asked every few.
+_RECENT = 60
 # Rows that are written in one transaction.
 _AT_ONCE = 500
 
@@ -66,7 +69,8 @@ class Sight:
     :param changed_at: since when.
     :param error: what is wrong, or None.
     :param is_active: whether that distributor is the cluster's active one.
-    :param status: ONLINE or OFFLINE, that distributor; None of HEARTBEATS.
+    :param is_online: whether that distributor is, and was a moment ago; False
+                      of HEARTBEATS.
     :param now: when it was read.
     """
 
@@ -76,7 +80,7 @@ class Sight:
     changed_at: datetime.datetime
     error: str | None
     is_active: bool
-    status: str | None
+    is_online: bool
     now: datetime.datetime
 
 
@@ -86,12 +90,16 @@ def get_of_cluster(engine, cluster_id):
     :param engine: an SQLAlchemy engine.
     :param cluster_id: its id.
     """
+    # Nobody may have asked it for long, as while no housekeeper ran.
+    is_online = sa.and_(
+        _DISTRIBUTOR.c.status == compat.ONLINE,
+        _DISTRIBUTOR.c.last_seen >= types.utcnow_plus(-_RECENT))
     with engine.connect() as connection:
         return [Sight(
             row.member_id, row.distributor_id, row.state, row.changed_at,
-            row.error, bool(row.active), row.status, row.now)
+            row.error, bool(row.active), bool(row.is_online), row.now)
             for row in connection.execute(
-                sa.select(_TABLE, _VIP.c.active, _DISTRIBUTOR.c.status,
+                sa.select(_TABLE, _VIP.c.active, is_online.label('is_online'),
                           types.utcnow().label('now'))
                 .select_from(
                     _TABLE.join(_MEMBER, _MEMBER.c.id == _TABLE.c.member_id)

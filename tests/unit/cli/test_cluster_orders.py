@@ -163,6 +163,16 @@ class TestOrders(_TestCase):
         self.assertFails('There is no order to replace member member0',
                          'cluster', 'member', 'replace', 'amp0', '--cancel')
 
+    def test_replace_one_that_lost_its_slot(self):
+        """A standby has that: it is deleted without waiting for signs."""
+        self.make(('ACTIVE', 'ACTIVE', 'DRAINING'))
+        member_repo.release_slot(self.engine, 'member2')
+        self.assertFails('Member member2 is DRAINING and has no slot',
+                         'cluster', 'member', 'drain', 'member2')
+        self.assertEqual('Member member2 is ordered to be replaced.\n',
+                         self.order('replace', 'amp2'))
+        self.assertEqual('REPLACE', self.get_order(2))
+
     def test_not_active(self):
         self.make(('FAILED', 'ACTIVE', 'ACTIVE'))
         member_repo.release_slot(self.engine, 'member0')

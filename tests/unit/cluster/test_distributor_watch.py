@@ -13,10 +13,15 @@
 
 from unittest import mock
 
+import fixtures
+
 from octavia_hmsync.cluster import distributor_watch
+from octavia_hmsync.cluster import distributors as cluster_distributors
 from octavia_hmsync.cluster import sightings
+from octavia_hmsync.cluster import vips as cluster_vips
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync.db.repositories import cluster_news as news_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
@@ -25,7 +30,7 @@ from tests.unit.cluster import distributors
 from tests.unit.cluster import test_handover
 
 vip = test_handover.vip
-OFFLINE = distributor_repo.OFFLINE
+ONLINE, OFFLINE = distributor_repo.ONLINE, distributor_repo.OFFLINE
 
 
 class TestRules(base.TestCase):
@@ -356,3 +361,116 @@ class TestLook(distributors.DistributorTestCase):
     def test_there_are_none(self):
         self.conf.set_override('distributors', [], group='hmsync_cluster')
         self.assertEqual({}, self.watch.look().problems)
+
+
+class TestCutOff(distributors.DistributorTestCase):
+    """Two controllers look, and one of them does not reach everybody."""
+
+    def setUp(self):
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        # What the other one does not reach, and what only that one does.
+        self.cut, self.reached = set(), {}
+        subject = cluster_distributors.Distributors(
+            self.conf, self.engine, self.ports, self.client_of)
+        self.other = distributor_watch.DistributorWatch(
+            self.engine, subject, cluster_vips.VIPs(
+                self.conf, self.engine, subject), lambda: self.now)
+        self.clusters = [self.add_cluster() for _number in range(3)]
+        for cluster_id in self.clusters:
+            self.vips.add(cluster_id)
+        self.look()
+        news_repo.take(self.engine, 1000)
+
+    def client_of(self, url):
+        """Return what the other one has for a distributor."""
+        name = url.split('/')[2].split(':')[0]
+        if name in self.cut:
+            return self.make_dead(name)
+        return self.reached.get(name) or self.fakes[name]
+
+    @staticmethod
+    def make_dead(name):
+        dead = distributors.FakeDistributor(name)
+        dead.is_down = True
+        return dead
+
+    def look(self):
+        self.other.look()
+        self.watch.look()
+
+    def get_status(self, name='network1'):
+        return {row.name: row.status for row in
+                distributor_repo.get_all(self.engine)}[name]
+
+    def take_news(self):
+        return [(one.kind, one.body['distributor'])
+                for one in news_repo.take(self.engine, 1000)
+                if one.kind.startswith('distributor.')]
+
+    def test_one_stays_while_somebody_reaches_it(self):
+        """It is left once; then nothing goes to and fro."""
+        self.cut.add('network1')
+        self.look()
+        down_and_up = [(kind, 'network1') for kind in (
+            news_repo.DISTRIBUTOR_DOWN, news_repo.DISTRIBUTOR_UP)]
+        self.assertEqual(down_and_up, self.take_news())
+        where = [self.get_answering(each) for each in self.clusters]
+        self.assertNotIn('network1', sum(where, []))
+        for _look in range(5):
+            self.add_member(self.clusters[0])
+            for watch in (self.other, self.watch):
+                watch.look()
+                self.assertEqual(ONLINE, self.get_status())
+            self.assertEqual(where, [self.get_answering(each)
+                                     for each in self.clusters])
+            for cluster_id in self.clusters:
+                for vip in self.get_rows(cluster_id).values():
+                    self.assertIsNone(vip.error)
+        self.assertEqual([], self.take_news())
+        self.assertEqual(1, self.log.output.count(
+            'The distributor network1 does not answer this controller'))
+
+    def test_each_is_cut_off_from_another_one(self):
+        self.cut.add('network1')
+        real = self.fakes['network2']
+        self.reached['network2'] = real
+        self.fakes['network2'] = self.make_dead('network2')
+        for _look in range(3):
+            self.look()
+        self.take_news()
+        where = [self.get_answering(each) for each in self.clusters]
+        for _look in range(5):
+            self.look()
+        self.assertEqual([], self.take_news())
+        self.assertEqual(where, [self.get_answering(each)
+                                 for each in self.clusters])
+
+    def test_one_that_is_dead_for_all(self):
+        """Whoever reached it last says so, at once."""
+        self.cut.add('network1')
+        self.look()
+        self.look()
+        self.fakes['network1'].is_down = True
+        self.watch.look()
+        self.assertEqual(OFFLINE, self.get_status())
+
+    def test_nobody_else_is_left(self):
+        """Then who is cut off is believed, after a while."""
+        self.cut.add('network1')
+        self.look()
+        for seconds, status in ((10, ONLINE), (60, OFFLINE)):
+            self.make_older(models.Distributor, 'last_seen', seconds,
+                            name='network1')
+            self.other.look()
+            self.assertEqual(status, self.get_status())
+
+    def test_one_that_is_reached_again(self):
+        """Who is not cut off any more is believed at once."""
+        self.cut.add('network1')
+        self.look()
+        self.cut.clear()
+        self.look()
+        self.fakes['network1'].is_down = True
+        self.other.look()
+        self.assertEqual(OFFLINE, self.get_status())

@@ -18,8 +18,10 @@ from taskflow import task
 
 from octavia_hmsync.cluster import driver_base
 from octavia_hmsync.cluster import driver_ovs
+from octavia_hmsync.cluster import work
 from octavia_hmsync.compat import distributor as compat_distributor
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
 from tests.unit.cluster import distributors
@@ -30,9 +32,17 @@ SUBFLOWS = ('create_distributor', 'delete_distributor', 'add_vip',
 
 
 class Stumble(task.Task):
-    """What comes afterwards goes wrong."""
+    """What comes afterwards goes wrong.
+
+    :param before: called before that.
+    """
+
+    def __init__(self, before):
+        super().__init__()
+        self._before = before
 
     def execute(self):
+        self._before()
         raise RuntimeError('it stumbled')
 
 
@@ -53,17 +63,18 @@ class TestDriver(distributors.DistributorTestCase):
             'vip': {'ip_address': distributors.ADDRESS},
             'vip_alg': 'HASH', 'vip_persistence': 'FLOW', 'amphorae': []}
 
-    def run_subflow(self, *names, members=(), stumbles=False):
+    def run_subflow(self, *names, members=(), stumbles=False,
+                    before=lambda: None):
         flow = linear_flow.Flow('test')
         for name in names:
             flow.add(getattr(self.driver, f'get_{name}_subflow')())
         if stumbles:
-            flow.add(Stumble())
+            flow.add(Stumble(before))
         store = {**self.store, 'amphorae': [
             {'id': member.amphora_id} for member in members]}
         engine = engines.load(flow, store={
             key: value for key, value in store.items()
-            if key in flow.requires})
+            if key in flow.requires or key == 'owner'})
         engine.run()
         return engine.storage.fetch_all()
 
@@ -151,6 +162,50 @@ class TestDriver(distributors.DistributorTestCase):
                           stumbles=True)
         self.assertEqual([(0, 'ACTIVE')], self.told())
         self.assertEqual(member_repo.BUILDING, member_repo.get(
+            self.engine, new.id).state)
+
+    def begin_work(self):
+        """Have the cluster be claimed by whoever runs subflows.
+
+        :returns: what has him lose it.
+        """
+        context = work.Context(self.conf, self.engine)
+        self.useFixture(fixtures.MockPatchObject(
+            work, 'get_context', lambda: context))
+        self.addCleanup(context.claims.end)
+        owner = self.store['owner'] = context.claims.claim(self.cluster_id)
+        return lambda: claim_repo.release(self.engine, self.cluster_id, owner)
+
+    def test_who_has_the_cluster_takes_back(self):
+        self.begin_work()
+        new = self.add_member(self.cluster_id, member_repo.BUILDING)
+        self.assertRaises(RuntimeError, self.run_subflow, 'add_vip',
+                          'register_amphorae', members=[new], stumbles=True)
+        self.assertEqual({}, self.get_rows(self.cluster_id))
+        self.assertEqual(member_repo.BUILDING, member_repo.get(
+            self.engine, new.id).state)
+
+    def test_who_hung_takes_nothing_back(self):
+        lose = self.begin_work()
+        new = self.add_member(self.cluster_id, member_repo.BUILDING)
+        self.assertRaises(RuntimeError, self.run_subflow, 'add_vip',
+                          'register_amphorae', members=[new], stumbles=True,
+                          before=lose)
+        self.assertEqual([(0, 'ACTIVE')], self.told())
+        self.assertEqual(1, len(self.get_answering(self.cluster_id)))
+
+    def test_who_hung_at_distributors_takes_nothing_back(self):
+        lose = self.begin_work()
+        for fake in self.fakes.values():
+            fake.error = exceptions.DistributorRejected('no')
+        lose()
+        self.assertRaises(exceptions.NoDistributor, self.run_subflow,
+                          'add_vip')
+        self.assertNotEqual({}, self.get_rows(self.cluster_id))
+        new = self.add_member(self.cluster_id, member_repo.BUILDING)
+        self.assertRaises(exceptions.NoDistributor, self.run_subflow,
+                          'register_amphorae', members=[new])
+        self.assertEqual(member_repo.ACTIVE, member_repo.get(
             self.engine, new.id).state)
 
     def test_nobody_takes_a_registration(self):

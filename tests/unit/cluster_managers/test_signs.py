@@ -22,8 +22,8 @@ def see(member_id, who, state, age=50.0, **values):
 
 class TestSigns(base.TestCase):
 
-    def read(self, *sights):
-        found = signs.read(sights).get('a')
+    def read(self, *sights, **values):
+        found = signs.read(sights, **values).get('a')
         return found and (bool(found.silent), bool(found.down))
 
     def test_silent(self):
@@ -46,6 +46,30 @@ class TestSigns(base.TestCase):
                                                             'DOWN')))
         self.assertEqual((False, False), self.read(
             down, see('a', 'd2', 'DOWN', is_online=False)))
+
+    def test_nobody_else_looks(self):
+        """As with OVN: heartbeats, which take another way, see the same."""
+        down, silent = see('a', 'd1', 'DOWN'), see('a', None, 'DOWN')
+        away = see('a', 'd2', 'UP', is_online=False)
+        for more in ((), (see('b', 'd1', 'DOWN'), see('b', None, 'DOWN')),
+                     (away,)):
+            self.assertEqual((True, True), self.read(down, silent, *more))
+        for more in ((see('a', 'd2', 'UP'),), (see('b', 'd2', 'UP'),)):
+            self.assertEqual((True, False), self.read(down, silent, *more))
+        for silent in (see('b', None, 'DOWN'),
+                       see('a', None, 'DOWN', is_online=False)):
+            self.assertEqual((False, False), self.read(down, silent))
+
+    def test_nobody_looks(self):
+        silent = see('a', None, 'DOWN', age=601.0)
+        self.assertEqual((True, False), self.read(silent))
+        self.assertEqual((True, True), self.read(silent, patience=600.0))
+        self.assertEqual((True, False), self.read(
+            see('a', None, 'DOWN', age=600.0), patience=600.0))
+        for sight in (see('a', None, 'UP', age=601.0),
+                      see('a', 'd1', 'UP', age=601.0)):
+            self.assertEqual((False, False), self.read(sight,
+                                                       patience=600.0))
 
     def test_down_elsewhere(self):
         """Nobody's traffic passes there."""

@@ -119,6 +119,9 @@ class FakePorts:
     def __init__(self, northbound):
         self._northbound = northbound
         self.sources = {}
+        # {id of a port: name of its node}
+        self.dead_nodes = {}
+        self.asked = []
         self.network = {'id': NETWORK, 'name': 'net1', 'mtu': 1450}
         self.error = None
 
@@ -137,6 +140,11 @@ class FakePorts:
         return ovn_ports.Source(
             port_id, cluster_ports.make_mac(cluster_id, ovn_ports.HOST),
             network['mtu'])
+
+    def find_dead_node(self, port_id):
+        self.asked.append(port_id)
+        self._ask()
+        return self.dead_nodes.get(port_id)
 
     def delete(self, cluster_id, host=None):
         self._ask()

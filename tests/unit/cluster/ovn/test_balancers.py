@@ -13,7 +13,9 @@
 
 import fixtures
 
+from octavia_hmsync.cluster.ovn import balancers
 from octavia_hmsync.cluster.ovn import places
+from octavia_hmsync.cluster.ovn import watch
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
@@ -303,6 +305,20 @@ class TestWatch(fakes.OVNTestCase):
         row, = distributor_repo.get_all(self.engine)
         self.assertEqual(('ovn', 'ONLINE'), (row.name, row.status))
 
+    def test_ovn_is_away_from_one_controller(self):
+        """It stays ONLINE as long as another one reaches it."""
+        cut_off = watch.OVNWatch(self.engine, balancers.Balancers(
+            self.conf, self.engine, self.ports, fakes.FakeNorthbound()),
+            lambda: self.now)
+        cut_off._balancers.northbound.error = self.unreachable()
+        found = []
+        for _look in range(3):
+            cut_off.look()
+            found += [row.status for row in distributor_repo.get_all(
+                self.engine)]
+            self.look()
+        self.assertEqual(['OFFLINE', 'ONLINE', 'ONLINE'], found)
+
     def test_one_that_fails_is_told_again(self):
         def fail():
             self.northbound.error = self.unreachable()
@@ -382,6 +398,47 @@ class TestWatch(fakes.OVNTestCase):
             self.assertEqual({self.member.id: wanted} if wanted else {},
                              self.get_sights())
             self.assertEqual(woken, self.woken)
+
+    def test_node_is_dead(self):
+        """Nobody has looked there since; Neutron is asked of who is silent."""
+        ports = {member_id: port_id for applied, _
+                 in self.subject.get_applied().values()
+                 for port_id, member_id in applied.members.items()}
+        port_id = ports[self.member.id]
+        for each in ports.values():
+            self.southbound.statuses[each, 'any'] = ['online']
+        self.ports.dead_nodes = dict.fromkeys(ports.values(), 'compute1')
+
+        def hear():
+            self.look()
+            self.sights.hear()
+            return {member_id: look.state for member_id, look
+                    in sight_repo.get_of_observer(
+                        self.engine, self.subject.sync().id).items()}
+
+        all_up = dict.fromkeys(ports, 'UP')
+        self.assertEqual(all_up, hear())
+        self.assertEqual([], self.ports.asked)
+        for look, seen in ((sight_repo.Look('DOWN'), 'DOWN'),
+                           (sight_repo.Look('UP'), 'UP')):
+            sight_repo.record(self.engine, sight_repo.HEARTBEATS, {
+                self.member.id: look})
+            self.assertEqual({**all_up, self.member.id: seen}, hear())
+        self.assertEqual([port_id], self.ports.asked)
+        # Nor does a node that nobody can tell of count.
+        sight_repo.record(self.engine, sight_repo.HEARTBEATS, {
+            self.member.id: sight_repo.Look('DOWN')})
+        hear()
+        self.ports.error = exceptions.CloudUnavailable('Neutron hangs')
+        self.assertEqual(all_up, hear())
+        self.ports.error = None
+        self.assertEqual('DOWN', hear()[self.member.id])
+        # Not at each look.
+        number = len(self.ports.asked)
+        self.watch.look()
+        self.assertEqual(number, len(self.ports.asked))
+        self.ports.dead_nodes.clear()
+        self.assertEqual(all_up, hear())
 
     def test_sights_of_who_came_elsewhere(self):
         """Another process has built it, and told OVN."""

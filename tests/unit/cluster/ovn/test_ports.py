@@ -26,10 +26,15 @@ class FakeNeutron:
 
     def __init__(self):
         self.there = {}
+        # {name of a node: agents there}
+        self.on_nodes = {}
         self.network = self
 
+    def agents(self, host):
+        return self.on_nodes[host]
+
     def ports(self, **filters):
-        filters.pop('project_id')
+        filters.pop('project_id', None)
         return [port for port in self.there.values() if all(
             getattr(port, name) == value for name, value in filters.items())]
 
@@ -53,6 +58,22 @@ class TestSourcePorts(base.TestCase):
     def ensure(self, cluster_id=CLUSTER):
         return self.subject.ensure_source(cluster_id, NETWORK,
                                           {'192.0.2.5': 's'})
+
+    def test_dead_node(self):
+        port = self.neutron.create_port(binding_host_id='compute1')
+        for agents, dead in (
+                ((), None), ((('OVN Metadata agent', False),), None),
+                ((('OVN Controller agent', True),), None),
+                ((('OVN Controller agent', False),
+                  ('OVN Metadata agent', True)), 'compute1'),
+                ((('OVN Controller Gateway agent', False),), 'compute1')):
+            self.neutron.on_nodes = {'compute1': [
+                types.SimpleNamespace(agent_type=kind, is_alive=is_alive)
+                for kind, is_alive in agents]}
+            self.assertEqual(dead, self.subject.find_dead_node(port.id))
+        for port_id in ('unknown', self.neutron.create_port(
+                binding_host_id='').id):
+            self.assertIsNone(self.subject.find_dead_node(port_id))
 
     def test_found_again(self):
         made = self.ensure()
