@@ -26,17 +26,20 @@ class Watch:
 
     :param engine: the engine, loaded and not yet run.
     :param check: called with the name of the task and its result.
+    :param ends: states of TaskFlow in which a task has ended.
     """
 
     def __init__(self, engine: typing.Any,
-                 check: abc.Callable[[str, typing.Any], object]) -> None:
+                 check: abc.Callable[[str, typing.Any], object],
+                 ends: abc.Iterable[str] = (states.SUCCESS,)) -> None:
         self._engine = engine
         self._check = check
         self._error: Exception | None = None
-        engine.atom_notifier.register(states.SUCCESS, self._on_success)
+        for end in ends:
+            engine.atom_notifier.register(end, self._on_end)
 
-    def _on_success(self, _state: str,
-                    details: dict[str, typing.Any]) -> None:
+    def _on_end(self, _state: str,
+                details: dict[str, typing.Any]) -> None:
         try:
             self._check(details.get('task_name', ''), details.get('result'))
         except Exception as e:

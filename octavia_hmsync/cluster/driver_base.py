@@ -23,6 +23,7 @@ from taskflow import task
 from taskflow.types import failure
 
 from octavia_hmsync.cluster import backends
+from octavia_hmsync.cluster import members
 from octavia_hmsync.cluster import work
 from octavia_hmsync.compat import distributor as compat_distributor
 from octavia_hmsync.db.repositories import cluster as cluster_repo
@@ -77,6 +78,22 @@ def _get_driver():
                   backends.get_distributors())
 
 
+def _may_undo(cluster_id, owner):
+    """Tell whether what was done for a cluster may be undone.
+
+    Whoever has taken it up meanwhile, while this process hung, needs it.
+
+    :param owner: who has claimed it; None in flows that are not ours.
+    """
+    if owner is None:
+        return True
+    try:
+        work.Work(work.get_context(), cluster_id, owner).look()
+    except members.INTERRUPTIONS:
+        return False
+    return True
+
+
 def _id_of(thing, *names):
     """Return the id of what may be a dict, or an object of Octavia's."""
     if isinstance(thing, str):
@@ -114,7 +131,8 @@ class FindCluster(task.Task):
 class AddVIP(task.Task):
     """Have two distributors answer for the VIP of a cluster."""
 
-    def execute(self, distributor_id, vip, vip_alg, vip_persistence):
+    def execute(self, distributor_id, vip, vip_alg, vip_persistence,
+                owner=None):
         """Make ports, and tell distributors.
 
         What the VIP is stands in the database, too.
@@ -130,14 +148,14 @@ class AddVIP(task.Task):
             driver.vips.add(distributor_id)
         except Exception:
             # A task that failed is not reverted with what it did.
-            if is_new:
+            if is_new and _may_undo(distributor_id, owner):
                 _take_back(driver, distributor_id)
             raise
         return is_new
 
-    def revert(self, result, distributor_id, *args, **kwargs):
+    def revert(self, result, distributor_id, owner=None, *args, **kwargs):
         """Take it away again, unless it was there before."""
-        if result is True:
+        if result is True and _may_undo(distributor_id, owner):
             _take_back(_get_driver(), distributor_id)
 
 
@@ -170,7 +188,7 @@ class SyncDistributors(task.Task):
 class RegisterAmphorae(task.Task):
     """Have distributors send connections to amphorae."""
 
-    def execute(self, distributor_id, amphorae):
+    def execute(self, distributor_id, amphorae, owner=None):
         """Tell them.
 
         :returns: {id: state} of the members that had another one before.
@@ -191,13 +209,15 @@ class RegisterAmphorae(task.Task):
         try:
             driver.distributors.apply(distributor_id)
         except Exception:
-            _put_back(driver, distributor_id, before)
+            if _may_undo(distributor_id, owner):
+                _put_back(driver, distributor_id, before)
             raise
         return before
 
-    def revert(self, result, distributor_id, *args, **kwargs):
+    def revert(self, result, distributor_id, owner=None, *args, **kwargs):
         """Have them be what they were before."""
-        if not isinstance(result, failure.Failure) and result:
+        if (not isinstance(result, failure.Failure) and result and
+                _may_undo(distributor_id, owner)):
             _put_back(_get_driver(), distributor_id, result)
 
 

@@ -28,17 +28,19 @@ from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync import exceptions
 
 PREFIX = 'octavia-hmsync-cluster'
 # Seconds that whoever fails a load balancer over waits for the keeper.
 PATIENCE = 600
 
 
-def _get_subflow(name):
+def _get_subflow(name, is_deletion=False):
     """Return a subflow of the distributor driver, in a list, or none."""
     subflow = getattr(compat_cluster.load_distributor_driver(),
                       f'get_{name}_subflow')()
-    return [] if subflow is None else [subflow]
+    return [] if subflow is None else [
+        tasks.HoldCluster(name, is_deletion), subflow]
 
 
 def _claim(is_claimed, **how):
@@ -66,6 +68,7 @@ def get_create_load_balancer_flow(is_claimed=False):
              tasks.EnsureServerGroup(),
              *_get_subflow('create_distributor'), *_get_subflow('add_vip'),
              tasks.BuildMembers(), *_get_subflow('register_amphorae'),
+             tasks.HoldCluster('activation'),
              *compat_cluster.make_activation_tasks(is_new=True),
              tasks.FinishCluster())
     return flow
@@ -89,11 +92,11 @@ def get_delete_load_balancer_flow(load_balancer, listeners, pools,
     flow.add(*_claim(is_claimed, is_deletion=True,
                      patience=tasks.DELETION_PATIENCE),
              tasks.DeletionErrorOnRevert(),
-             *_get_subflow('remove_vip'),
-             *_get_subflow('delete_distributor'),
+             *_get_subflow('remove_vip', is_deletion=True),
+             *_get_subflow('delete_distributor', is_deletion=True),
              tasks.RemoveMembers(),
-             compat_cluster.make_deletion_flow(load_balancer, listeners,
-                                               pools),
+             tasks.DeleteLoadBalancer(compat_cluster.make_deletion_flow(
+                 load_balancer, listeners, pools)),
              tasks.ForgetCluster())
     return flow
 
@@ -115,6 +118,7 @@ def get_failover_load_balancer_flow(is_claimed=False):
              *_get_subflow('create_distributor'), *_get_subflow('add_vip'),
              ReplaceMembers(), tasks.BuildMembers(),
              *_get_subflow('register_amphorae'),
+             tasks.HoldCluster('activation'),
              *compat_cluster.make_activation_tasks(is_new=False),
              tasks.FinishCluster())
     return flow
@@ -126,20 +130,31 @@ class ReplaceMembers(task.Task):
     def execute(self, cluster_id, owner):
         context = work_.get_context()
         work = work_.Work(context, cluster_id, owner)
-        for member in work.read_members():
-            if member.state == member_repo.STANDBY:
-                # Its manager builds another one, and deletes it.
+        for known in work.read_members():
+            member = member_repo.get(work.engine, known.id)
+            if member is None or member.state == member_repo.BUILDING:
+                continue
+            if member.slot is None or not self._replace(work, member):
+                # It stands by, or somebody else has its slot, as it was not
+                # well: its manager deletes it.
                 member_repo.set_order(work.engine, member.id,
                                       member_repo.REPLACE)
-            if (member.slot is None or
-                    member.state == member_repo.BUILDING):
-                continue
-            store = distribution.make_store(work.read(),
-                                            work.get_load_balancer())
+
+    def _replace(self, work, member):
+        """Replace one; returns False if it has no slot any more."""
+        store = distribution.make_store(work.read(),
+                                        work.get_load_balancer())
+        try:
             compat_cluster.run(
                 get_replace_member_flow(is_claimed=True, is_locked=True),
-                {**store, tasks.CLUSTER_ID: cluster_id, tasks.OWNER: owner,
-                 tasks.OLD_MEMBER_ID: member.id})
+                {**store, tasks.CLUSTER_ID: work.cluster_id,
+                 tasks.OWNER: work.owner, tasks.OLD_MEMBER_ID: member.id})
+        except exceptions.NotPossible:
+            now = member_repo.get(work.engine, member.id)
+            if now is not None and now.slot is not None:
+                raise
+            return False
+        return True
 
 
 def get_add_member_flow(is_claimed=False):

@@ -19,10 +19,13 @@ its beginning, by another process too. None undoes anything once somebody else
 has claimed the cluster.
 """
 
+import contextlib
 import time
 
 from oslo_log import log as logging
 from oslo_utils import uuidutils
+from taskflow import engines
+from taskflow import states
 from taskflow import task
 from taskflow.types import failure
 
@@ -36,11 +39,13 @@ from octavia_hmsync.cluster import work as work_
 from octavia_hmsync import compat
 from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync import watched_flow
 
 LOG = logging.getLogger(__name__)
 
@@ -122,6 +127,23 @@ class ClaimCluster(task.Task):
         """Give it back."""
         if not isinstance(result, failure.Failure):
             work_.get_context().claims.release(cluster_id, result)
+
+
+class HoldCluster(task.Task):
+    """Go on only as long as nobody else works on a cluster.
+
+    For what comes next, which does not ask.
+
+    :param before: the name of that.
+    :param is_deletion: whether the cluster is to be deleted.
+    """
+
+    def __init__(self, before, is_deletion=False):
+        super().__init__(name=f'octavia-hmsync-hold-before-{before}')
+        self._is_deletion = is_deletion
+
+    def execute(self, cluster_id, owner):
+        get_work(cluster_id, owner, self._is_deletion).look()
 
 
 class ReleaseCluster(task.Task):
@@ -309,22 +331,56 @@ def _remove_all(work):
     return left
 
 
+class DeleteLoadBalancer(task.Task):
+    """Have Octavia's flow delete what any load balancer has.
+
+    Where somebody else does meanwhile, as this process hung, nothing of it is
+    undone: Octavia's tasks would put in ERROR what is deleted.
+
+    :param flow: of compat_cluster.make_deletion_flow().
+    """
+
+    def __init__(self, flow):
+        super().__init__(requires=(*flow.requires, CLUSTER_ID, OWNER))
+        self._flow = flow
+
+    def execute(self, cluster_id, owner, **store):
+        work = get_work(cluster_id, owner, is_deletion=True)
+        work.look()
+        engine = engines.load(self._flow, store=store)
+        watch = watched_flow.Watch(engine, lambda *_task: work.check(), (
+            states.SUCCESS, states.FAILURE))
+        engine.run()
+        watch.finish()
+
+
 class ForgetCluster(task.Task):
-    """Delete the rows of a cluster whose load balancer is deleted."""
+    """Delete the rows of a cluster whose load balancer is deleted.
+
+    Whoever has it meanwhile does, if this process hung: to fail would have
+    Octavia's tasks put the load balancer in ERROR.
+    """
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner, is_deletion=True)
-        work.look()
-        cluster_repo.delete(work.engine, cluster_id)
+        if claim_repo.renew(work.engine, cluster_id, owner,
+                            work_.CLAIM_EXPIRY):
+            cluster_repo.delete(work.engine, cluster_id)
         work.release()
 
 
 class FinishCluster(task.Task):
-    """Record that a cluster is as it should be, and give it back."""
+    """Record that a cluster is as it should be, and give it back.
+
+    Whoever has it meanwhile does, if this process hung: to fail would have
+    Octavia's tasks put listeners and pools in ERROR.
+    """
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)
-        lock_repo.unlock(work.engine, cluster_id, owner, work_.CLAIM_EXPIRY)
+        with contextlib.suppress(claims.Lost):
+            lock_repo.unlock(work.engine, cluster_id, owner,
+                             work_.CLAIM_EXPIRY)
         work.release()
 
 

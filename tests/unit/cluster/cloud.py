@@ -176,7 +176,6 @@ class Compute:
 
 class Network:
     sec_grp_enabled = True
-    qos_enabled = False
 
     def __init__(self, cloud):
         self._cloud = cloud
@@ -227,11 +226,23 @@ class Network:
             raise network_base.PortNotFound(name)
         return port
 
+    def apply_qos_on_port(self, qos_id, port_id):
+        self._cloud.step(f'apply QoS {qos_id}')
+        self.get_port(port_id).qos_policy_id = qos_id
+
+    def update_aap_port_sg(self, load_balancer, amphora, vip):
+        self._cloud.step(f'update groups of {amphora.id}')
+        self.get_port(amphora.vrrp_port_id).security_group_ids = [
+            'group', *vip.sg_ids]
+
     def create_port(self, network_id, name=None, secondary_ips=(),
-                    fixed_ips=(), **_):
+                    fixed_ips=(), security_group_ids=(), qos_policy_id=None,
+                    **_):
         self._cloud.step(f'create port {name}')
         port = network_models.Port(
             id=uuidutils.generate_uuid(), name=name, network_id=network_id,
+            security_group_ids=list(security_group_ids),
+            qos_policy_id=qos_policy_id,
             mac_address='fa:16:3e:00:00:01', fixed_ips=[
                 network_models.FixedIP(each['subnet_id'], '198.51.100.9')
                 for each in fixed_ips])

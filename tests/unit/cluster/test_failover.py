@@ -234,6 +234,34 @@ class TestFailover(cloud.CloudTestCase):
         self.assertEqual([3] * len(left), [len(ids) for ids in left])
         self.assertReplaced(*self.before)
 
+    def test_load_balancer_failover_while_one_is_not_well(self):
+        """One that stands by takes its slot meanwhile: all are replaced."""
+        cluster_repo.set_sizes(self.engine, self.before[0].cluster_id,
+                               standby=1)
+        self.keep()
+        before = self.get_members(self.lb)
+        standby, = (member for member in before if member.state == 'STANDBY')
+        victim = self.before[1]
+        built = []
+
+        def rule(text):
+            if text.startswith('build amphora'):
+                built.append(text)
+                if len(built) == 2:
+                    self.assertTrue(member_repo.take_over_slot(
+                        self.engine, standby.id, victim.id,
+                        config_digest=None))
+
+        self.cloud.rules.append(rule)
+        self.fail_over()
+        self.assertEqual('ACTIVE', self.get_status(self.lb))
+        self.keep()
+        after = self.get_members(self.lb)
+        self.assertEqual(['ACTIVE'] * 3 + ['STANDBY'],
+                         sorted(member.state for member in after))
+        self.assertFalse({member.amphora_id for member in before} &
+                         {member.amphora_id for member in after})
+
     def test_stock_load_balancer_failover(self):
         """Octavia's own, which octavia-api asks nobody for.
 

@@ -20,6 +20,7 @@ from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster import flows
 from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import tasks
 from octavia_hmsync.cluster import work
 from octavia_hmsync.cluster import worker
 from octavia_hmsync import compat
@@ -453,10 +454,13 @@ class TestDeaths(cloud.CloudTestCase):
 
 
 class TestHung(cloud.CloudTestCase):
-    """One that builds a member hangs, somebody else goes on, it comes back."""
+    """Someone hangs, somebody else goes on, and then it comes back."""
 
-    def hang_at(self, part):
-        """Have it hang at the next step whose text has a part."""
+    def hang_at(self, part, is_refused=False):
+        """Have it hang at the next step whose text has a part.
+
+        :param is_refused: whether that fails once it comes back.
+        """
         mine = self.context
 
         def rule(text):
@@ -466,9 +470,12 @@ class TestHung(cloud.CloudTestCase):
             self.lapse()
             self.keep()
             self.context = mine
-            later = mine.claims._clock() + work.CLAIM_EXPIRY
+            # Seconds as a float may be a bit fewer than what was added.
+            later = mine.claims._clock() + work.CLAIM_EXPIRY + 1
             self.useFixture(fixtures.MockPatchObject(
                 mine.claims, '_clock', lambda: later))
+            if is_refused:
+                raise cloud.Refused(text)
 
         self.cloud.rules.append(rule)
 
@@ -489,3 +496,40 @@ class TestHung(cloud.CloudTestCase):
 
     def test_after_an_instance(self):
         self.check('look at')
+
+    def check_new(self, part):
+        """Have a worker hang that creates one with a listener."""
+        lb = self.add_load_balancer()
+        self.records.add_listener(lb, 80)
+        self.hang_at(part)
+        worker.Worker(compat.CONF).create(lb, {'cluster_desired_size': 2,
+                                               'cluster_min_size': 1})
+        self.assertWhole(lb, 2)
+        listener, = self.records.rows('listener')
+        self.assertEqual('ACTIVE', listener['provisioning_status'])
+
+    def test_before_members_of_a_new_one(self):
+        self.check_new('create port octavia-lb-vrrp')
+
+    def test_before_a_new_one_is_active(self):
+        self.check_new('distributors: register')
+
+    def test_before_a_new_one_is_finished(self):
+        execute = tasks.FinishCluster.execute
+
+        def finish(subject, cluster_id, owner):
+            self.cloud.step('finish')
+            execute(subject, cluster_id, owner)
+
+        self.useFixture(fixtures.MockPatchObject(
+            tasks.FinishCluster, 'execute', finish))
+        self.check_new('finish')
+
+    def test_amid_a_deletion(self):
+        for part, is_refused in (
+                ('delete instance', False), ('deallocate VIP', False),
+                ('deallocate VIP', True)):
+            lb = self.create(size=1)
+            self.hang_at(part, is_refused)
+            self.delete(lb)
+            self.assertGone(lb)
