@@ -13,12 +13,16 @@
 
 import functools
 
+from oslo_log import log as logging
 from stevedore import driver as stevedore_driver
 from stevedore import exception as stevedore_exc
 
+from octavia_hmsync.cluster_managers import base
 from octavia_hmsync.cluster_managers import reference
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'octavia_hmsync.cluster_managers'
 # Of the plugin's own one, today and in the release before.
@@ -42,6 +46,21 @@ def get(name):
             f'No cluster manager "{name}" can be loaded: {e}. Install the '
             f'package that has it on this controller, or change '
             f'[hmsync_cluster] cluster_manager.') from e
+
+
+def tell(manager, kind, cluster_id, *details):
+    """Have a manager hear of something; what it makes of it harms nobody.
+
+    :param manager: a ClusterManager.
+    :param kind: an EventKind.
+    :param cluster_id: of which cluster.
+    :param details: what else an Event has.
+    """
+    try:
+        manager.handle(base.Event(kind, cluster_id, *details))
+    except Exception:
+        LOG.exception('The manager of the cluster %s failed when it was told '
+                      'of "%s".', cluster_id, kind)
 
 
 @functools.lru_cache(maxsize=None)

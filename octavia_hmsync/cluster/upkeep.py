@@ -20,6 +20,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.cluster import distribution
 from octavia_hmsync.cluster import flows
+from octavia_hmsync.cluster import managers
 from octavia_hmsync.cluster import members
 from octavia_hmsync.cluster import orders
 from octavia_hmsync.cluster import situation
@@ -52,6 +53,8 @@ class Upkeep:
     def __init__(self, context, cluster_id):
         self._context = context
         self._cluster_id = cluster_id
+        # As it was when somebody decided last.
+        self._manager = None
 
     def run(self):
         """Do what is to be done, until there is nothing, or it fails.
@@ -108,6 +111,8 @@ class Upkeep:
     def _decide(self):
         """Return what takes its time, the first thing first."""
         found = situation.read(self._context, self._cluster_id)
+        if found is not None:
+            self._manager = found.manager
         return found and [action for action in found.decide()
                           if action.kind not in base.URGENT]
 
@@ -121,13 +126,29 @@ class Upkeep:
             LOG.info('Cluster %s: %s%s.', work.cluster_id, action.kind,
                      f' {action.member_id}' if action.member_id else '')
         if len(actions) == 1:
-            return _try_one(work, actions[0])
+            return self._try_one(work, actions[0])
         # Of several things that are missing two are alike.
         done: list[bool] = []
         members.for_each(
-            lambda work, numbered: done.append(_try_one(work, numbered[1])),
+            lambda work, numbered: done.append(
+                self._try_one(work, numbered[1])),
             work, list(enumerate(actions)))
         return all(done)
+
+    def _try_one(self, work, action):
+        kind, reason = base.EventKind.DONE, action.reason
+        try:
+            _DOERS[action.kind](work, action)
+        except members.INTERRUPTIONS:
+            raise
+        except Exception as e:
+            work.check()
+            kind, reason = base.EventKind.FAILED, (
+                compat_cluster.describe_failure(e))
+            _tell_failure(work, action, reason)
+        managers.tell(self._manager, kind, self._cluster_id,
+                      action.member_id, str(action.kind), reason)
+        return kind is base.EventKind.DONE
 
 
 def _get_together(actions):
@@ -137,25 +158,14 @@ def _get_together(actions):
     return [action for action in actions if action.kind is actions[0].kind]
 
 
-def _try_one(work, action):
-    try:
-        _DOERS[action.kind](work, action)
-        return True
-    except members.INTERRUPTIONS:
-        raise
-    except Exception as e:
-        work.check()
-        reason = compat_cluster.describe_failure(e)
-        LOG.warning('Cluster %s, %s%s: %s. It is tried again.',
-                    work.cluster_id, action.kind,
-                    f' {action.member_id}' if action.member_id else '',
-                    reason)
-        if action.kind == base.Kind.REPLACE:
-            # For whoever has ordered it.
-            member_repo.record(work.engine, action.member_id,
-                               error=f'{reason}.')
-        LOG.debug('It failed:', exc_info=True)
-        return False
+def _tell_failure(work, action, reason):
+    LOG.warning('Cluster %s, %s%s: %s. It is tried again.',
+                work.cluster_id, action.kind,
+                f' {action.member_id}' if action.member_id else '', reason)
+    if action.kind == base.Kind.REPLACE:
+        # For whoever has ordered it.
+        member_repo.record(work.engine, action.member_id, error=f'{reason}.')
+    LOG.debug('It failed:', exc_info=True)
 
 
 def _run_flow(work, factory, *args, without=(), **store):

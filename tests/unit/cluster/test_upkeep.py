@@ -16,12 +16,14 @@ import threading
 import fixtures
 import hypothesis
 from hypothesis import strategies as st
+from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster import distribution
 from octavia_hmsync.cluster import managers
 from octavia_hmsync.cluster import situation
 from octavia_hmsync.cluster import upkeep
 from octavia_hmsync.cluster import urgency
+from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -138,6 +140,50 @@ class TestUpkeep(ManagedTestCase):
         self.assertTrue(all(member.config_digest
                             for member in self.get_members(lb)))
 
+    def promote(self, affinity='SOURCE_IP', others=(),
+                driver='hmsync_ovs'):
+        """Have the member in slot 1 die; returns what takes its slot.
+
+        :param others: slots of those that are not well either.
+        """
+        self.useFixture(config_fixture.Config(compat.CONF)).config(
+            group='controller_worker', distributor_driver=driver)
+        self.lb = self.make(standby=1)
+        standby = self.get_members(self.lb)[-1]
+        cluster_repo.set_affinity(self.engine, self.cluster_id, affinity)
+        self.see_all(self.lb)
+        for member in self.get_members(self.lb):
+            if member.slot in others:
+                self.see(member.id, UP, SILENT)
+            elif member.slot == 1:
+                self.see(member.id, DOWN, SILENT)
+        self.urge()
+        found = member_repo.get(self.engine, standby.id)
+        self.assertEqual((1, 'ACTIVE'), (found.slot, found.state))
+        return found
+
+    def test_clients_that_belong_to_others(self):
+        """They are not sent to one that stood by before it knows them."""
+        found = self.promote()
+        self.assertEqual(member_repo.ALONE, found.config_digest)
+        self.assertEqual('ONLINE', self.status(self.lb))
+        version = self.get_cluster(self.lb).version
+        self.keep()
+        self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (2, 'ACTIVE'),
+                          (None, 'STANDBY')], self.states(self.lb))
+        found = member_repo.get(self.engine, found.id)
+        self.assertTrue(found.is_configured)
+        self.assertLess(version, self.get_cluster(self.lb).version)
+
+    def test_clients_that_belong_to_nobody(self):
+        self.assertIsNone(self.promote('FLOW').config_digest)
+
+    def test_clients_that_come_by_port(self):
+        self.assertIsNone(self.promote(driver='other').config_digest)
+
+    def test_clients_of_one_that_is_not_well(self):
+        self.assertIsNone(self.promote(others=(0,)).config_digest)
+
     def test_half_of_them_die(self):
         """All that is missing is built at once."""
         self.useFixture(fixtures.MockPatchObject(
@@ -161,6 +207,73 @@ class TestUpkeep(ManagedTestCase):
         self.keep()
         self.assertTrue(met)
         self.assertWhole(lb, 4)
+
+    def test_all_die_and_one_looks(self):
+        """As with OVN: nobody is there who could see one of them UP."""
+        distributor_repo.set_status(self.engine, self.two.id, 'OFFLINE')
+        lb = self.make(2, min_size=2)
+        before = set(self.cloud.instances)
+        for member in self.get_members(lb):
+            self.see(member.id, DOWN)
+        self.keep()
+        self.assertEqual(before, set(self.cloud.instances))
+        self.assertEqual('ONLINE', self.status(lb))
+        for member in self.get_members(lb):
+            self.see(member.id, heartbeats=SILENT)
+        self.urge()
+        self.assertEqual('ERROR', self.status(lb))
+        self.assertEqual({}, self.cloud.documents[self.cluster_id])
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertFalse(before & set(self.cloud.instances))
+        self.assertEqual('ONLINE', self.status(lb))
+
+    def test_nobody_looks(self):
+        """Silence is enough after a while, if others are heard."""
+        lb = self.make(2, standby=1)
+        first, second, spare = self.get_members(lb)
+        self.see(first.id, heartbeats=SILENT)
+        self.keep()
+        self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (None, 'DRAINING')],
+                         self.states(lb))
+        self.make_older(cloud.models.MemberSight, 'changed_at', 599)
+        self.keep()
+        self.assertIsNotNone(member_repo.get(self.engine, first.id))
+        self.make_older(cloud.models.MemberSight, 'changed_at', 601)
+        # Unless it is the way of heartbeats that is gone.
+        for member in (second, spare):
+            self.see(member.id, heartbeats=SILENT)
+        self.keep()
+        self.assertIsNotNone(member_repo.get(self.engine, first.id))
+        for member in (second, spare):
+            self.see(member.id, heartbeats=UP)
+        self.keep()
+        self.assertIsNone(member_repo.get(self.engine, first.id))
+        self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (None, 'STANDBY')],
+                         self.states(lb))
+
+    def test_somebody_looked(self):
+        """Who is away now may look again."""
+        lb = self.make(2)
+        first, second = self.get_members(lb)
+        self.see(second.id, UP)
+        for each in (self.one, self.two):
+            distributor_repo.set_status(self.engine, each.id, 'OFFLINE')
+        self.see(first.id, heartbeats=SILENT)
+        self.make_older(cloud.models.MemberSight, 'changed_at', 9000)
+        self.keep()
+        self.assertEqual('SUSPECT', self.get_members(lb)[0].health)
+
+    def test_what_was_seen_long_ago(self):
+        """Nobody has asked the distributors for what they see."""
+        lb = self.make()
+        self.see_all(lb)
+        member = self.get_members(lb)[0]
+        self.see(member.id, DOWN, SILENT)
+        self.make_older(cloud.models.Distributor, 'last_seen', 61)
+        self.keep()
+        self.assertEqual((member.id, 'SUSPECT'), (
+            self.get_members(lb)[0].id, self.get_members(lb)[0].health))
 
     def test_all_die_and_who_builds_others(self):
         """Whoever goes on does not leave it to an operator."""
@@ -411,6 +524,26 @@ class TestUpkeep(ManagedTestCase):
             [('health', 'DEAD'), ('done', 'unregister'),
              ('status', 'DEGRADED')],
             [(str(event.kind), event.detail) for event in heard])
+        heard.clear()
+        self.cloud.refuse('build amphora')
+        self.keep(1)
+        self.assertIn(('failed', 'add'), [
+            (str(event.kind), event.detail) for event in heard])
+        heard.clear()
+        self.keep()
+        self.assertEqual(
+            [('done', 'add'), ('status', 'ONLINE')],
+            [(str(event.kind), event.detail) for event in heard])
+
+    def test_manager_that_fails(self):
+        """What is to be done is done."""
+        lb = self.make()
+        self.useFixture(fixtures.MockPatchObject(
+            managers.get('reference'), 'handle', side_effect=KeyError))
+        self.see_all(lb)
+        self.see(self.get_members(lb)[0].id, DOWN, SILENT)
+        self.keep()
+        self.assertWhole(lb, 3)
 
     def test_unknown_manager(self):
         lb = self.make()
