@@ -24,6 +24,7 @@ from taskflow import engines
 from taskflow import task
 
 from octavia_hmsync.cluster import claims
+from octavia_hmsync.cluster import member_port
 from octavia_hmsync.cluster import places
 from octavia_hmsync.cluster import update
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -184,7 +185,8 @@ def configure(work, member_id, slot):
         f'Amphora {amphora.id} could not be plugged into the networks of '
         f'its members')
     work.look()
-    if member.state == member_repo.ACTIVE and member.config_digest is None:
+    member_port.refresh(work.network, load_balancer, amphora)
+    if member.state == member_repo.ACTIVE and not member.is_configured:
         # Whoever died with a change has not come to what follows it.
         _open_ports(work, load_balancer)
     try:
