@@ -203,7 +203,9 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     def _check_addresses(self, loadbalancer, size):
         group = self._conf[cluster_conf.GROUP]
         network_driver = provider.load_network_driver()
-        distributors = min(vip_network.DISTRIBUTORS, len(group.distributors))
+        # Those that controllers boot may come later, and take one, too.
+        distributors = min(vip_network.DISTRIBUTORS, len(group.distributors) +
+                           group.distributor_instances)
         with _refusing():
             if backends.is_ovn(self._conf):
                 more = self._get(loadbalancer.additional_vips) or ()

@@ -38,6 +38,11 @@ def check_network(network_driver, network_id):
             f'Port security is off in network {network_id}, where any port '
             f'could answer for the VIP of a cluster. Switch it on for the '
             f'network, or choose another one.')
+    if provider.has_segments(network_driver, network_id):
+        raise Unsuitable(
+            f'Network {network_id} is a routed one, whose segments are no '
+            f'common Ethernet, and a cluster needs one for its VIP and its '
+            f'amphorae. Choose a network with one segment for the VIP.')
 
 
 def check_port(network_driver, port_id):
@@ -58,6 +63,9 @@ def check_port(network_driver, port_id):
 def check_addresses(network_driver, network_id, subnet_id, amphorae,
                     distributors):
     """Check that a subnet has an address for whoever needs one.
+
+    None is counted for an amphora that is built before the one that it
+    replaces goes: where there is none a failover fails, and all else works.
 
     :param network_driver: Octavia's.
     :param network_id: of the VIP, whose port is there already.

@@ -22,6 +22,7 @@ from octavia.db import api as db_api
 from octavia.network import base as network_base
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions as driver_except
+from openstack import exceptions as sdk_exc
 import oslo_messaging
 
 AmphoraProviderDriver = amphora_driver.AmphoraProviderDriver
@@ -64,6 +65,24 @@ VNIC_TYPE_NORMAL = constants.VNIC_TYPE_NORMAL
 _ROUTERS = ('network:router_interface',
             'network:router_interface_distributed',
             'network:ha_router_replicated_interface')
+
+
+def has_segments(network_driver, network_id):
+    """Tell whether a network is a routed one, of segments.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the network.
+    :returns: whether Neutron says so: it does not without an extension that
+              not every cloud has, nor does a driver that asks nobody.
+    :raises openstack.exceptions.SDKException: if it does not answer.
+    """
+    api = getattr(network_driver, 'network_proxy', None)
+    if api is None:
+        return False
+    # The SDK's own Network leaves this out.
+    answer = api.get(f'/networks/{network_id}')
+    sdk_exc.raise_from_response(answer)
+    return answer.json()['network'].get('l2_adjacency') is False
 
 
 def get_routed_subnets(network_driver, network_id):

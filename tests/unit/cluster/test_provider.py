@@ -13,6 +13,7 @@
 """What octavia-api asks provider amphora_cluster for, and what comes of it."""
 
 import contextlib
+import json
 import types
 import unittest
 from unittest import mock
@@ -27,8 +28,10 @@ from octavia.network import base as network_base
 from octavia.network import data_models as network_models
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions as driver_except
+from openstack import exceptions as sdk_exc
 from oslo_config import fixture as config_fixture
 import oslo_messaging
+import requests
 
 from octavia_hmsync.cluster import provider
 from octavia_hmsync.cluster import sizes
@@ -95,11 +98,23 @@ class Network:
         self.error = None
         # (subnet, owner of the router's port), where somebody asks.
         self.routers = set()
-        self.network_proxy = types.SimpleNamespace(ports=self.get_routers)
+        self.network_proxy = types.SimpleNamespace(
+            ports=self.get_routers, get=self.get)
+        # What Neutron shows of the network, and with which status.
+        self.shown = {'l2_adjacency': True}
+        self.status = 200
 
     def get_network(self, network_id, context=None):
         return network_models.Network(
             id=network_id, port_security_enabled=self.is_secure)
+
+    def get(self, path):
+        assert path == '/networks/network'
+        answer = requests.Response()
+        answer.status_code = self.status
+        answer.headers['Content-Type'] = 'application/json'
+        answer._content = json.dumps({'network': self.shown}).encode()
+        return answer
 
     def get_port(self, port_id, context=None):
         return network_models.Port(
@@ -327,6 +342,28 @@ class TestNetworks(ProviderTestCase):
         self.assertUnsupported(['Port security is off in network network'],
                                self.create)
 
+    def test_routed(self):
+        """Before there is a port; whoever waited would find ERROR."""
+        self.network.shown = {'l2_adjacency': False}
+        for port_id in (None, 'theirs'):
+            self.assertUnsupported(
+                ['Network network is a routed one', 'with one segment'],
+                self.create, port_id)
+
+    def test_nobody_knows_of_segments(self):
+        """Neutron has no such extension, or Octavia's driver is noop."""
+        self.network.shown = {}
+        self.create()
+        del self.network.network_proxy
+        self.network.ports.clear()
+        self.create()
+        self.assertEqual(2, len(self.queue.cast))
+
+    def test_segments_and_neutron_down(self):
+        self.network.status = 503
+        self.assertRaises(sdk_exc.HttpException, self.create)
+        self.assertEqual(([], set()), (self.queue.cast, self.network.ports))
+
     def test_given_port(self):
         self.create('theirs')
         self.assertEqual(1, len(self.queue.cast))
@@ -366,6 +403,20 @@ class TestNetworks(ProviderTestCase):
             self.assertUnsupported(
                 [f'Subnet subnet has {free} free addresses',
                  f'4 amphorae takes {4 + distributors}'], self.create)
+
+    def test_addresses_of_distributors_in_instances(self):
+        for listed, booted, needed in ((0, 2, 6), (1, 1, 6), (1, 4, 6),
+                                       (0, 1, 5)):
+            self.set_cluster(distributor_instances=booted, distributors=[
+                f'https://network{number}:9444'
+                for number in range(listed)])
+            self.network.free = needed - 1
+            self.network.ports.clear()
+            self.queue.cast.clear()
+            self.assertUnsupported([f'4 amphorae takes {needed}'],
+                                   self.create)
+            self.network.free = needed
+            self.create()
 
     def test_routers_with_ovn(self):
         """A router answers for the VIP."""
