@@ -78,7 +78,7 @@ class Ordered(attempt.Attempt):
 
     def __init__(self, work, inventory):
         super().__init__(work, inventory)
-        self._prover = whole_prover.WholeProver(work)
+        self._prover = whole_prover.WholeProver(work, is_vip_shared=True)
 
     def _take_up(self, following):
         # Whether it was ordered nobody can tell: again is harmless.

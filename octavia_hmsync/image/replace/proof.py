@@ -45,6 +45,8 @@ class Expectation:
     :param holders: of whom one is to have the VIP, and nobody else; empty
                     for any.
     :param are_listeners_told: whether heartbeats of listeners are recorded.
+    :param is_vip_shared: whether each is to have the VIP, as the members of a
+                          cluster.
     """
 
     new_amphora_id: str
@@ -53,6 +55,7 @@ class Expectation:
     max_age: float
     holders: frozenset[str] = frozenset()
     are_listeners_told: bool = True
+    is_vip_shared: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +131,9 @@ def _find_holder_problems(expected, seen):
                      if holds is None)
     if unknown:
         yield f'amphora {", ".join(unknown)} does not say who has the VIP'
+    elif expected.is_vip_shared:
+        if expected.new_amphora_id not in holders:
+            yield f'amphora {expected.new_amphora_id} does not have the VIP'
     elif len(holders) != 1:
         yield (f'{", ".join(holders)} have the VIP at once' if holders
                else 'no amphora has the VIP')

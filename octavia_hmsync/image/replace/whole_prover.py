@@ -24,10 +24,13 @@ class WholeProver(prover.Prover):
     """Looks at each amphora, whichever of them has the VIP.
 
     :param work: a Work.
+    :param is_vip_shared: whether each of them has it, as the members of a
+                          cluster.
     """
 
-    def __init__(self, work):
+    def __init__(self, work, is_vip_shared=False):
         super().__init__(work, lambda *_: frozenset())
+        self._is_vip_shared = is_vip_shared
 
     def prove_all(self, amphora_ids=None):
         """Wait until amphorae are shown to serve.
@@ -56,12 +59,17 @@ class WholeProver(prover.Prover):
             amphora_id, self._work.replacement.target_image_id
             if amphora_id == self._work.new_id else None, since,
             proof.HEARTBEATS_MISSED * self._interval,
-            are_listeners_told=self._are_listeners_told)
+            are_listeners_told=self._are_listeners_told,
+            is_vip_shared=self._is_vip_shared)
 
     def _find_problems(self, expected):
         evidence = self._work.read()
-        holding = self._work.find_holders(evidence.amphorae.values(),
-                                          self._vip)
+        asked = evidence.amphorae.values()
+        if self._is_vip_shared:
+            # What others say of themselves is no matter.
+            ids = {one.new_amphora_id for one in expected}
+            asked = [amphora for amphora in asked if amphora.id in ids]
+        holding = self._work.find_holders(asked, self._vip)
         problems: list[str] = []
         for one in expected:
             amphora = evidence.amphorae.get(one.new_amphora_id)

@@ -189,7 +189,7 @@ class TestOrdered(attempts.AttemptTestCase):
                     types.SimpleNamespace(
                         get=lambda tag: target.Target(NEW))),
                 (ordered.whole_prover, 'WholeProver',
-                 lambda work: Prover(self.world)),
+                 lambda work, is_vip_shared: Prover(self.world)),
                 (ordered, 'time', types.SimpleNamespace(
                     monotonic=lambda: self.world.clock)),
                 (work_.Work, 'pause', lambda work, *args:

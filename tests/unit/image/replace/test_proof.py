@@ -133,6 +133,19 @@ class TestFindProblems(base.TestCase):
         self.assertEqual([], proof.find_problems(
             expected, self.with_holding(old=True, new=False)))
 
+    def test_each_is_a_holder(self):
+        expected = dataclasses.replace(EXPECTED, holders=frozenset(),
+                                       is_vip_shared=True)
+        for holding, problems in (
+                ({'old': True, 'new': True}, []),
+                ({'new': True}, []),
+                ({'old': True, 'new': False},
+                 ['amphora new does not have the VIP']),
+                ({'new': None},
+                 ['amphora new does not say who has the VIP'])):
+            self.assertEqual(problems, proof.find_problems(
+                expected, self.with_holding(**holding)))
+
     @given(st.lists(st.sampled_from(('old', 'new', 'third')), unique=True),
            st.dictionaries(st.sampled_from(('old', 'new', 'third')),
                            st.sampled_from((True, False, None))))

@@ -25,7 +25,12 @@ class TestWholeProver(test_prover.ProverTestCase):
         self.agents = {'old': self.agent}
         self.holding = {'old': True, 'new': False}
         self.work.agent_of = self._get_agent
-        self.work.find_holders = lambda amphorae, vip: self.holding
+        self.asked = None
+        self.work.find_holders = self._find_holders
+
+    def _find_holders(self, amphorae, vip):
+        self.asked = {amphora.id for amphora in amphorae}
+        return self.holding
 
     def _get_agent(self, amphora):
         return self.agents.get(amphora.id, self.agent)
@@ -84,6 +89,18 @@ class TestWholeProver(test_prover.ProverTestCase):
                 ({'old': False, 'new': False}, 'no amphora has the VIP')):
             self.holding = holding
             self.assertNotProven(text)
+
+    def test_members_of_a_cluster_share_the_vip(self):
+        """Others may be on their way out."""
+        self.prover = whole_prover.WholeProver(self.work, is_vip_shared=True)
+        self.holding = {'new': True}
+        self.assertTakes(20, 'new')
+        self.assertEqual({'new'}, self.asked)
+        self.holding = {'old': True, 'new': True}
+        self.assertTakes(20)
+        self.assertEqual({'old', 'new'}, self.asked)
+        self.holding = {'new': False}
+        self.assertNotProven('amphora new does not have the VIP', 'new')
 
     def test_silent(self):
         self.clock.now = 40
