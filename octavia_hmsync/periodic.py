@@ -83,6 +83,15 @@ class _Problems:
             self._by_thread.pop(thread, None)
 
 
+def _is_of_the_end(error: Exception) -> bool:
+    """Tell whether Python starts no threads any more, as it ends.
+
+    That is so before anybody is told to stop.
+    """
+    return isinstance(error, RuntimeError) and (
+        'interpreter shutdown' in str(error))
+
+
 _PROBLEMS = _Problems()
 
 
@@ -196,8 +205,7 @@ class PeriodicThread:
             return (f'The database cannot be used: {api.describe(error)}. It '
                     f'is tried again; Octavia runs on.')
         problem = f'{type(error).__name__}: {error}'
-        if self._stopping.is_set():
-            # A process that ends starts no threads any more, for one.
+        if self._stopping.is_set() or _is_of_the_end(error):
             LOG.info('octavia-hmsync: %s did not end before the service: %s',
                      self.name, problem)
             return None

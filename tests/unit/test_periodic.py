@@ -214,6 +214,15 @@ class TestPeriodicThread(base.TestCase):
         self.assertNotIn('Traceback', self.log.output)
         self.assertEqual(1, len(self.lines('INFO')), self.log.output)
 
+    def test_unexpected_before_it_is_told_to_end(self):
+        self.errors = [RuntimeError(
+            'cannot schedule new futures after interpreter shutdown')]
+        self.start()
+        self.wait_for_calls(2)
+        self.assertEqual([], self.lines('ERROR') + self.lines('WARNING'))
+        self.assertNotIn('Traceback', self.log.output)
+        self.assertIn('did not end before the service', self.log.output)
+
     def test_no_call_before_the_tables_are_there(self):
         self.start(upgrade=False)
         self.wait_until_logged('octavia-hmsync db upgrade')
