@@ -25,6 +25,8 @@ import time
 
 import fixtures
 from oslo_config import fixture as config_fixture
+import sqlalchemy as sa
+from sqlalchemy import pool
 
 from benchmarks import report
 from octavia_hmsync.cluster import distributors
@@ -95,7 +97,10 @@ class _Site(fixtures.Fixture):
             os.path.join(self.directory, 'certs')))
         made = self.useFixture(database.MariaDBDatabase())
         schema.upgrade(made.engine)
-        self.engine = made.engine
+        # In the namespace of controllers, too.
+        self.engine = sa.create_engine(made.engine.url.update_query_dict(
+            {'unix_socket': made.server.socket_path}), poolclass=pool.NullPool)
+        self.addCleanup(self.engine.dispose)
         self.useFixture(config_fixture.Config(compat.CONF)).config(
             group='certificates', cert_manager='noop_cert_manager')
         self.conf = base.TestCase.make_conf(
