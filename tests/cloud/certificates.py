@@ -103,6 +103,25 @@ class Authority:
             .sign(self._key, hashes.SHA256()))
         return _pem(certificate)
 
+    def revoke(self, *paths):
+        """A list of certificates that are not to be trusted, as PEM.
+
+        :param paths: their files.
+        """
+        now = datetime.datetime.now(datetime.timezone.utc)
+        builder = (x509.CertificateRevocationListBuilder()
+                   .issuer_name(self._certificate.subject)
+                   .last_update(now - datetime.timedelta(minutes=5))
+                   .next_update(now + datetime.timedelta(days=30)))
+        for path in paths:
+            with open(path, 'rb') as pem:
+                certificate = x509.load_pem_x509_certificate(pem.read())
+            builder = builder.add_revoked_certificate(
+                x509.RevokedCertificateBuilder()
+                .serial_number(certificate.serial_number)
+                .revocation_date(now).build())
+        return _pem(builder.sign(self._key, hashes.SHA256()))
+
 
 class Certificates(fixtures.Fixture):
     """Two authorities, the controllers' client certificate, server ones."""

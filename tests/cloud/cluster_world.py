@@ -68,6 +68,14 @@ def make(cloud, members, **kwargs):
         for protocol, port in (('HTTP', 80), ('TCP', TCP_PORT))], **kwargs)
 
 
+def get_pinned(cloud, host, cluster_id):
+    """Ports of the clients whose connections a node remembers one by one."""
+    vswitch = cloud.networking.chassis[host].vswitch
+    bridge = bridges.Names.of(cluster_id).bridge
+    return {int(port) for table in _PIN_TABLES for port in _PIN.findall(
+        vswitch.ofctl('dump-flows', bridge, f'table={table}'))}
+
+
 class World:
     """A cluster of a ClusterOctavia, and its clients.
 
@@ -196,11 +204,7 @@ class World:
 
     def lose_pinned(self, host):
         """As lose(), of connections that a node remembers one by one."""
-        vswitch = self.cloud.networking.chassis[host].vswitch
-        bridge = bridges.Names.of(self.cluster['id']).bridge
-        for table in _PIN_TABLES:
-            self.lost |= {int(port) for port in _PIN.findall(
-                vswitch.ofctl('dump-flows', bridge, f'table={table}'))}
+        self.lost |= get_pinned(self.cloud, host, self.cluster['id'])
 
     def get_ports(self, amphora_id):
         """Ports of the clients that are connected to an amphora."""

@@ -95,7 +95,9 @@ class ClusterOctavia(octavia.Octavia):
                                  self.distributors.items()],
                 'keep_in_housekeeping': not self._cluster_manager_count,
                 'keeper_interval': 1, 'drain_timeout': 5,
-                'update_timeout': 60}},
+                'update_timeout': 60},
+            # Neutron, on a busy machine.
+            'hmsync_network': {'api_timeout': 60}},
             super()._options(),
             # A busy machine boots several at once slowly.
             {'controller_worker': {'amphora_driver': 'hmsync',

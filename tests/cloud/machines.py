@@ -22,6 +22,10 @@ from tests.cloud import probe
 from tests.cloud import process
 from tests.cloud import waiting
 
+# Seconds to wait for an answer where members come and go: an Open vSwitch in
+# user space loses packets of others when it gets a port, and Linux sends a SYN
+# again after a second.
+PATIENCE = 3
 # Below those that the kernel chooses; for 500 connections each.
 _FIRST_PORTS = itertools.cycle(range(10000, 32000, 500))
 _PROBE = os.path.abspath(probe.__file__)
@@ -113,6 +117,12 @@ class Member(Machine):
 
     def _setUp(self):
         super()._setUp()
+        # While it looks whether somebody else has its addresses it sends
+        # nothing by IPv6.
+        waiting.wait_for(
+            lambda: not self.namespace.run('ip', '-6', 'address', 'show',
+                                           'tentative').stdout,
+            f'IPv6 of {self.name}', 60)
         self.server = self._start('http', sys.executable, '-ISc', _SERVER,
                                   self.name)
         # Who is told of it finds it ready.

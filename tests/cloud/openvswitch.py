@@ -137,7 +137,6 @@ class OpenVswitch(fixtures.Fixture):
         return self.useFixture(process.ChildProcess(
             f'{name}-{self.host}', self._namespace.wrap([
                 process.system_program(name), *arguments, '--no-chdir',
-                f'--unixctl={self.directory}/{name}.ctl',
                 f'--pidfile={self.directory}/{name}.pid']),
             self.directory, env=self.environment, cwd=self.directory))
 
@@ -153,8 +152,12 @@ class OpenVswitch(fixtures.Fixture):
 
     def wait_for_revalidators(self):
         """Have it account for all packets that its cache has forwarded."""
-        process.run('ovs-appctl', '-t', f'{self.directory}/ovs-vswitchd.ctl',
-                    'revalidator/wait', env=self.environment)
+        self.appctl('revalidator/wait')
+
+    def appctl(self, *arguments):
+        """Run ovs-appctl for ovs-vswitchd; returns its output."""
+        return process.run('ovs-appctl', '-t', 'ovs-vswitchd', *arguments,
+                           env=self.environment)
 
     def ofctl(self, command, bridge, *arguments):
         """Run ovs-ofctl for a bridge; returns its output."""

@@ -28,9 +28,13 @@ connection's own port. These begin with FIRST.
 import asyncio
 import contextlib
 import dataclasses
+import datetime
 import sys
 import time
 import urllib.parse
+
+# Of errors.
+_TOLD = 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +61,8 @@ class Report:
     :param dark: seconds without service: from the begin of the first of
                  failed requests in a row to the begin of the next good one.
     :param broken: connections that were to be kept, and ended.
-    :param errors: what the failed ones said, each once.
+    :param errors: what the first ones that failed said, and when, in UTC;
+                   those that were kept, too.
     """
 
     requests: int
@@ -115,7 +120,14 @@ def report(requests):
     broken = [request for request in requests
               if request.kept and request.error]
     return Report(len(new), len(failed), round(dark, 3), len(broken),
-                  tuple(sorted({request.error for request in failed})))
+                  tuple(map(_tell, [request for request in requests
+                                    if request.error][:_TOLD])))
+
+
+def _tell(request):
+    began = datetime.datetime.fromtimestamp(request.began, datetime.UTC)
+    return (f'{began:%H:%M:%S.%f} {"kept: " if request.kept else ""}'
+            f'{request.error} ({request.duration:.3f} s)')
 
 
 def report_held(requests):
@@ -203,7 +215,10 @@ class _Client:
         return None if error == 'ok' else error
 
     async def _ask_anew(self):
-        reader, writer = await asyncio.open_connection(*self._address)
+        try:
+            reader, writer = await asyncio.open_connection(*self._address)
+        except asyncio.CancelledError:
+            raise TimeoutError('connecting') from None
         try:
             await self._ask(reader, writer, b'Connection: close\r\n')
         finally:
@@ -226,7 +241,7 @@ class _Client:
 
 def _describe(error):
     if isinstance(error, TimeoutError):
-        return 'timed out'
+        return ' '.join(('timed out', *error.args))
     return f'{type(error).__name__}: {error}'
 
 

@@ -24,14 +24,18 @@ TABLES = ('hmsync_cluster', 'hmsync_cluster_member',
 class ClusterTestCase(base.BaseTestCase):
     """A whole Octavia, two distributors, members of pools and a client."""
 
+    kind = clusters.ClusterOctavia
     workers = 1
     options = None
+    neutron_options = None
 
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(clusters.ClusterOctavia(
-            options=self.options, workers=self.workers))
+        self.cloud = self.useFixture(self.kind(
+            options=self.options, workers=self.workers,
+            neutron_options=self.neutron_options))
         self.cloud.wait_until_ready()
+        self.prepare()
         self.api = self.cloud.connection.load_balancer
         self.hosts = self.cloud.fabric.hosts
         self.members = [
@@ -40,6 +44,9 @@ class ClusterTestCase(base.BaseTestCase):
             for host in self.hosts]
         self.client = self.useFixture(machines.Client(
             self.cloud, 'client', host=self.hosts[0]))
+
+    def prepare(self):
+        """Make what there has to be before machines are."""
 
     def rows(self, table):
         with self.cloud.engine.connect() as connection:

@@ -159,7 +159,8 @@ class WorldCase(base.BaseTestCase):
 
     def resize(self, size):
         self.world.size = size
-        self.world.set_size(size)
+        self.world.order('cluster', 'set', self.world.lb.id, '--desired',
+                         str(size), '--cooldown', '0')
 
     def do(self, fault):
         """Have a fault be there from now on."""

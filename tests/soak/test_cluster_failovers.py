@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from testtools import content
 
 from tests.cloud import cluster_world
+from tests.cloud import machines
 from tests.functional import clusters
 
 SIZE = 3
@@ -115,7 +116,8 @@ class TestFailovers(clusters.ClusterTestCase):
         self.sessions = self.cloud.get_sessions(self.lb, port)
         self.assertEqual({*self.before.values()}, {*self.sessions})
         self.assertTrue(all(self.sessions.values()), self.sessions)
-        self.probe = self.client.start_probe(self.lb.vip_address)
+        self.probe = self.client.start_probe(self.lb.vip_address,
+                                             timeout=machines.PATIENCE)
         self.looks = _Looks(self.cloud, self.lb)
         self.looks.start()
         self.addCleanup(self.looks.stop)

@@ -14,6 +14,7 @@
 import threading
 
 from tests.cloud.compute import hypervisor
+from tests.cloud import machines
 from tests.functional import clusters
 
 
@@ -102,9 +103,8 @@ class TestFaults(clusters.ClusterTestCase):
         self.cloud.delete_cluster(lb)
         self.assertNothingLeft()
 
-    def test_quota_of_eight(self):
-        """Never ACTIVE with too few; deleted while the rest is built."""
-        room = Room(self.cloud.compute, 2)
+    def fail_to_build(self):
+        """Have one of eight not come to three; it is never ACTIVE."""
         lb = self.cloud.add_cluster('web', self.members, desired_size=8,
                                     min_size=3, wait=False)
         seen = set()
@@ -122,6 +122,11 @@ class TestFaults(clusters.ClusterTestCase):
         self.cloud.delete_cluster(lb)
         self.assertNothingLeft()
 
+    def test_quota_of_eight(self):
+        """Never ACTIVE with too few; deleted while the rest is built."""
+        room = Room(self.cloud.compute, 2)
+        self.fail_to_build()
+
         room.grow(3)
         lb = self.cloud.add_cluster('web', self.members, desired_size=8,
                                     min_size=3)
@@ -133,6 +138,18 @@ class TestFaults(clusters.ClusterTestCase):
         room.grow(3)
         self.cloud.wait_for(lambda: len(self.cloud.compute.instances) > 3,
                             'one more', 120)
+        self.cloud.delete_cluster(lb)
+        self.assertNothingLeft()
+
+    def test_hosts_of_eight(self):
+        """Nova takes all of them, and has a host for some."""
+        Room(self.cloud.compute, 99, hosts=2)
+        self.fail_to_build()
+        Room(self.cloud.compute, 99, hosts=3)
+        lb = self.cloud.add_cluster('web', self.members, desired_size=8,
+                                    min_size=3)
+        self.assertEqual(3, len(self.get_members()))
+        self.assertServes(lb)
         self.cloud.delete_cluster(lb)
         self.assertNothingLeft()
 
@@ -161,7 +178,8 @@ class TestReplace(clusters.ClusterTestCase):
         self.wait_until_whole(lb, 2)
         before = self.get_members()
         held = self.client.hold(lb.vip_address, 40).wait_until_open()
-        probe = self.client.start_probe(lb.vip_address)
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
         self.api.failover_amphora(before[1])
         self.cloud.wait_for(
             lambda: self.get_members().get(1) not in (None, before[1]),

@@ -54,7 +54,7 @@ class TestOctaviasFailover(test_mixed_releases.PluginMixin,
         self.wait_for(lambda: other in self.cloud.failovers_begun(),
                       'failover of one of no cluster')
         deadline = 2 * TIMEOUT
-        self.watch_members(self.lb, deadline, self.silent())
+        self.watch_members(self.lb, deadline, set(), {self.dead})
 
     def assertUntouched(self, lb):
         rows = {row['id']: row for row in self.cloud.records.rows('amphora')}
@@ -104,6 +104,6 @@ class TestOctaviasFailover(test_mixed_releases.PluginMixin,
             end()
             one.start()
             one.wait_until_ready(base.START_TIMEOUT)
-            self.watch_members(self.lb, 1.5 * TIMEOUT, self.silent())
+            self.watch_members(self.lb, 1.5 * TIMEOUT, set(), {self.dead})
         self.wait_until_silent({self.dead})
         self.watch_members(self.lb, LONG_ENOUGH, {self.dead})

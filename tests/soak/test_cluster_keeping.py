@@ -18,6 +18,8 @@ import time
 
 from testtools import content
 
+from tests.cloud import clusters as cloud_clusters
+from tests.cloud import machines
 from tests.functional import clusters
 
 SILENCE = 20
@@ -126,7 +128,8 @@ class TestSigns(KeepingCase):
         """It is not heard; what it has goes on."""
         amphora_id = self.amphorae[0]
         held = self.client.hold(self.lb.vip_address, OPEN).wait_until_open()
-        probe = self.client.start_probe(self.lb.vip_address)
+        probe = self.client.start_probe(self.lb.vip_address,
+                                        timeout=machines.PATIENCE)
         with self.without_heartbeats(amphora_id):
             self.wait_until(amphora_id, 'DRAINING')
             self.wait_until_shown(self.lb, 'DEGRADED')
@@ -199,7 +202,8 @@ class TestOutage(KeepingCase):
         instances = set(self.cloud.compute.instances)
         members = self.get_members()
         held = self.client.hold(lb.vip_address, OPEN).wait_until_open()
-        probe = self.client.start_probe(lb.vip_address)
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
         controllers = [*self.cloud.workers, *self.cloud.health_managers,
                        *self.cloud.house_keepers]
         for child in controllers:
@@ -273,7 +277,8 @@ class TestDeaths(KeepingCase):
     def _fail_over(self, lb):
         """Octavia's command for a load balancer replaces all, unnoticed."""
         before = set(self.get_members().values())
-        probe = self.client.start_probe(lb.vip_address)
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
         self.api.failover_load_balancer(lb.id)
         self.cloud.wait_for(
             lambda: self.api.get_load_balancer(
@@ -293,6 +298,12 @@ class TestDeaths(KeepingCase):
         self.wait_until_whole(lb, 2)
         self.wait_until_shown(lb, 'ONLINE')
         self.assertServes(lb)
+
+
+class TestDeathsByOVN(TestDeaths):
+    """One looks: nobody else could see what it does not."""
+
+    kind = cloud_clusters.OVNClusterOctavia
 
 
 class TestHalfWay(KeepingCase):
@@ -352,7 +363,8 @@ class TestHalfWay(KeepingCase):
         lb = self.cloud.add_cluster('web', self.members)
         self.wait_until_whole(lb, 2)
         members = self.get_members()
-        probe = self.client.start_probe(lb.vip_address)
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
 
         # The worker dies when one of the two has it.
         with self.unreached(members[1]):

@@ -13,6 +13,7 @@
 
 import sqlalchemy as sa
 
+from tests.cloud import machines
 from tests.functional import clusters
 
 
@@ -42,7 +43,8 @@ class TestOrders(clusters.ClusterTestCase):
         self.wait_until_whole(lb, 2)
         before = self.get_members()
         image = self.cloud.add_image('second')
-        probe = self.client.start_probe(lb.vip_address)
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
         out = self.hmsync('image', 'replace', lb.id, '--wait', '--timeout',
                           '400')
         self.assertIn('ORDER, amphora', out)
@@ -59,7 +61,8 @@ class TestOrders(clusters.ClusterTestCase):
         """Sizes, orders for a member, and distributors."""
         lb = self.cloud.add_cluster('web', self.members)
         self.wait_until_whole(lb, 2)
-        probe = self.client.start_probe(lb.vip_address)
+        probe = self.client.start_probe(lb.vip_address,
+                                        timeout=machines.PATIENCE)
         self.hmsync('cluster', 'set', lb.id, '--desired', '3', '--cooldown',
                     '0')
         self.wait_until_whole(lb, 3)

@@ -20,6 +20,7 @@ from testtools import content
 from tests.cloud import clusters
 from tests.cloud import machines
 from tests.cloud import process
+from tests.functional import clusters as cluster_cases
 
 NUMBER = 60
 
@@ -129,3 +130,36 @@ class TestCluster(base.BaseTestCase):
                 'JOIN hmsync_cluster_member ON hmsync_cluster_member.id = '
                 "member_id WHERE distributor_id != 'heartbeats' AND "
                 f"amphora_id = '{amphora_id}'").scalar() in ('DOWN', None)
+
+
+class TestDeadNode(cluster_cases.ClusterTestCase):
+    """The node of a member looks at it, and tells OVN nothing any more."""
+
+    kind = clusters.OVNClusterOctavia
+    options = {'health_manager': {'heartbeat_timeout': 20}}
+    # Neutron has nodes answer half as often.
+    neutron_options = {'DEFAULT': {'agent_down_time': 20}}
+
+    def test_dead_node(self):
+        lb = self.cloud.add_cluster('web', self.members)
+        self.wait_until_whole(lb, 2)
+        members = set(self.get_members().values())
+        dead = next(self.cloud.compute.by_amphora(each) for each in members
+                    if self.cloud.compute.by_amphora(each).host !=
+                    self.client.host)
+        amphora_id = dead.instance_name.removeprefix('amphora-')
+        chassis = self.cloud.networking.chassis[dead.host]
+        self.cloud.compute.dead_hosts.add(dead.host)
+        chassis.controller.kill()
+        dead.kill_tree()
+        self.cloud.wait_for(
+            lambda: amphora_id not in {row['amphora_id'] for row in
+                                       self.rows('hmsync_cluster_member')},
+            lambda: f'end of {amphora_id}: '
+            f'{self.rows("hmsync_cluster_member")}, '
+            f'{self.rows("hmsync_member_sight")}', 180)
+        self.wait_until_whole(lb, 2)
+        self.assertEqual(members - {amphora_id},
+                         members & set(self.get_members().values()))
+        self.assertIn(f'its node {dead.host} is dead',
+                      self.cloud.house_keepers[0].log_tail(2000))

@@ -22,6 +22,3 @@ class TestConnections(test_ovn_data_plane.TestConnections):
 
     network = 'ovs'
     comes_by_ipv6 = True
-    # A packet may get lost between the five nodes' vswitches, which one
-    # machine has to run; Linux sends a SYN again after a second.
-    patience = 3

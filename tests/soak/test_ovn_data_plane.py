@@ -59,8 +59,6 @@ class TestConnections(VipTestCase):
     # Whether one outside comes by IPv6 as well, which is routed: there are no
     # floating addresses of it.
     comes_by_ipv6 = False
-    # Seconds after which a request has failed.
-    patience = 1
 
     def setUp(self):
         super().setUp()
@@ -96,15 +94,34 @@ class TestConnections(VipTestCase):
 
     def assert_answers(self, names):
         for client, address in self.ways:
-            self.assertEqual(
-                names, {client.get(address) for _ in range(24)},
-                (client.name, address))
+            found = {client.get(address) for _ in range(24)}
+            # One of five gets none of so many once in a while.
+            more = 72
+            while more and found < names:
+                found.add(client.get(address))
+                more -= 1
+            self.assertEqual(names, found, (client.name, address))
 
     def assert_broken(self, ports):
         # Each is used meanwhile.
         time.sleep(3)
-        self.assertEqual(ports, set().union(*(
-            each.report().broken for each in self.held)))
+        broken = {}
+        for each in self.held:
+            broken.update(each.report().broken)
+        self.assertEqual(ports, set(broken), {
+            port: error for port, error in broken.items()
+            if port not in ports})
+
+    def start_probes(self):
+        self.probes = [
+            client.start_probe(address, rate=20, timeout=machines.PATIENCE)
+            for client, address in self.ways]
+
+    def assert_served(self, but_for=0):
+        reports = [each.stop() for each in self.probes]
+        self.assertEqual(0, sum(each.broken for each in reports), reports)
+        self.assertLessEqual(sum(each.failed for each in reports), but_for,
+                             reports)
 
     def test_members_and_distributors(self):
         first, second = self.distributors
@@ -112,8 +129,7 @@ class TestConnections(VipTestCase):
         self.assertEqual(0, self.vip.packets(second))
         self.held = [client.hold(address, 30, rate=1).wait_until_open()
                      for client, address in self.ways]
-        probes = [client.start_probe(address, rate=20, timeout=self.patience)
-                  for client, address in self.ways]
+        self.start_probes()
         opened = set().union(*(each.report().opened for each in self.held))
         self.assertEqual(30 * len(self.held), len(opened))
 
@@ -140,14 +156,16 @@ class TestConnections(VipTestCase):
         self.held += [client.hold(address, 30, rate=1).wait_until_open()
                       for client, address in self.ways]
         self.assert_broken(set())
+        self.assert_served()
+        self.start_probes()
         self.vip.active = first
         self.vip.apply()
         time.sleep(3)
         self.assert_broken(set())
         opened |= set().union(*(each.report().opened for each in self.held))
-        for each in probes:
-            report = each.stop()
-            self.assertEqual((0, 0), (report.failed, report.broken), report)
+        # It may get the second packet of one that is being opened before it
+        # has heard of the first.
+        self.assert_served(but_for=1)
 
         # One that dies.
         dead = self.vip.members[0]

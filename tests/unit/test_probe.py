@@ -15,6 +15,7 @@
 import asyncio
 import contextlib
 import io
+import socket
 
 from tests.cloud import network
 from tests.cloud import probe
@@ -48,13 +49,19 @@ class TestReport(base.TestCase):
     def test_errors(self):
         report = probe.report(requests('', 'reset', 'refused', 'reset'))
         self.assertEqual((4, 3), (report.requests, report.failed))
-        self.assertEqual(('refused', 'reset'), report.errors)
+        self.assertEqual(('00:00:01.000000 reset (0.100 s)',
+                          '00:00:02.000000 refused (0.100 s)',
+                          '00:00:03.000000 reset (0.100 s)'), report.errors)
+        report = probe.report(requests(*30 * ['reset']))
+        self.assertEqual((30, 20), (report.failed, len(report.errors)))
 
     def test_kept_ones_are_counted_apart(self):
         kept = probe.Request(True, 0.5, 0.1, 'reset')
         report = probe.report(requests('', '') + [kept])
         self.assertEqual((2, 0, 0, 1), (report.requests, report.failed,
                                         report.dark, report.broken))
+        self.assertEqual(('00:00:00.500000 kept: reset (0.100 s)',),
+                         report.errors)
 
     def test_read(self):
         text = ('new 2.0000 0.0100 ok\n'
@@ -78,6 +85,20 @@ class TestHeld(base.TestCase):
         self.assertEqual({1001}, held.alive)
         self.assertEqual(probe.Held(frozenset(), {}, (), 0),
                          probe.report_held([]))
+
+    def test_timeouts(self):
+        """Where, as a connection is made, or once it is there."""
+        async def ask(client):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(client.run(10), 0.35)
+
+        with socket.create_server(('127.0.0.1', 0), backlog=0) as server:
+            client = probe._Client(
+                f'http://127.0.0.1:{server.getsockname()[1]}/', 0.1)
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                asyncio.run(ask(client))
+        errors = {request.error for request in probe.read(out.getvalue())}
+        self.assertEqual({'timed out', 'timed out connecting'}, errors)
 
     def test_connections(self):
         asked, first = [], network.free_port()

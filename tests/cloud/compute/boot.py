@@ -44,6 +44,11 @@ NAMESPACE = 'amphora-haproxy'
 SYSCTLS = ('net.ipv4.ip_forward', 'net.ipv4.ip_nonlocal_bind',
            'net.ipv6.conf.all.forwarding', 'net.ipv6.ip_nonlocal_bind')
 NETNS_UNIT = 'amphora-netns.service'
+# Of a small machine, in kB, as far as the agent tells it. Octavia has haproxy
+# take two fifths of what is free for sessions of TLS, and do so whenever it
+# checks a configuration: of this machine's memory that would be gigabytes.
+MEMORY = {'MemTotal': 524288, 'MemFree': 131072, 'Buffers': 16384,
+          'Cached': 65536, 'SwapCached': 0, 'Shmem': 1024, 'Slab': 16384}
 # What the element of the image writes that installs haproxy.
 USER_GROUP = ('/var/lib/octavia/haproxy-default-user-group.conf',
               'global\n    group nogroup\n')
@@ -70,6 +75,10 @@ def mount(directory):
             f'lowerdir={path},upperdir={upper},workdir={work}', path)
     run('mount', '-t', 'tmpfs', 'run', '/run')
     run('mount', '--bind', f'{directory}/log', '/var/log')
+    meminfo = pathlib.Path('/run/meminfo')
+    meminfo.write_text(''.join(f'{name}: {number} kB\n'
+                               for name, number in MEMORY.items()))
+    run('mount', '--bind', str(meminfo), '/proc/meminfo')
     os.makedirs('/run/rsyslog/octavia')
     os.makedirs('/var/lib/octavia/certs', exist_ok=True)
 

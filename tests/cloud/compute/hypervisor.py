@@ -60,6 +60,8 @@ class Hypervisor(fixtures.Fixture):
         self.instances = {}
         self.images = collections.defaultdict(instance.Image)
         self.before = {}
+        # Where nothing is booted.
+        self.dead_hosts = set()
 
     def _setUp(self):
         server = _Server(self.socket_path, _Handler)
@@ -101,7 +103,8 @@ class Hypervisor(fixtures.Fixture):
         booted = instance.Instance(name, instance_id, self.images[image_id],
                                    files, self._directory)
         booted.image_id = image_id
-        booted.host = next(self._hosts)
+        booted.host = next(host for host in self._hosts
+                           if host not in self.dead_hosts)
         self.instances[instance_id] = booted
         self._boots.submit(self._boot, booted, network_ids, port_ids)
         return instance_id

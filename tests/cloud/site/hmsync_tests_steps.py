@@ -69,9 +69,9 @@ _STEPS = {
                        f'agent {self.amphora_id} {method} {path}',
                        _unreachable)},
     'octavia_hmsync.watched_flow': {
-        'Watch._on_success': (lambda self, state, details:
-                              f"built {details.get('task_name')}",
-                              RuntimeError)},
+        'Watch._on_end': (lambda self, state, details:
+                          f"built {details.get('task_name')}",
+                          RuntimeError)},
     _LOCK: {
         name: (_named(name), RuntimeError)
         for name in ('lock', 'unlock', 'set_going', 'set_gone', 'set_right',
