@@ -34,6 +34,8 @@ class Situation:
     :param members: likewise.
     :param limits: how long is waited.
     :param manager: a ClusterManager.
+    :param better_distributor: id of the one that is to have the traffic where
+                               the cluster is misdirected, else None.
     """
 
     view: view_repo.View
@@ -41,6 +43,7 @@ class Situation:
     members: list[base.Member]
     limits: base.Limits
     manager: base.ClusterManager
+    better_distributor: str | None
 
     def decide(self):
         """Return what is to be done, the first thing first."""
@@ -86,15 +89,16 @@ def describe(view, limits, manager):
     seen = [_describe_sight(sight, view) for sight in view.sights]
     found = signs.read(seen, limits.patience if _is_silence_enough(
         view.members, seen) else math.inf)
+    better = signs.find_better(seen)
     return Situation(
         view, base.Cluster(
             cluster.provisioning_status, view.load_balancer_status,
             cluster.desired_size, cluster.min_size,
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, view.enabled, view.may_resize,
-            signs.is_misdirected(seen), view.is_distributed),
+            better is not None, view.is_distributed),
         [_describe_member(member, view, found) for member in view.members],
-        limits, manager)
+        limits, manager, better)
 
 
 def _is_silence_enough(members, seen):

@@ -30,7 +30,6 @@ from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
@@ -144,13 +143,12 @@ class Urgency:
 
 def _move_vip(engine, found, _action):
     cluster = found.view.cluster
-    seeing = {sight.distributor_id for sight in found.view.sights
-              if sight.state == sight_repo.UP and sight.is_online}
-    others = [vip for vip in vip_repo.get_of_cluster(engine, cluster.id)
-              if vip.port_id and not vip.active and
-              vip.distributor_id in seeing]
-    return bool(others) and vip_repo.set_active(
-        engine, cluster.id, others[0].distributor_id, cluster.version)
+    return any(
+        vip.port_id and not vip.active and
+        vip.distributor_id == found.better_distributor
+        for vip in vip_repo.get_of_cluster(engine, cluster.id)
+    ) and vip_repo.set_active(
+        engine, cluster.id, found.better_distributor, cluster.version)
 
 
 def _unregister(engine, found, action):

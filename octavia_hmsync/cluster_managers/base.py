@@ -156,7 +156,7 @@ class Cluster:
     :param enabled: whether its load balancer is.
     :param may_resize: whether size may follow desired_size now.
     :param is_misdirected: whether another distributor than the active one
-                           sees members, and that one sees none.
+                           sees members that this one does not see.
     :param is_distributed: whether a distributor was told of it: what was made
                            once can be made whole without building it anew.
     """

@@ -28,6 +28,10 @@ UP = 'UP'
 DOWN = 'DOWN'
 
 _UNSEEN = 'no distributor can look at it'
+# Seconds for which two distributors see a member differently before traffic
+# moves that most members get: no more often can one have it move that answers
+# each of them in turn.
+_LONG_ENOUGH = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,17 +107,30 @@ def _describe(found: list[Sight], default: str) -> str | None:
     return (found[0].error or default).rstrip('.') if found else None
 
 
-def is_misdirected(sights: Iterable[Sight]) -> bool:
-    """Tell whether the traffic of a cluster goes by the wrong distributor.
+def find_better(sights: Iterable[Sight]) -> str | None:
+    """Tell by which distributor the traffic of a cluster should go instead.
+
+    Connections of a member that the active one does not reach go on by one
+    that does.
 
     :param sights: of members of it.
-    :returns: True if the active one sees all that it looks at DOWN, and
-              another one sees one of these UP.
+    :returns: an observer, or None: one that sees some UP of those that the
+              active one sees DOWN, if that sees none UP; or if all that it
+              sees UP are UP there, too, and that has been so for long enough.
     """
     fronts = [sight for sight in sights
               if sight.is_online and sight.observer is not None]
-    seen = [sight for sight in fronts if sight.is_active]
-    down = {sight.member_id for sight in seen if sight.state == DOWN}
-    return (bool(down) and all(sight.state == DOWN for sight in seen) and
-            any(sight.member_id in down and sight.state == UP
-                for sight in fronts))
+    here = [sight for sight in fronts if sight.is_active]
+    down = {sight.member_id: sight.age for sight in here
+            if sight.state == DOWN}
+    needed = {sight.member_id for sight in here if sight.state == UP}
+    for observer in sorted({str(sight.observer) for sight in fronts
+                            if not sight.is_active}):
+        up = {sight.member_id: sight.age for sight in fronts
+              if sight.observer == observer and sight.state == UP}
+        gained = [min(down[member_id], up[member_id])
+                  for member_id in down.keys() & up.keys()]
+        if gained and (not needed or needed <= up.keys() and
+                       max(gained) > _LONG_ENOUGH):
+            return observer
+    return None

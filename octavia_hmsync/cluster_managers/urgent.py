@@ -74,8 +74,8 @@ def find(cluster: base.Cluster, members: Sequence[Member],
     """
     found = []
     if cluster.is_misdirected:
-        found.append(Action(Kind.MOVE_VIP, reason='the active distributor '
-                            'sees no member, and another one does'))
+        found.append(Action(Kind.MOVE_VIP, reason='another distributor '
+                            'sees members that the active one does not'))
     return found + _Planner(cluster, members, limits).plan()
 
 

@@ -12,6 +12,8 @@
 
 """Nodes whose Open vSwitch the agents of Neutron have in hand."""
 
+import contextlib
+
 import fixtures
 
 from tests.cloud import openvswitch
@@ -66,6 +68,15 @@ class Node(fixtures.Fixture):
         self.namespace.run('ip', 'address', 'add',
                            f'{self.address}/24', 'dev', 'br-phy')
         self.namespace.run('ip', 'link', 'set', 'br-phy', 'up')
+
+    @contextlib.contextmanager
+    def cut_off(self, other):
+        """Have no packets pass between it and another node meanwhile."""
+        for end in ('nw_src', 'nw_dst'):
+            self.vswitch.ofctl('add-flow', 'br-phy', f'priority=100,ip,'
+                               f'{end}={other.address},actions=drop')
+        yield
+        self.vswitch.ofctl('del-flows', 'br-phy', 'ip')
 
     @property
     def agents(self):

@@ -373,9 +373,31 @@ class TestManagers(WorldCase):
 
 
 class TestApart(WorldCase):
-    """Distributors and controllers do not reach each other."""
+    """Distributors, nodes and controllers do not reach each other."""
 
     size = 2
+
+    def test_one_node(self):
+        """Who sees fewer members than another one gives the VIP away."""
+        self.begin('the active one does not reach one compute node')
+        active = self.world.get_active_host()
+        nodes = self.cloud.networking.chassis
+        far = nodes[self.cloud.fabric.hosts[1]]
+        there = {row['amphora_id'] for row in self.world.members
+                 if self.cloud.compute.by_amphora(
+                     row['amphora_id']).host == far.host}
+        self.assertEqual(1, len(there))
+        with nodes[active].cut_off(far):
+            self.wait_for(lambda: {row['amphora_id'] for row in
+                                   self.world.members
+                                   if row['state'] == 'DRAINING'} == there,
+                          'members there that drain')
+            self.wait_for(lambda: self.world.get_active_host() not in (
+                None, active), 'another active one', 90)
+            self.settle()
+        # Whoever asked there until it drained waited.
+        self.end(is_felt=True)
+        self.assertNotEqual(active, self.world.get_active_host())
 
     def test_apart(self):
         self.begin('no distributor is reached')

@@ -361,6 +361,26 @@ class TestUpkeep(ManagedTestCase):
         self.assertFalse(self.urge())
         self.assertWhole(lb, 3)
 
+    def test_misdirected_of_one(self):
+        """Another one sees a member more: its connections go on there."""
+        lb = self.make(2)
+        for member in self.get_members(lb):
+            sight_repo.record(self.engine, self.two.id, {member.id: UP})
+        self.see_all(lb)
+        far = self.get_members(lb)[0]
+        self.see(far.id, DOWN)
+        self.assertTrue(self.urge())
+        self.assertEqual('DRAINING', self.get_members(lb)[0].state)
+        self.assertFalse(self.urge())
+        self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+        self.assertTrue(self.urge())
+        self.assertEqual([self.two.id], [
+            vip.distributor_id for vip in vip_repo.get_of_cluster(
+                self.engine, self.cluster_id) if vip.active])
+        self.keep()
+        self.assertWhole(lb, 2)
+        self.assertFalse(self.urge())
+
     def test_misdirected_and_nobody_else_can(self):
         """What cannot be done keeps nobody from what can."""
         lb = self.make(standby=1)

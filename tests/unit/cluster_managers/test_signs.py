@@ -95,18 +95,34 @@ class TestSigns(base.TestCase):
                             see('a', 'd2', 'UP', 3.0)])['a']
         self.assertEqual(7.0, found.well_for)
 
-    def test_misdirected(self):
-        for sights, expected in (
-                ((), False),
-                ((see('a', 'd1', 'DOWN'), see('a', 'd2', 'UP')), True),
-                ((see('a', 'd1', 'DOWN'), see('b', 'd1', 'UP'),
-                  see('a', 'd2', 'UP')), False),
-                ((see('a', 'd1', 'DOWN'), see('a', 'd2', 'DOWN')), False),
-                ((see('a', 'd1', 'DOWN'), see('b', 'd2', 'UP')), False),
-                ((see('a', 'd1', 'DOWN'), see('a', None, 'UP')), False),
-                ((see('a', 'd1', 'DOWN'),
-                  see('a', 'd2', 'UP', is_online=False)), False),
-                ((see('a', 'd1', 'DOWN', is_online=False),
-                  see('a', 'd2', 'UP')), False)):
-            with self.subTest(sights):
-                self.assertEqual(expected, signs.is_misdirected(sights))
+    def assertBetter(self, expected, *sights):
+        self.assertEqual(expected, signs.find_better(sights), sights)
+
+    def test_better(self):
+        """By another one that sees what the active one does not."""
+        down, there = see('a', 'd1', 'DOWN', 1.0), see('a', 'd2', 'UP', 1.0)
+        self.assertBetter('d2', down, there)
+        self.assertBetter('d2', down, see('a', 'd3', 'DOWN'), there)
+        for sights in (
+                (), (down, see('a', 'd2', 'DOWN')),
+                (down, see('b', 'd2', 'UP')), (down, see('a', None, 'UP')),
+                (down, see('a', 'd2', 'UP', is_online=False)),
+                (see('a', 'd1', 'DOWN', is_online=False), there)):
+            self.assertBetter(None, *sights)
+
+    def test_better_by_one_member(self):
+        """It sees all that the active one does, and more, for a while."""
+        down, there = see('a', 'd1', 'DOWN', 31.0), see('a', 'd2', 'UP', 31.0)
+        other, same = see('b', 'd1', 'UP', 1.0), see('b', 'd2', 'UP', 1.0)
+        self.assertBetter('d2', down, there, other, same)
+        for sights in (
+                # Not for long: somebody just died, or came.
+                (see('a', 'd1', 'DOWN', 30.0), there, other, same),
+                (down, see('a', 'd2', 'UP', 30.0), other, same),
+                # Each sees one that the other one does not.
+                (down, there, other, see('b', 'd2', 'DOWN')),
+                (down, there, other),
+                (down, there, other, see('b', 'd2', 'UP', is_online=False)),
+                # Both see the same.
+                (see('a', 'd1', 'UP'), there, other, same)):
+            self.assertBetter(None, *sights)

@@ -103,7 +103,7 @@ class World:
             size=self.size, standby=self.standby,
             may_resize=self.now - self.resized_at >= COOLDOWN or
             self.size < self.minimum,
-            is_misdirected=signs.is_misdirected(seen))
+            is_misdirected=signs.find_better(seen) is not None)
         return cluster, [base.Member(
             each.id, each.slot, each.state, self.now - each.since,
             ordered=each.ordered, is_configured=each.is_configured,
