@@ -17,9 +17,9 @@
 # the plugin is for, and does all the set-up they need: missing system packages
 # (bindep.txt, only as root on Debian and Ubuntu) and virtual environments.
 #
-# The last line says how many tests passed, failed and were skipped. The exit
-# status is 0 only if every check passed, no test failed, and all four runs of
-# tests took place.
+# The last lines name the tests that failed, and say how many passed, failed and
+# were skipped. The exit status is 0 only if every check passed, no test failed,
+# and all four runs of tests took place.
 #
 # Environment:
 #   PYTHON          interpreter to use (default: the first of python3.11,
@@ -88,17 +88,17 @@ from stestr.repository import abstract
 from stestr.repository import util
 import testtools
 
-passed, failed, skipped, empty = 0, 0, 0, 0
+passed, failed, skipped, empty = 0, [], 0, 0
 
 
 def count(test):
-    global passed, failed, skipped
+    global passed, skipped
     if test['status'] in ('success', 'xfail'):
         passed += 1
     elif test['status'] == 'skip':
         skipped += 1
     elif test['status'] != 'exists':
-        failed += 1
+        failed.append(test['id'])
 
 
 try:
@@ -107,18 +107,20 @@ try:
 except abstract.RepositoryNotFound:
     runs = ()
 for run in runs:
-    before = passed + failed
+    before = passed + len(failed)
     result = testtools.StreamToDict(count)
     result.startTestRun()
     repository.get_test_run(run).get_test().run(result)
     result.stopTestRun()
-    empty += passed + failed == before
+    empty += passed + len(failed) == before
 print()
+for name in failed:
+    print('FAILED %s' % name)
 if len(runs) < 4 or empty:
     print('Of the unit tests and the functional tests, with the newest and '
           'with the oldest Octavia, %d of 4 runs took place.'
           % (len(runs) - empty))
-print('%d passed, %d failed, %d skipped' % (passed, failed, skipped))
+print('%d passed, %d failed, %d skipped' % (passed, len(failed), skipped))
 sys.exit(bool(failed or empty or len(runs) < 4))
 PYTHON
 

@@ -32,7 +32,7 @@ while [ "$1" != -e ]; do
     shift
 done
 [ "{broken}" != "$2" ] || exit 1
-"{python}" -m stestr run && exec "{python}" -m stestr run
+"{python}" -m stestr run; exec "{python}" -m stestr run
 """
 TESTS = """import unittest
 
@@ -95,6 +95,17 @@ class TestTestScript(base.BaseTestCase):
         status, lines = self.run_script()
         self.assertEqual((0, '4 passed, 0 failed, 4 skipped'),
                          (status, lines[-1]))
+
+    def test_failed(self):
+        with (self.directory / 'here/test_it.py').open('a') as module:
+            module.write("""
+    def test_fails(self):
+        self.fail()
+""")
+        status, lines = self.run_script()
+        self.assertEqual(1, status)
+        self.assertEqual(['FAILED here.test_it.Test.test_fails',
+                          '4 passed, 4 failed, 4 skipped'], lines)
 
     def test_some_did_not(self):
         status, lines = self.run_script('ci-2025.1')
