@@ -26,7 +26,8 @@
 #                   python3, python3.12, python3.13, python3.14 that is 3.11
 #                   or later)
 #   TOX_CONSTRAINTS_FILE  upper constraints, if wanted, for "tox -e ci"
-#   OS_FUNCTIONAL_CONCURRENCY  functional test workers (default: see tox.ini)
+#   OS_UNIT_CONCURRENCY, OS_FUNCTIONAL_CONCURRENCY  test workers (default: see
+#                   tox.ini)
 
 set -euo pipefail
 

@@ -106,7 +106,7 @@ def _number_news(rows, before):
             for key, row in rows.items()}
 
 
-class FaultCases(calls.Calls):
+class FaultChecks(calls.Calls):
     """The faults themselves come with the kind of database."""
 
     def setUp(self):
@@ -141,8 +141,8 @@ class FaultCases(calls.Calls):
                 connection.execute(sa.delete(table))
                 values = [row for (name, _key), row in rows.items()
                           if name == table.name]
-                for row in values:
-                    connection.execute(sa.insert(table).values(**row))
+                if values:
+                    connection.execute(sa.insert(table), values)
             for table in self.kept_tables:
                 for (name, key), row in rows.items():
                     if name == table.name:
@@ -203,6 +203,10 @@ class FaultCases(calls.Calls):
             if call.run(strike, number):
                 call.run_again()
         self.check_each(check)
+
+
+class FaultCases(FaultChecks):
+    """What is to be so before any of them says something."""
 
     def test_every_function_is_called(self):
         """Whoever adds a function to a repository adds a call of it."""

@@ -16,20 +16,30 @@ from tests.db_cases import faults
 from tests.unit.db import sqlite
 
 
-class TestFaults(sqlite.SqliteMixin, faults.FaultCases):
+def _fail(message):
+    def strike(connection, statement):
+        raise sqlite3.OperationalError(message)
+    return strike
 
-    @staticmethod
-    def _fail(message):
-        def strike(connection, statement):
-            raise sqlite3.OperationalError(message)
-        return strike
+
+class TestFaults(sqlite.SqliteMixin, faults.FaultCases):
+    """Each fault has a class of its own, which another process may run."""
+
+
+class TestLocked(sqlite.SqliteMixin, faults.FaultChecks):
 
     def test_locked(self):
         """Another process writes, and does not stop in time."""
-        self.check_that_it_is_retried(self._fail('database is locked'))
+        self.check_that_it_is_retried(_fail('database is locked'))
+
+
+class TestDiskError(sqlite.SqliteMixin, faults.FaultChecks):
 
     def test_disk_error(self):
-        self.check_that_it_is_all_or_nothing(self._fail('disk I/O error'))
+        self.check_that_it_is_all_or_nothing(_fail('disk I/O error'))
+
+
+class TestAnswerIsLost(sqlite.SqliteMixin, faults.FaultChecks):
 
     def test_answer_is_lost(self):
         """It was done, and nobody was told."""
