@@ -153,6 +153,7 @@ class Distributors:
                 outcome = _outcome(plan, told, lost)
                 self._switch_off(plan, outcome)
                 if self._is_newest(plan):
+                    self._share(plan, told)
                     return outcome
             elif decision.step == handover.Step.AGAIN:
                 cluster_repo.raise_version(self._engine, cluster_id,
@@ -242,6 +243,30 @@ class Distributors:
             handover.Answer.LOST, f'the distributor {vip.url} takes its '
                                   f'time: it is told again'))
                 for future, vip in asked.items()]
+
+    def _share(self, plan, told):
+        """Have those that stand by go by what the active one has.
+
+        They may have missed changes, or heard of them late: nobody could tell
+        whose the connections are that began meanwhile, should they take over.
+        """
+        active, = (vip for vip in plan.vips if vip.active)
+        standing_by = [
+            vip for vip in plan.vips if not vip.active and
+            told.get(vip.distributor_id, _Told(handover.Answer.SKIPPED))
+            .answer == handover.Answer.TOOK]
+        if not standing_by:
+            return
+        try:
+            transition = self.client_of(active.url).get_transition(
+                plan.cluster.id)
+            for vip in standing_by if transition else ():
+                self.client_of(vip.url).put_transition(plan.cluster.id,
+                                                       transition)
+        except exceptions.DistributorError as e:
+            # One of a release before, or somebody was faster.
+            LOG.debug('The distributors of the cluster %s go each by its own '
+                      'list of changes: %s', plan.cluster.id, e)
 
     def _record(self, plan, vip, told):
         """Record what one said.

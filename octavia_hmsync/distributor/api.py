@@ -75,7 +75,9 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
             ('GET', '/v1/vips/<vip_id>', api.get_vip),
             ('PUT', '/v1/vips/<vip_id>', api.put_vip),
             ('DELETE', '/v1/vips/<vip_id>', api.delete_vip),
-            ('GET', '/v1/vips/<vip_id>/statistics', api.get_statistics)):
+            ('GET', '/v1/vips/<vip_id>/statistics', api.get_statistics),
+            ('GET', '/v1/vips/<vip_id>/transition', api.get_transition),
+            ('PUT', '/v1/vips/<vip_id>/transition', api.put_transition)):
         app.add_url_rule(path, function.__name__, function, methods=[method],
                          provide_automatic_options=False)
     app.before_request(functools.partial(
@@ -165,6 +167,16 @@ class _API:
         self._vips.delete(vip_id, None if number is None
                           else doc.check_version(_to_int(number)))
         return '', 204
+
+    def get_transition(self, vip_id: str) -> typing.Any:
+        return self._vips.get_transition(doc.check_vip_id(vip_id))
+
+    def put_transition(self, vip_id: str) -> typing.Any:
+        doc.check_vip_id(vip_id)
+        transition = doc.check_transition(_read_json())
+        changed = self._vips.adopt(vip_id, transition)
+        return {'id': vip_id, 'version': transition['version'],
+                'changed': changed}
 
     def _summarize(self, vip: vips_.Summary) -> dict[str, typing.Any]:
         document = vip.document

@@ -188,6 +188,26 @@ class Client:
             document.to_dict())
         return answer
 
+    def get_transition(self, vip_id: str) -> _Answer | None:
+        """Return where a VIP stands between two lists of members.
+
+        :returns: what put_transition() takes; None if the VIP is unknown.
+        """
+        return self._find(self._path('vips', vip_id, 'transition'),
+                          ('version', 'base', 'current', 'age'))
+
+    def put_transition(self, vip_id: str, transition: _Answer) -> bool:
+        """Have one that stands by go by what the active one has.
+
+        :param vip_id: id of the cluster.
+        :param transition: what get_transition() returned of the active one.
+        :returns: whether it had something else.
+        """
+        answer: _Answer = self._ask(
+            'PUT', self._path('vips', vip_id, 'transition'),
+            ('version', 'changed'), transition)
+        return bool(answer['changed'])
+
     def delete_vip(self, vip_id: str, version: int | None = None) -> None:
         """Have it forget a VIP. Again, it does nothing.
 

@@ -35,7 +35,8 @@ DEAD = schemas.DEAD
 _SHOWN = 60
 
 _TYPES = {'string': 'text', 'integer': 'a whole number', 'array': 'a list',
-          'object': 'an object', 'boolean': 'true or false', 'null': 'null'}
+          'object': 'an object', 'boolean': 'true or false', 'null': 'null',
+          'number': 'a number'}
 _PATTERNS = {schemas.UUID: 'a UUID in lower case',
              schemas.MAC: 'the MAC address of one device'}
 
@@ -181,6 +182,16 @@ def check_version(version: object) -> int:
     return typing.cast(int, version)
 
 
+def check_transition(raw: object) -> dict[str, typing.Any]:
+    """Return a transition, if it is one.
+
+    :param raw: what was JSON, as schemas.TRANSITION has it.
+    :raises InvalidDocument: if it is none.
+    """
+    _check(_TRANSITION, raw, 'the transition')
+    return typing.cast(dict[str, typing.Any], raw)
+
+
 def is_due(document: Document, in_force: Document | None) -> bool:
     """Tell whether a document is to be put in force.
 
@@ -269,6 +280,7 @@ def _make_validator(
 _DOCUMENT = _make_validator(schemas.DOCUMENT)
 _VIP_ID = _make_validator(schemas.VIP_ID)
 _VERSION = _make_validator(schemas.VERSION)
+_TRANSITION = _make_validator(schemas.TRANSITION)
 
 
 def _check(validator: jsonschema.Draft202012Validator, raw: object,

@@ -119,7 +119,8 @@ _FAULTS = {
     '403': 'FORBIDDEN: the certificate has no name of allowed_clients.',
     '404': 'UNKNOWN_VIP: there is no such VIP, or no document of it.',
     '409': 'VERSION_CONFLICT: what is there is newer, or is of the same '
-           'version and another one.',
+           'version and another one; or a transition is of another version, '
+           'or this distributor is the active one.',
     '413': 'TOO_LONG: a document of more than 256 KiB.',
     '415': 'NO_JSON: the type is not application/json.',
     '500': 'STORE_FAILED: the disk does not take it; nothing is changed. '
@@ -156,6 +157,11 @@ _VERSION = {
                    'and so is the deletion if a document of a higher one is '
                    'there.'}
 
+_CHANGE = _object(
+    id=schemas.VIP_ID, version=schemas.VERSION,
+    changed={'type': 'boolean',
+             'description': 'Whether it was not in force before.'})
+
 _NEWS_QUERY = [
     {'name': 'run', 'in': 'query', 'required': False,
      'schema': {'type': 'string'},
@@ -191,10 +197,7 @@ _PATHS: _Raw = {
         'put': _operation(
             'put_vip', 'Put a document in force. The answer is given when '
                        'its flows are. The same again does nothing.',
-            _object(id=schemas.VIP_ID, version=schemas.VERSION,
-                    changed={'type': 'boolean',
-                             'description': 'Whether it was not in force '
-                                            'before.'}),
+            _CHANGE,
             ('400', '409', '413', '415', '503'),
             requestBody={'required': True, 'content': _json(_ref('VIP'))}),
         'delete': _operation(
@@ -205,10 +208,24 @@ _PATHS: _Raw = {
         'parameters': [_VIP_ID],
         'get': _operation(
             'get_statistics', 'What went through to each member.',
-            _ref('Statistics'), ('400', '404', '503'))}}
+            _ref('Statistics'), ('400', '404', '503'))},
+    '/v1/vips/{vip_id}/transition': {
+        'parameters': [_VIP_ID],
+        'get': _operation(
+            'get_transition', 'Where the VIP stands between two lists of '
+                              'members.',
+            _ref('Transition'), ('400', '404')),
+        'put': _operation(
+            'put_transition', 'Have a distributor that stands by go by what '
+                              'the active one has, whatever it has missed. '
+                              'The same again does nothing.',
+            _CHANGE, ('400', '404', '409', '413', '415', '503'),
+            requestBody={'required': True,
+                         'content': _json(_ref('Transition'))})}}
 
 _SCHEMAS: _Raw = {
     'VIP': schemas.DOCUMENT,
+    'Transition': schemas.TRANSITION,
     'Versions': _VERSIONS,
     'Status': _STATUS,
     'Summary': _object(**_SUMMARY_FIELDS),

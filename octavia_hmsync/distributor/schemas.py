@@ -50,6 +50,7 @@ MAC = '^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$'
 # With a length, as Python's $ takes a line feed for nothing.
 _ID: Schema = {'type': 'string', 'pattern': UUID, 'maxLength': 36}
 _MAC: Schema = {'type': 'string', 'pattern': MAC, 'maxLength': 17}
+_SLOT: Schema = {'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT}
 
 
 def _object(**properties: Schema) -> Schema:
@@ -69,7 +70,7 @@ VERSION: Schema = {
 MEMBER: Schema = {
     **_object(
         id={**_ID, 'description': 'The id of the amphora.'},
-        slot={'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT,
+        slot={**_SLOT,
               'description': 'Its place, for as long as it lives; whoever '
                              'replaces it takes it over.'},
         peer_group={'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT,
@@ -105,6 +106,27 @@ LOOK: Schema = {
     'description': 'How the front ends of members are looked at. Without it '
                    'nobody looks at them. It may change without a new '
                    'version.'}
+
+_MAPPING = _object(
+    affinity={'type': 'string', 'enum': list(AFFINITIES)},
+    slots={'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': {
+        'type': 'array', 'minItems': 2, 'maxItems': 2, 'prefixItems': [
+            _SLOT, {'type': 'array', 'minItems': 1, 'maxItems': MAX_SLOT + 1,
+                    'items': {'type': 'array', 'minItems': 2, 'maxItems': 2,
+                              'prefixItems': [_SLOT, _MAC]}}]},
+           'description': 'For the number of each slot whom it stands for, '
+                          'each by its own slot and its MAC address.'})
+TRANSITION: Schema = {
+    **_object(
+        version={**VERSION, 'description': 'Of the document that it is of.'},
+        base={**_MAPPING,
+              'description': 'Whom connections belong to that are there, '
+                             'unless they are remembered one by one.'},
+        current={**_MAPPING,
+                 'description': 'Whom those belong to that begin.'},
+        age={'type': 'number', 'minimum': 0,
+             'description': 'Seconds since the last change of the latter.'}),
+    'title': 'Transition'}
 
 _DOCUMENT = _object(
     version=VERSION,

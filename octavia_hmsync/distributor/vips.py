@@ -87,6 +87,15 @@ class Backend(typing.Protocol):
                state: dict[str, typing.Any], now: float) -> bool:
         """Tell whether a transition ends now, by time alone."""
 
+    def share(self, state: dict[str, typing.Any],
+              now: float) -> dict[str, typing.Any]:
+        """Return of a transition what another distributor adopts; pure."""
+
+    def adopt(self, document: doc.Document, state: dict[str, typing.Any],
+              shared: dict[str, typing.Any],
+              now: float) -> dict[str, typing.Any]:
+        """Return the transition to go on with, by another's; pure."""
+
     def apply(self, vip_id: str, document: doc.Document,
               previous: dict[str, typing.Any] | None,
               now: float) -> dict[str, typing.Any]:
@@ -192,6 +201,49 @@ class Vips:
                 self._stray.discard(vip_id)
         with self._following(vip_id):
             self._backend.apply(vip_id, document, vip.transition, now)
+
+    def get_transition(self, vip_id: str) -> dict[str, typing.Any]:
+        """Return where a VIP stands between two lists of members.
+
+        :returns: as schemas.TRANSITION has it.
+        :raises UnknownVip: if there is none with a document.
+        """
+        with self._guard:
+            entry = self._entries.get(vip_id)
+        if not isinstance(entry, store.Vip) or entry.transition is None:
+            raise exceptions.UnknownVip(
+                f'the VIP {vip_id} has no document; send it anew')
+        return {'version': entry.document.version,
+                **self._backend.share(entry.transition, self._clock())}
+
+    def adopt(self, vip_id: str, shared: dict[str, typing.Any]) -> bool:
+        """Stand by with what the active distributor has of a VIP.
+
+        :param shared: what get_transition() returned there.
+        :returns: whether it had something else.
+        :raises VersionConflict: if it is of another version, or this
+                                 distributor is the active one.
+        :raises UnknownVip, VswitchUnavailable, StoreFailed, VipBusy: as put()
+                                                                      does.
+        """
+        with self._hold(vip_id):
+            entry = self._entries.get(vip_id)
+            if not isinstance(entry, store.Vip) or entry.transition is None:
+                raise exceptions.UnknownVip(
+                    f'the VIP {vip_id} has no document; send it anew')
+            document = entry.document
+            if document.active or document.version != shared['version']:
+                raise exceptions.VersionConflict(
+                    f'version {document.version} is in force, '
+                    f'{"active" if document.active else "standing by"}: the '
+                    f'transition of version {shared["version"]} is for who '
+                    f'stands by with that', document.version)
+            adopted = self._backend.adopt(
+                document, entry.transition, shared, self._clock())
+            if adopted == entry.transition:
+                return False
+            self._follow(vip_id, document, store.Vip(document, adopted))
+            return True
 
     def delete(self, vip_id: str, version: int | None = None) -> bool:
         """Forget a VIP, and remove all there is of it. Again does nothing.

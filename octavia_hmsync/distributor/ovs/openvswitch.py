@@ -88,6 +88,16 @@ class OpenVSwitch:
         """Tell whether apply() has to be called, by time; see is_due()."""
         return is_due(document, state, now)
 
+    @staticmethod
+    def share(state, now=None):
+        """Return what others adopt; see share()."""
+        return share(state, now)
+
+    @staticmethod
+    def adopt(document, state, shared, now=None):
+        """Return the state to go on with; see adopt()."""
+        return adopt(document, state, shared, now)
+
     def apply(self, vip_id, document, previous=None, now=None):
         """Put a document in force; again does no harm.
 
@@ -362,3 +372,32 @@ def is_due(document, state, now=None):
     end = transitions.get_end(transitions.Transition.from_json(state),
                               document)
     return end is not None and end <= (time.time() if now is None else now)
+
+
+def share(state, now=None):
+    """Return what others adopt; pure.
+
+    :param state: what apply() returned, a dict.
+    :param now: seconds since the epoch; None for now.
+    :returns: a dict as of schemas.TRANSITION, but for its version.
+    """
+    transition = transitions.Transition.from_json(state)
+    now = time.time() if now is None else now
+    return {'base': transition.base.to_json(),
+            'current': transition.current.to_json(),
+            'age': max(0.0, now - transition.since)}
+
+
+def adopt(document, state, shared, now=None):
+    """Return the state that one goes on with who may take over; pure.
+
+    :param document: a VIP's, by which another distributor is active.
+    :param state: what apply() returned here, a dict.
+    :param shared: what share() returned there.
+    :param now: seconds since the epoch; None for now.
+    """
+    now = time.time() if now is None else now
+    return transitions.adopt(
+        transitions.Transition.from_json(state),
+        transitions.Transition.from_json(
+            {**shared, 'since': now - shared['age']}), document).to_json()

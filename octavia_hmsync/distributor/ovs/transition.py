@@ -27,6 +27,10 @@ first packet, unless the base leads there too.
 A first packet that is sent again has to go where it went before, as that one
 may have been answered. So between the two mappings there is, for a moment, a
 handover: beginnings go by the mapping of before still, and all are pinned.
+
+Another distributor, which may take over, is told of pins, and of nothing else.
+So it has to have the same base, whatever it has missed, and no longer than the
+active one pins what begins: it adopts what that one has, and ends it sooner.
 """
 
 from collections import abc
@@ -40,6 +44,11 @@ from octavia_hmsync.distributor.ovs import mapping
 # only when it looks over its cache, which it does twice a second, later if it
 # is busy.
 MARGIN = 15
+# So much later the active one ends what others end, too, whose clocks began
+# when they heard of it.
+LATER = 15
+# What is shared takes its time; less is no difference.
+_SAME_TIME = 1
 # Open vSwitch has 16 bits for a timeout.
 MAX_PIN_TIMEOUT = 65535 - MARGIN
 
@@ -109,7 +118,7 @@ def advance(previous: Transition | None, document: doc.Document,
     since = min(previous.since, now)
     if before != current:
         since = now
-    elif now - since >= get_pin_timeout(document) + MARGIN:
+    elif now - since >= _get_length(document):
         base = current
     if not base.slots:
         base = current
@@ -146,4 +155,28 @@ def get_end(transition: Transition,
     """
     if transition.is_over:
         return None
-    return transition.since + get_pin_timeout(document) + MARGIN
+    return transition.since + _get_length(document)
+
+
+def _get_length(document: doc.Document) -> int:
+    return (get_pin_timeout(document) + MARGIN +
+            (LATER if document.active else 0))
+
+
+def adopt(own: Transition, other: Transition,
+          document: doc.Document) -> Transition:
+    """Return where a VIP stands for one that may take over.
+
+    :param own: its own Transition.
+    :param other: that of the active one, for the same document.
+    :param document: the VIP document, by which it is not active.
+    :returns: the one that advance() goes on with; its own where the active
+              one has the same, or is at something else.
+    """
+    base = mapping.without_dead(other.base, mapping.get_living(document),
+                                own.current)
+    if other.current != own.current or not base.slots or (
+            base == own.base and
+            abs(other.since - own.since) < _SAME_TIME):
+        return own
+    return Transition(base, own.current, other.since)

@@ -29,6 +29,8 @@ class Backend:
 
     advance = staticmethod(openvswitch.advance)
     is_due = staticmethod(openvswitch.is_due)
+    share = staticmethod(openvswitch.share)
+    adopt = staticmethod(openvswitch.adopt)
 
     def __init__(self, conf):
         self.directory = conf.hmsync_distributor.openvswitch_rundir

@@ -46,6 +46,7 @@ class FakeDistributor:
     def __init__(self, name):
         self.name = name
         self.documents = {}
+        self.adopted = {}
         self.requests = []
         self.pins = {}
         self.sights = sights.Sights()
@@ -79,6 +80,21 @@ class FakeDistributor:
             self.after(document)
         self._answer()
         return is_due
+
+    def get_transition(self, vip_id):
+        self._ask('GET')
+        document = self.documents.get(vip_id)
+        return document and {'version': document.version, 'of': self.name}
+
+    def put_transition(self, vip_id, transition):
+        self._ask('PUT')
+        document = self.documents[vip_id]
+        if document.active or document.version != transition['version']:
+            raise exceptions.DistributorRefused('it is another one',
+                                                document.version)
+        changed = self.adopted.get(vip_id) != transition
+        self.adopted[vip_id] = transition
+        return changed
 
     def delete_vip(self, vip_id, version=None):
         self._ask('DELETE')

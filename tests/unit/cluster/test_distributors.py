@@ -79,6 +79,35 @@ class TestApply(distributors.DistributorTestCase):
             outcome.version, outcome.active, outcome.problems))
         self.assertWhole(self.active)
 
+    def test_who_stands_by_has_what_the_active_one_has(self):
+        self.assertEqual({self.cluster_id: {
+            'version': self.get_version(self.cluster_id), 'of': 'network1'}},
+            self.other.adopted)
+        self.assertEqual({}, self.active.adopted)
+        # It is back, and has missed a change.
+        self.other.is_down = True
+        self.add_member(self.cluster_id)
+        self.subject.apply(self.cluster_id)
+        self.other.is_down = False
+        self.subject.apply(self.cluster_id)
+        self.assertEqual(
+            self.get_version(self.cluster_id),
+            self.other.adopted[self.cluster_id]['version'])
+        self.assertWhole(self.active)
+
+    def test_who_stands_by_does_not_know_of_that(self):
+        """As one of a release before, or who just died."""
+        error = exceptions.DistributorOtherVersion('no such path')
+        for fake, name in ((self.active, 'get_transition'),
+                           (self.other, 'put_transition')):
+            self.add_member(self.cluster_id)
+            with mock.patch.object(fake, name, autospec=True,
+                                   side_effect=error) as asked:
+                self.assertEqual({}, self.subject.apply(
+                    self.cluster_id).problems)
+                self.assertEqual(1, asked.call_count)
+            self.assertWhole(self.active)
+
     def test_each_change_is_told(self):
         member = self.add_member(self.cluster_id)
         self.subject.apply(self.cluster_id)

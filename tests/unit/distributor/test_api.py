@@ -198,6 +198,34 @@ class TestAPI(APITestCase):
         self.assertEqual({'id': VIP_ID, 'version': 7, 'changed': False},
                          self.put())
 
+    def test_transition(self):
+        self.put()
+        found = self.ask('GET', f'{PATH}/transition')
+        self.assertEqual((7, found['current'], 0), (
+            found['version'], found['base'], found['age']))
+
+        def put(raw, expected=200):
+            return self.ask('PUT', f'{PATH}/transition', expected, json=raw)
+
+        self.refused(put(found, 409), 'VERSION_CONFLICT', 'active')
+        self.put(examples.make_raw(version=8, active=False))
+        self.refused(put(found, 409), 'VERSION_CONFLICT', 'standing by')
+        found['version'] = 8
+        self.assertEqual({'id': VIP_ID, 'version': 8, 'changed': False},
+                         put(found))
+        self.assertTrue(put({**found, 'age': 50.5})['changed'])
+        for change, words in (
+                ({'age': -1}, 'age: -1 is less than 0'),
+                ({'age': 'x'}, "age: 'x' is not a number"),
+                ({'base': {**found['base'], 'slots': [[0, [[256, 'x']]]]}},
+                 'base.slots[0][1][0][0]: 256 is more than 255'),
+                ({'base': {**found['base'], 'slots': [[0, [[0, 'x']]]]}},
+                 "base.slots[0][1][0][1]: 'x' is not the MAC address"),
+                ({'base': {**found['base'], 'slots': [[0, []]]}},
+                 'base.slots[0][1]: has fewer than 1'),
+                ({'more': 1}, "an unknown field 'more'")):
+            self.refused(put({**found, **change}, 400), 'INVALID', words)
+
     def test_wrong_document(self):
         self.refused(self.put(examples.make_raw(affinity='x'), 400),
                      'INVALID', "affinity: 'x' is none of FLOW, SOURCE_IP")
@@ -231,8 +259,9 @@ class TestAPI(APITestCase):
 
     def test_unknown(self):
         self.refused(self.ask('GET', PATH, 404), 'UNKNOWN_VIP', VIP_ID)
-        self.refused(self.ask('GET', f'{PATH}/statistics', 404),
-                     'UNKNOWN_VIP', VIP_ID)
+        for name in ('statistics', 'transition'):
+            self.refused(self.ask('GET', f'{PATH}/{name}', 404),
+                         'UNKNOWN_VIP', VIP_ID)
 
     def test_conflict(self):
         self.put(examples.make_raw(version=8))

@@ -195,6 +195,22 @@ class TestClient(ClientTestCase):
                                   self.client.put_vip, VIP_ID, document)
             self.assertEqual(count, ask.call_count)
 
+    def test_transition(self):
+        found = {'version': 7, 'base': {}, 'current': {}, 'age': 1.5}
+        self.server.answer = http(200, found)
+        self.assertEqual(found, self.client.get_transition(VIP_ID))
+        self.assertEqual(f'GET /v1/vips/{VIP_ID}/transition',
+                         self.request()[0])
+        self.server.answer = http(200, {'version': 7, 'changed': True})
+        self.assertTrue(self.client.put_transition(VIP_ID, found))
+        line, body = self.request()
+        self.assertEqual((f'PUT /v1/vips/{VIP_ID}/transition', found),
+                         (line, json.loads(body)))
+        # Of a release before.
+        self.server.answer = http(404, {'error': 'x', 'code': 'NOT_FOUND'})
+        self.assertRaises(exceptions.DistributorOtherVersion,
+                          self.client.get_transition, VIP_ID)
+
     def test_sights(self):
         news = {'run': 'a', 'sequence': 3, 'whole': True, 'sights': []}
         self.server.answer = http(200, news)

@@ -241,6 +241,43 @@ class TestVips(distributors.DistributorTestCase):
                          entry.transition['current'])
         self.assertEqual([], self.vips.list_due())
 
+    def test_adopted(self):
+        """One that stands by goes by what the active one has."""
+        self.assertRaises(exceptions.UnknownVip, self.vips.get_transition,
+                          VIP_ID)
+        self.put(1, members=['ACTIVE'] * 2)
+        self.clock.now += 5
+        self.put(2, members=['ACTIVE'] * 3)
+        self.clock.now += 7.5
+        shared = self.vips.get_transition(VIP_ID)
+        self.assertEqual((2, 7.5), (shared['version'], shared['age']))
+        # It is the active one itself.
+        self.assertRaises(exceptions.VersionConflict, self.vips.adopt,
+                          VIP_ID, shared)
+        # Another one never heard of the first version.
+        self.vips.delete(VIP_ID)
+        self.assertRaises(exceptions.UnknownVip, self.vips.adopt, VIP_ID,
+                          shared)
+        self.put(2, members=['ACTIVE'] * 3, active=False)
+        self.assertTrue(self.vips.adopt(VIP_ID, shared))
+        entry = self.kept.load()[VIP_ID]
+        self.assertEqual(
+            (shared['base'], shared['current'], self.clock.now - 7.5),
+            (entry.transition['base'], entry.transition['current'],
+             entry.transition['since']))
+        self.assertEqual(shared, self.vips.get_transition(VIP_ID))
+        calls = len(self.read_calls('apply'))
+        self.assertFalse(self.vips.adopt(VIP_ID, shared))
+        self.assertEqual(calls, len(self.read_calls('apply')))
+        for version in (1, 3):
+            self.assertRaises(exceptions.VersionConflict, self.vips.adopt,
+                              VIP_ID, {**shared, 'version': version})
+        # It is over where it is for the active one.
+        self.assertTrue(self.vips.adopt(VIP_ID, {
+            **shared, 'age': PIN_TIMEOUT + 100.0}))
+        found = self.vips.get_transition(VIP_ID)
+        self.assertEqual(found['current'], found['base'])
+
 
 class Sequence(stateful.RuleBasedStateMachine):
     """Controllers, restarts, and an Open vSwitch that comes and goes.

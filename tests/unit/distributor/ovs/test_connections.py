@@ -51,8 +51,7 @@ class Distributor:
         self.cached = []
 
     def apply(self, document, now):
-        document = dataclasses.replace(document, port=self.port,
-                                       partners=tuple(self.partners))
+        document = self._own(document)
         before = self.transition
         self.transition = transitions.advance(before, document, now)
         # As a restart would find it.
@@ -70,6 +69,18 @@ class Distributor:
             if self.transition.current.macs.issuperset(sent):
                 self.switch.receive(frame)
                 assert self.switch.sent == sent, (sent, self.switch.sent)
+
+    def _own(self, document):
+        return dataclasses.replace(document, port=self.port,
+                                   partners=tuple(self.partners))
+
+    def adopt(self, other, document):
+        """What the active one has, as a controller passes it on."""
+        adopted = transitions.adopt(self.transition, other.transition,
+                                    document)
+        if adopted != self.transition:
+            self.transition = adopted
+            self.install(self._own(document), adopted)
 
     def install(self, document, transition, **kwargs):
         self.switch.install(
@@ -111,6 +122,8 @@ class World:
         self.numbers = SLOTS
         # The first one is active.
         self.distributors = [Distributor(n, self.now) for n in range(2)]
+        # Whether the second one is told nothing.
+        self.is_away = False
         # By client and port: the member, and the time of the last packet.
         self.connections = {}
         # When they said that they were closed.
@@ -122,7 +135,10 @@ class World:
         return self.distributors[0].switch
 
     def take_over(self):
+        self.is_away = False
+        self.apply()
         self.distributors.reverse()
+        self.apply()
 
     @property
     def document(self):
@@ -131,8 +147,12 @@ class World:
             *states, affinity=self.affinity, pin_timeout=PIN_TIMEOUT)
 
     def apply(self):
-        for one in self.distributors:
-            one.apply(self.document, self.now)
+        first, second = self.distributors
+        first.apply(self.document, self.now)
+        if not self.is_away:
+            document = dataclasses.replace(self.document, active=False)
+            second.apply(document, self.now)
+            second.adopt(first, document)
         living = mapping.get_living(self.document)
         self.connections = {
             key: (member, seen) for key, (member, seen)
@@ -268,6 +288,7 @@ CHANGE = st.tuples(SLOT, st.sampled_from(
      'drain all')))
 # What may follow a change, in this order.
 ROUND = st.fixed_dictionaries({
+    'away': st.booleans(),
     'changes': st.lists(CHANGE, min_size=0, max_size=2),
     'send': st.booleans(),
     'take over': st.sampled_from((None, 'before', 'after')),
@@ -292,6 +313,7 @@ class TestConnections(base.BaseTestCase):
         for client in range(CLIENTS - 1):
             world.open_some(client, are_sent_twice)
         for one in rounds:
+            world.is_away = one['away']
             for slot, what in one['changes']:
                 world.change(slot, what)
             if one['send']:
@@ -307,7 +329,35 @@ class TestConnections(base.BaseTestCase):
             world.let_pass(one['pass'])
             if one['send again']:
                 world.send_all()
+        world.is_away = False
         world.let_pass(2 * PIN_TIMEOUT)
         world.send_all()
         for one in world.distributors:
             self.assertTrue(one.transition.is_over)
+
+    def test_one_that_missed_a_change(self):
+        """Its base is that of who knows what has happened meanwhile."""
+        world = World(doc.FLOW, 0)
+        world.is_away = True
+        for what in ('die', 'remove', 'add'):
+            world.change(1, what)
+        world.take_over()
+        self.check_taken_over(world)
+
+    def test_one_that_heard_of_a_change_late(self):
+        """It pins what begins for no longer than the active one."""
+        world = World(doc.FLOW, 0)
+        world.is_away = True
+        world.change(3, 'add')
+        world.let_pass(PIN_TIMEOUT - 10)
+        world.is_away = False
+        world.let_pass(40)
+        self.assertTrue(world.distributors[0].transition.is_over)
+        self.check_taken_over(world)
+
+    @staticmethod
+    def check_taken_over(world):
+        for client in range(CLIENTS):
+            world.open_some(client)
+        world.take_over()
+        world.send_all()

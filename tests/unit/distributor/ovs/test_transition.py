@@ -98,7 +98,11 @@ class TestTransition(base.BaseTestCase):
         before, after = {0: [0], 1: [1]}, {0: [0], 1: [1], 2: [2]}
         self.assertEqual((before, after), self.go(A, A, A, after=5))
         end = transitions.get_end(self.state, make(A, A, A))
-        self.assertEqual(1005 + 3600 + transitions.MARGIN, end)
+        self.assertEqual(1005 + 3600 + transitions.MARGIN +
+                         transitions.LATER, end)
+        # Others end it before the active one does.
+        self.assertEqual(end - transitions.LATER, transitions.get_end(
+            self.state, make(A, A, A, active=False)))
         self.assertEqual((before, after),
                          self.go(A, A, A, after=end - self.now - 1))
         self.assertEqual((after, after), self.go(A, A, A, after=1))
@@ -110,7 +114,8 @@ class TestTransition(base.BaseTestCase):
         last = {0: [0], 1: [1], 2: [2]}
         self.assertEqual(({0: [0]}, last), self.go(A, A, A, after=3600))
         self.assertEqual(({0: [0]}, last), self.go(A, A, A, after=3600))
-        self.assertEqual((last, last), self.go(A, A, A, after=15))
+        self.assertEqual((last, last), self.go(
+            A, A, A, after=transitions.MARGIN + transitions.LATER))
 
     def test_dead(self):
         """Out of both, which is no change for anybody else."""
@@ -154,7 +159,7 @@ class TestTransition(base.BaseTestCase):
         self.go(A, A)
         self.go(A, A, after=-500)
         self.assertEqual(500, self.state.since)
-        self.go(A, A, after=3600 + transitions.MARGIN)
+        self.go(A, A, after=3600 + transitions.MARGIN + transitions.LATER)
         self.assertTrue(self.state.is_over)
 
     def test_twice(self):
@@ -170,8 +175,53 @@ class TestTransition(base.BaseTestCase):
         """Open vSwitch could not keep one for as long."""
         self.go(A)
         self.go(A, A, pin_timeout=7 * 86400)
-        self.go(A, A, after=65535, pin_timeout=7 * 86400)
+        self.go(A, A, after=65535 + transitions.LATER,
+                pin_timeout=7 * 86400)
         self.assertTrue(self.state.is_over)
+
+    def adopt(self, own, other, *states):
+        """Go by what others have, by their lists of members."""
+        found = []
+        for lists in (own, other):
+            self.state = None
+            for each in lists:
+                self.go(*each, after=5)
+            found.append(self.state)
+        document = make(*(states or own[-1]), active=False)
+        return *found, transitions.adopt(*found, document)
+
+    def test_adopted(self):
+        """It has heard of less, or later."""
+        last = (A, (A, 9), A)
+        own, other, adopted = self.adopt(
+            [(A, A, A), last], [(A, A, A), (A, DEAD, A), (A, None, A), last])
+        self.assertTrue(own.is_over)
+        self.assertEqual(other, adopted)
+        self.assertEqual({0: [0], 2: [2]}, slots(adopted.base))
+        own, other, adopted = self.adopt(
+            [(A, A), (A, A), (A, A), (A, A, A)], [(A, A), (A, A, A)])
+        self.assertEqual(other, adopted)
+        self.assertEqual(other.base, own.base)
+        self.assertNotEqual(other.since, own.since)
+
+    def test_not_adopted(self):
+        # It is at another list of members.
+        own, _, adopted = self.adopt([(A, A)], [(A, A, A)])
+        self.assertIs(own, adopted)
+        # There is nothing that could be another one.
+        own, other, adopted = self.adopt([(A, A)], [(A, A)])
+        other = transitions.Transition(other.base, other.current,
+                                       own.since + 0.9)
+        self.assertIs(own, transitions.adopt(own, other, make(A, A)))
+        # Of a base without anybody that lives.
+        own, _, adopted = self.adopt([(A, None, A)], [(None, A), (A, A, A)],
+                                     A, None, A)
+        self.assertIs(own, adopted)
+
+    def test_adopted_without_dead(self):
+        _, _, adopted = self.adopt([(A, A), (A, None, A)],
+                                   [(A, A), (A, None, A)], A, None, A)
+        self.assertEqual({0: [0]}, slots(adopted.base))
 
     def test_json(self):
         self.go(A, A)
