@@ -338,6 +338,14 @@ class Vip:
             # As the agent does.
             node.vswitch.vsctl('set', 'Port', self.peer, f'tag={self.tag}')
 
+    def share(self, *nodes):
+        """Have nodes that stand by go by what the active one has."""
+        shared = openvswitch.share(self.states[self.active], self.now)
+        for node in nodes:
+            self.states[node] = openvswitch.adopt(
+                self.document(node), self.states[node], shared, self.now)
+            self.apply(node)
+
     @property
     def bridge(self):
         return openvswitch.bridges.Names.of(self.id).bridge

@@ -309,6 +309,30 @@ class TestConnections(base.BaseTestCase):
         self.check()
         self.open(60, b, c, d)
 
+    def test_take_over_by_one_that_missed_a_change(self):
+        """It knows whose those are that began where a slot was empty."""
+        other = self.make_node('network2', 2)
+        self.node.vswitch.link(other.vswitch, 'network2')
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b], nodes=[self.node, other])
+        vip.remove(b)
+        vip.apply(self.node)
+        self.open(40, a)
+        vip.set(c, doc.ACTIVE, 1)
+        vip.apply(self.node)
+        vip.apply(other)
+        self.assertNotEqual(vip.states[self.node]['base'],
+                            vip.states[other]['base'])
+        vip.share(other)
+        self.assertEqual(vip.states[self.node], vip.states[other])
+        self.check()
+        # There and back: what begins at one is known to the other.
+        self.take_over(vip, other)
+        self.open(60, a, c)
+        self.check()
+        self.take_over(vip, self.node)
+        self.check()
+
     def take_over(self, vip, node, *told):
         vip.active = node
         vip.version += 1
