@@ -250,7 +250,7 @@ class Distributors:
         They may have missed changes, or heard of them late: nobody could tell
         whose the connections are that began meanwhile, should they take over.
         """
-        active, = (vip for vip in plan.vips if vip.active)
+        active = next(vip for vip in plan.vips if vip.active)
         standing_by = [
             vip for vip in plan.vips if not vip.active and
             told.get(vip.distributor_id, _Told(handover.Answer.SKIPPED))
