@@ -238,9 +238,9 @@ class TestOpenVSwitch(base.BaseTestCase):
         document = documents.make_document(doc.ACTIVE, doc.ACTIVE)
         self.assertFalse(self.vswitch.is_due(document, self.state, 9999))
         self.apply(doc.ACTIVE, doc.ACTIVE)
-        self.assertFalse(self.vswitch.is_due(document, self.state, 4600))
-        self.assertTrue(self.vswitch.is_due(document, self.state, 4615))
-        self.apply(doc.ACTIVE, doc.ACTIVE, now=4615)
+        self.assertFalse(self.vswitch.is_due(document, self.state, 4629))
+        self.assertTrue(self.vswitch.is_due(document, self.state, 4630))
+        self.apply(doc.ACTIVE, doc.ACTIVE, now=4630)
         self.assertFalse(self.vswitch.is_due(document, self.state, 9999))
 
     def test_kept_first(self):
