@@ -34,7 +34,9 @@ class TestUpload(base.BaseTestCase):
                 upload.run(amphorae=200, upstream=2, rounds=1)}
         self.assertEqual({'bare', 'hmsync', 'upstream'}, set(rows))
         self.assertEqual(0, rows['bare']['statements'])
-        self.assertLessEqual(rows['hmsync']['statements'], 0.3)
+        # None is made for each amphora: all are of batches, and of looks,
+        # which are the more the longer it takes.
+        self.assertLess(rows['hmsync']['statements'], 1)
         self.assertGreaterEqual(rows['upstream']['statements'], 10)
 
 
