@@ -83,9 +83,12 @@ class DatabaseTestCase(base.TestCase):
             DEFAULT={'host': 'controller1'},
             database={'connection': self.database.connection,
                       **self.database_options})
-        self.engine = api.create_engine(self.conf)
+        self.engine = self.make_engine()
         self.addCleanup(self.engine.dispose)
         self.empty()
+
+    def make_engine(self):
+        return api.create_engine(self.conf)
 
     def empty(self):
         """Delete all rows of ours, and Octavia's amphorae."""

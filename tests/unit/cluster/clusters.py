@@ -76,7 +76,7 @@ class Agent(test_agent.Simulated):
 
     .ail(ailment, path) has it ail from the first request on that has the
     path; .statuses are answers by path that it gives instead of its own, and
-    .delays the seconds that it takes.
+    .delays the seconds that it takes, .barriers what it waits at first.
     """
 
     def __init__(self, *args, **kwargs):
@@ -85,6 +85,7 @@ class Agent(test_agent.Simulated):
         self._sick = None
         self.statuses = {}
         self.delays = {}
+        self.barriers = {}
 
     def ail(self, ailment, path=''):
         self._sick, self._ails_at = ailment, path
@@ -96,6 +97,9 @@ class Agent(test_agent.Simulated):
         if self.ailment == ailing.HANGS_IN_ANSWER:
             self._ended.wait()
             return
+        for part, barrier in self.barriers.items():
+            if part in path:
+                barrier.wait(timeout=20)
         self._ended.wait(sum(seconds for part, seconds in self.delays.items()
                              if part in path))
         for part, status in self.statuses.items():

@@ -236,7 +236,7 @@ class TestUpkeep(ManagedTestCase):
         self.keep()
         self.assertEqual([(0, 'ACTIVE'), (1, 'ACTIVE'), (None, 'DRAINING')],
                          self.states(lb))
-        self.make_older(cloud.models.MemberSight, 'changed_at', 599)
+        self.make_older(cloud.models.MemberSight, 'changed_at', 540)
         self.keep()
         self.assertIsNotNone(member_repo.get(self.engine, first.id))
         self.make_older(cloud.models.MemberSight, 'changed_at', 601)

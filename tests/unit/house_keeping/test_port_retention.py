@@ -171,7 +171,7 @@ class TestPortRetention(sqlite.SqliteMixin, base.DatabaseTestCase):
         """With a worker, which needs the port; it is about to plug again."""
         self.delete_health_manager(2)
         self.publish(1)
-        self.make_older(models.Port, 'plugged_at', 59, host='hm2')
+        self.make_older(models.Port, 'plugged_at', 30, host='hm2')
         self.assertEqual([], self.look())
         self.assertEqual(['hm1', 'hm2'], self.hosts())
 
