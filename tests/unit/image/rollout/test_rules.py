@@ -357,4 +357,5 @@ class TestSpeed(_Case):
         begun = time.process_time()
         self.assertEqual(14, len(self.chosen(settings, fleet, done)))
         waves.get_waves(settings, fleet)
-        self.assertLess(time.process_time() - begun, 1)
+        # Minutes, if each were compared with each.
+        self.assertLess(time.process_time() - begun, 10)
