@@ -83,11 +83,11 @@ class DatabaseTestCase(base.TestCase):
             DEFAULT={'host': 'controller1'},
             database={'connection': self.database.connection,
                       **self.database_options})
-        self.engine = self.make_engine()
+        self.engine = self.create_engine()
         self.addCleanup(self.engine.dispose)
         self.empty()
 
-    def make_engine(self):
+    def create_engine(self):
         return api.create_engine(self.conf)
 
     def empty(self):

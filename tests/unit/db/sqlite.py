@@ -76,13 +76,13 @@ class SqliteMixin:
     def make_database(cls):
         return _TemporaryDatabase()
 
-    def make_engine(self):
+    def create_engine(self):
         connection = self.conf.database.connection
         self.conf.set_override(
             'connection', f'{connection}&plugin={_KeptConnections.NAME}',
             group='database')
         try:
-            return super().make_engine()
+            return super().create_engine()
         finally:
             self.conf.set_override('connection', connection, group='database')
 
