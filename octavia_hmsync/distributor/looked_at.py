@@ -16,18 +16,28 @@ A round is a SYN to each, from the distributor to the VIP at the member's MAC
 address, and what comes back. Whoever has not answered when the time is over
 counts as silent only once Open vSwitch has said that it sent all of them and
 has given us what came: it may be what is slow.
+
+A member that is heard to say that the VIP were its own counts as one that does
+not answer, whatever it does, and is contradicted.
 """
 
 from collections import abc
+import contextlib
 import dataclasses
+import math
 import secrets
 
+from oslo_log import log as logging
+
+from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
 
 # Of a SYN: all with this bit, each for thousands of looks, as data paths with
 # connection tracking may take one that comes again for an old one.
@@ -39,6 +49,8 @@ _LAG = 5
 _REDIAL = 1
 # Shares after which nobody knows any more what was seen before.
 _FORGET = 10
+# Seconds before a member is contradicted again, as RFC 5227 (2.4 c) has it.
+_DEFEND_INTERVAL = 10
 
 _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
 
@@ -85,10 +97,14 @@ class LookedAt:
     :param interval: seconds between two rounds.
     :param misses: after how many in a row a member is DOWN.
     :param now: when it begins.
+    :param announce: called with the id of the VIP to have those who were told
+                     otherwise hear whose its addresses are; it may raise
+                     VswitchUnavailable.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
-                 misses: int, now: float) -> None:
+                 misses: int, now: float,
+                 announce: abc.Callable[[str], None]) -> None:
         self.vip_id = vip_id
         self._sights = sights
         self._interval = interval
@@ -103,6 +119,9 @@ class LookedAt:
         self._next_full = now
         self._judged = now
         self._own_port = secrets.randbelow(FIRST_PORT)
+        self._announce = announce
+        self._claims = claims_.Claims()
+        self._defended = -math.inf
 
     # What it is about
 
@@ -227,7 +246,7 @@ class LookedAt:
         try:
             heard = self.line.receive()
             resets = [reset for frame in heard.frames
-                      if (reset := self._take(frame))]
+                      if (reset := self._take(frame, now))]
             if resets:
                 self.line.send(resets)
         except exceptions.VswitchUnavailable:
@@ -240,14 +259,17 @@ class LookedAt:
             self._judge(current, now)
         return heard.is_more
 
-    def _take(self, frame: bytes) -> bytes | None:
-        """Take an answer, if it is one.
+    def _take(self, frame: bytes, now: float) -> bytes | None:
+        """Take an answer, or a claim, if it is one.
 
         :returns: what to say to it: once for each look, and only to who was
                   looked at.
         """
         answer = look_frames.parse(frame)
-        if answer is None or self._round is None or self._pair is None:
+        if answer is None:
+            self._take_claim(frame, now)
+            return None
+        if self._round is None or self._pair is None:
             return None
         one = self._round.tries.get(answer.source_mac)
         if one is None or one.is_done or not self._is_answer(answer, one):
@@ -271,13 +293,40 @@ class LookedAt:
             (answer.source_port, answer.target_port) == (
                 one.port, one.own_port))
 
+    def _take_claim(self, frame: bytes, now: float) -> None:
+        claim = claims_.read(frame)
+        if claim is None or self._document is None:
+            return
+        mac, address = claim
+        if mac in self._document.partners:
+            # It takes the VIP over.
+            return
+        member = next((each for each in self._document.members
+                       if each.mac == mac), None)
+        if self._claims.note(mac, now):
+            LOG.warning(
+                'VIP %s: %s says that %s is its own address, and has clients '
+                'send to it past the distributors: %s.', self.vip_id,
+                f'the member {member.id} ({mac})' if member else mac, address,
+                'replace it' if member else
+                'find out whose it is, it is none of a member')
+        # Of another distributor this one may not have heard yet.
+        if member and now - self._defended >= _DEFEND_INTERVAL:
+            self._defended = now
+            with contextlib.suppress(exceptions.VswitchUnavailable):
+                self._announce(self.vip_id)
+
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
+        self._claims.forget(now)
         for one in current.tries.values():
             member_id = one.member.id
             verdict = self._verdicts[member_id] = look_rules.judge(
                 self._verdicts[member_id], one.error, self._misses)
-            if verdict.state is not None:
+            if self._claims.holds(one.member.mac, now):
+                self._sights.note(self.vip_id, member_id, look_rules.DOWN,
+                                  claims_.CLAIMS)
+            elif verdict.state is not None:
                 self._sights.note(self.vip_id, member_id, verdict.state,
                                   verdict.error)
         is_in_doubt = any(verdict.is_in_doubt

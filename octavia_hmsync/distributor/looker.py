@@ -134,7 +134,8 @@ class Looker:
                 slot = zlib.crc32(vip_id.encode()) % _TICKS
                 self._looked_at[vip_id] = looked_at.LookedAt(
                     vip_id, self._sights, self._interval, self._misses,
-                    self._clock() + slot * self._interval / _TICKS)
+                    self._clock() + slot * self._interval / _TICKS,
+                    self._vips.announce)
             self._looked_at[vip_id].follow(document)
             self._may_begin[vip_id] = is_in_force
 

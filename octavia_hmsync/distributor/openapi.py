@@ -80,9 +80,10 @@ _SIGHT_FIELDS: dict[str, _Raw] = {
     'state': {'type': 'string',
               'enum': [look_rules.UP, look_rules.DOWN, sights.UNKNOWN,
                        sights.GONE],
-              'description': 'UP answers at a port, DOWN does not. UNKNOWN '
-                             'while nobody can tell, as after a start. GONE '
-                             'is looked at no more.'},
+              'description': 'UP answers at a port. DOWN does not, or said a '
+                             'short while ago that an address of the VIP '
+                             'were its own. UNKNOWN while nobody can tell, '
+                             'as after a start. GONE is looked at no more.'},
     'error': _nullable('string', description='Why it is DOWN.'),
     'since': {'type': 'number',
               'description': 'When it became that, in seconds since the '

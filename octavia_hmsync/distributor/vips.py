@@ -119,6 +119,9 @@ class Backend(typing.Protocol):
     def dial(self, vip_id: str) -> 'Line':
         """Connect to what forwards the packets of a VIP."""
 
+    def announce(self, vip_id: str) -> None:
+        """Say anew whose the addresses of a VIP are, if they are its own."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
@@ -332,6 +335,13 @@ class Vips:
         :raises VswitchUnavailable: if that cannot be done now.
         """
         return self._backend.dial(vip_id)
+
+    def announce(self, vip_id: str) -> None:
+        """Say anew whose the addresses of a VIP are, where it is active.
+
+        :raises VswitchUnavailable: if that cannot be done now.
+        """
+        self._backend.announce(vip_id)
 
     def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
         """Return what the backend counted for a VIP.

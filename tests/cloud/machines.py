@@ -105,6 +105,11 @@ class Machine(fixtures.Fixture):
                     'via', subnet.gateway_ip)
         fabric.wait_until_plugged(api, port)
 
+    def describe_neighbours(self):
+        """Return whose addresses it knows, in both families."""
+        return ''.join(self.namespace.run('ip', family, 'neighbour').stdout
+                       for family in ('-4', '-6'))
+
     def _start(self, name, *command):
         return self.useFixture(process.ChildProcess(
             f'{name}-{self.name}', self.namespace.wrap(command),

@@ -63,13 +63,20 @@ class Namespace(process.ChildProcess):
         return ['nsenter', f'--net={self.path}', *command]
 
     def run(self, *command, check=True, **kwargs):
-        """Run a command in here; returns a CompletedProcess with text."""
-        done = subprocess.run(
-            self.wrap(command), stdin=subprocess.DEVNULL, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
-            **kwargs)
+        """Run a command in here; returns a CompletedProcess with text.
+
+        :raises RuntimeError: it failed, or takes more than a minute.
+        """
+        said = f'{self.name}: {" ".join(command)}'
+        try:
+            done = subprocess.run(
+                self.wrap(command), stdin=subprocess.DEVNULL, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                **kwargs)
+        except subprocess.TimeoutExpired as e:
+            raise RuntimeError(f'{said}: no end after {e.timeout} s') from e
         if check and done.returncode:
-            raise RuntimeError(f'{" ".join(command)}: {done.stderr}')
+            raise RuntimeError(f'{said}: {done.stderr}')
         return done
 
     def call(self, function, *args, **kwargs):

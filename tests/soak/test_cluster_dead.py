@@ -250,11 +250,14 @@ class TestMembers(WorldCase):
         self.say(f'  {len(self.world.broken)} broken')
         found = active.ask('get_statistics', vip_id)
         self.assertGreater(found['claims'], 10)
+        # It is found, and whoever believed it learns whose the VIP is.
+        self.wait_for(lambda: self.get_member(hostile)['health'] == 'SUSPECT',
+                      'sign against it')
+        self.assertIn('says that', self.get_member(hostile)['error'] or '')
         self.world.order('cluster', 'member', 'replace', hostile)
         # It goes when it has no connection.
         self.wait_for(lambda: not self.has_slot(hostile),
                       'another one in its slot', 240)
-        self.world.order('distributor', 'move', self.world.lb.id)
         self.end(is_felt=True)
 
     def run_hostile(self, instance, frames, seconds):

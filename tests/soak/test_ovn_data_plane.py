@@ -81,6 +81,11 @@ class TestConnections(VipTestCase):
         if gateway:
             self.outside.namespace.run('ip', '-6', 'route', 'add',
                                        'fd00:1::/64', 'via', gateway)
+        self.addOnException(lambda _: self.addDetail(
+            'neighbours', content.text_content('\n'.join(
+                f'--- {each.name}\n{each.describe_neighbours()}'
+                for each in (self.inside, self.routed, self.outside,
+                             *self.vip.members)))))
 
     @property
     def ways(self):

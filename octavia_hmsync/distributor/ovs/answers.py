@@ -14,9 +14,10 @@
 
 import ipaddress
 
+from octavia_hmsync.distributor.ovs import claims
 from octavia_hmsync.distributor.ovs import openflow
 
-# Whose IPv4 or IPv6 address says that it were the VIP: counted, and no more.
+# Who says or seems to be the VIP: all are counted, and none is passed on.
 CLAIM_PRIORITY = 800
 _ANSWER_PRIORITY = 700
 _SOLICITATION, _ADVERTISEMENT = 135, 136
@@ -56,7 +57,7 @@ def _make_arp(address: str, mac: str, in_port: int, table: int,
     here = f'in_port={in_port}'
     flows = [
         openflow.Flow(table, CLAIM_PRIORITY,
-                      (here, 'arp', f'arp_spa={address}'), ()),
+                      (here, 'arp', f'arp_spa={address}'), claims.ACTIONS),
         # Nobody sends from there, other than members to their clients.
         openflow.Flow(table, CLAIM_PRIORITY,
                       (here, 'ip', f'nw_src={address}'), ())]
@@ -80,7 +81,8 @@ def _make_nd(address: str, mac: str, in_port: int, table: int,
     flows = [
         openflow.Flow(table, CLAIM_PRIORITY,
                       (here, 'icmp6', f'icmp_type={_ADVERTISEMENT}',
-                       'icmp_code=0', f'nd_target={address}'), ()),
+                       'icmp_code=0', f'nd_target={address}'),
+                      claims.ACTIONS),
         openflow.Flow(table, CLAIM_PRIORITY,
                       (here, 'ipv6', f'ipv6_src={address}'), ())]
     if not active:

@@ -14,8 +14,9 @@
 
 Frames come from the patch port, and those that are for the VIP go back there,
 from the distributor's own MAC address to that of a member. All others end
-here, but answers to looks at members, which the process gets (looks.py):
-nothing is ever sent anywhere else.
+here, but answers to looks at members (looks.py) and what others say of the
+VIP's addresses (claims.py), which the process gets: nothing is ever sent
+anywhere else.
 
     CLASSIFY        what is for the VIP; what all members are to know
     TCP             whether it begins a connection
@@ -29,6 +30,7 @@ nothing is ever sent anywhere else.
     DECIDE          which of the two; whether the connection is to be pinned
     OUTPUT          to the member; counts its packets
     ADVERTISE       second half of answering a neighbour solicitation
+    CLAIMS, NEWS    who says that an address of the VIP were its own
 
 A beginning of a connection never takes the way of an old pin: that is one of
 before, with the same addresses and ports. It is replaced. That of a handshake
@@ -40,6 +42,7 @@ from collections import abc
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import answers
+from octavia_hmsync.distributor.ovs import claims
 from octavia_hmsync.distributor.ovs import looks
 from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import openflow
@@ -174,6 +177,7 @@ class _Compiler:
             self._classify_traffic(address)
         self._flows += looks.make_flows(
             self._document, self._in_port, self._living, CLASSIFY, ADVERTISE)
+        self._flows += claims.make_flows()
 
     def _classify_traffic(self, address: str) -> None:
         family = answers.get_family(address)

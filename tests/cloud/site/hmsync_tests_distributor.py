@@ -100,6 +100,9 @@ class Backend:
         self._call('dial', vip_id)
         raise exceptions.VswitchUnavailable('Nobody is to be seen here.')
 
+    def announce(self, vip_id):
+        self._call('announce', vip_id)
+
     def has_lost_flows(self):
         self._call('has_lost_flows')
         return [vip_id for vip_id, content in self._applied.items()

@@ -183,6 +183,8 @@ class TestConnections(base.BaseTestCase):
         self.open(40, a, b)
         vip.set(b, doc.DRAINING)
         vip.apply()
+        # What a cache of before passes on may have ended unseen.
+        self.node.vswitch.wait_for_revalidators()
         ended = [one for one in self.clients.connections
                  if one.member == b.name][::2]
         ports = {str(one.socket.getsockname()[1]) for one in ended}

@@ -21,10 +21,12 @@ import time
 import fixtures
 from oslotest import base
 
+from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips
@@ -302,6 +304,58 @@ class TestLooks(base.BaseTestCase):
         self.assertLessEqual(len(resets), 4)
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
         self.assertEqual(third.mac, self.members[2].mac)
+
+    def test_claims(self):
+        """It says that the VIP is its own; clients learn who has it."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        client = self.make_host('client', 100)
+        mac = self.vip.document(self.node).port.mac
+        liar = self.members[1]
+        tap = self.useFixture(raw.Tap(liar))
+        for address in (fabric.VIP, fabric.VIP6):
+            fabric.Connection(client, address).close()
+            self.assertEqual(mac, client.get_neighbour(address))
+            # What another address claims, too, is what the client asks for.
+            waiting.wait_for(
+                lambda address=address: [
+                    tap.send(frame) for frame in frames.make_announcements(
+                        address, liar.mac)] and
+                client.get_neighbour(address) == liar.mac,
+                f'{address} of the liar', TIMEOUT)
+            # Nobody asks anybody anew meanwhile.
+            waiting.wait_for(
+                lambda address=address: client.get_neighbour(address) == mac,
+                f'{address} of the distributor', TIMEOUT)
+        self.wait_for(m0=UP, m1=DOWN, m2=UP)
+        self.assertEqual({None, claims.CLAIMS}, {
+            one.error for one in
+            self.distributor.sights.get_of_vip(VIP_ID).values()})
+        # It serves what it has.
+        self.assertEqual({'m0', 'm1', 'm2'}, {
+            fabric.Connection(client).member for _ in range(60)})
+
+    def count_claims(self):
+        return self.node.distributor.read_counters(VIP_ID)['claims']
+
+    def test_flood_of_claims(self):
+        """Of many the process is given one in a while; all are counted."""
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        tap = self.useFixture(raw.Tap(self.members[1]))
+        frame, _ = frames.make_announcements(fabric.VIP, self.members[1].mac)
+        heard = []
+        read = claims.read
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_hmsync.distributor.claims.read',
+            lambda frame: heard.append(frame) or read(frame)))
+        for _ in range(3000):
+            tap.send(frame)
+            time.sleep(0.001)
+        self.wait_for(m0=UP, m1=DOWN, m2=UP)
+        # What Open vSwitch passes by its cache it counts a moment later.
+        waiting.wait_for(lambda: self.count_claims() > 500, 'claims', TIMEOUT)
+        claimed = self.count_claims()
+        print(f'{len(heard)} of {claimed} were given to the process')
+        self.assertLess(len(heard), claimed / 50)
 
     def test_nothing_reaches_others(self):
         """Another tenant, on the same node with the same addresses."""

@@ -11,15 +11,18 @@
 #    under the License.
 
 import dataclasses
+import itertools
 
 import fixtures
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import looked_at
 from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync import exceptions
 from tests.unit import base
@@ -132,8 +135,10 @@ class LookedAtTestCase(base.TestCase):
         self.now = 1000.0
         self.network = Network()
         self.sights = sights_.Sights()
-        self.subject = looked_at.LookedAt(VIP_IDS[0], self.sights, 1, 2,
-                                          self.now)
+        self.announced = []
+        self.subject = looked_at.LookedAt(
+            VIP_IDS[0], self.sights, 1, 2, self.now,
+            lambda vip_id: self.announced.append((self.now, vip_id)))
 
     def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
                **changes):
@@ -289,6 +294,73 @@ class TestLookedAt(LookedAtTestCase):
         self.assertEqual({liar}, {reset.target_mac for reset
                                   in self.network.resets})
 
+    def say(self, mac, address='10.0.0.5'):
+        """Have somebody say that an address were its own."""
+        self.network.lines[-1].waiting.frames += (
+            frames.make_announcements(address, mac))
+
+    def test_claims(self):
+        """It is contradicted, and counts as one that does not answer."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.follow(['ACTIVE', 'ACTIVE', 'DEAD'],
+                    addresses=['10.0.0.5', 'fd00::5'])
+        self.run_for(3)
+        for _ in range(25):
+            self.say(self.macs[1])
+            self.say(self.macs[1], 'fd00::5')
+            self.run_for(1)
+        self.assertEqual({0: UP, 1: DOWN}, self.get())
+        self.assertEqual({None, claims.CLAIMS}, self.get_errors())
+        self.assertEqual([VIP_IDS[0]] * 3, [vip_id for _, vip_id
+                                            in self.announced])
+        for (before, _), (after, _) in itertools.pairwise(self.announced):
+            self.assertGreaterEqual(after - before, 10)
+        self.assertEqual(1, log.output.count('is its own address'))
+        self.assertIn(self.macs[1], log.output)
+        # What it is seen to be once it stopped, and not at once.
+        self.network.silent = {self.macs[1]}
+        self.run_for(1790)
+        self.assertEqual({None, claims.CLAIMS}, self.get_errors())
+        self.run_for(20)
+        self.assertEqual({None, look_rules.SILENT}, self.get_errors())
+        self.network.silent = set()
+        self.run_for(5)
+        self.assertEqual({0: UP, 1: UP}, self.get())
+
+    def test_claims_of_others(self):
+        """It is said, and harms no member; a partner may."""
+        log = self.useFixture(fixtures.FakeLogger())
+        partner = 'fa:16:3e:00:00:77'
+        self.follow(['ACTIVE', 'ACTIVE', 'DEAD'], partners=[partner])
+        self.run_for(3)
+        self.say(partner)
+        self.run_for(2)
+        self.assertEqual('', log.output)
+        stranger = 'fa:16:3e:00:00:78'
+        for _ in range(5):
+            self.say(stranger)
+            self.run_for(2)
+        self.assertEqual(1, log.output.count(stranger))
+        self.assertEqual({0: UP, 1: UP}, self.get())
+        self.assertEqual([], self.announced)
+        # One that nobody looks at any more is contradicted, too.
+        self.say(self.macs[2])
+        self.run_for(1)
+        self.assertEqual(1, len(self.announced))
+        self.assertEqual({0: UP, 1: UP}, self.get())
+
+    def test_claims_without_open_vswitch(self):
+        def fail(vip_id):
+            raise exceptions.VswitchUnavailable('it is down')
+
+        self.subject = looked_at.LookedAt(
+            VIP_IDS[0], self.sights, 1, 2, self.now, fail)
+        self.follow(['ACTIVE', 'ACTIVE'])
+        self.run_for(3)
+        self.say(self.macs[0])
+        self.run_for(3)
+        self.assertEqual({0: DOWN, 1: UP}, self.get())
+
     def test_nothing_is_said_twice(self):
         """An answer that comes a thousand times is answered once."""
         self.follow(['ACTIVE'])
@@ -344,6 +416,9 @@ class Vips:
 
     def dial(self, vip_id):
         return self.network.dial(vip_id)
+
+    def announce(self, vip_id):
+        raise AssertionError('nobody claims anything here')
 
 
 class Selector:

@@ -16,6 +16,7 @@ import struct
 from oslotest import base
 
 from octavia_hmsync.distributor.ovs import answers
+from octavia_hmsync.distributor.ovs import claims
 from octavia_hmsync.distributor.ovs import counters
 from octavia_hmsync.distributor.ovs import frames
 
@@ -63,11 +64,13 @@ class TestAnswers(base.BaseTestCase):
             'fd00::ab12:3456'))
 
     def test_passive(self):
-        """It says nothing, and counts the claims of others all the same."""
+        """It says nothing, and hears the claims of others all the same."""
         for address in ('10.0.0.5', 'fd00::5'):
             flows = answers.make_flows(address, MAC, 1, 0, 80, False)
-            self.assertEqual([(answers.CLAIM_PRIORITY, ())] * 2, [
-                (flow.priority, flow.actions) for flow in flows])
+            self.assertEqual(
+                [(answers.CLAIM_PRIORITY, claims.ACTIONS),
+                 (answers.CLAIM_PRIORITY, ())],
+                [(flow.priority, flow.actions) for flow in flows])
 
 
 class TestCounters(base.BaseTestCase):
@@ -101,6 +104,7 @@ class TestCounters(base.BaseTestCase):
     def test_claims(self):
         self.assertEqual(3, counters.sum_claims([
             'cookie=0x6d1, table=0, n_packets=3, n_bytes=126, '
-            'priority=800,arp,in_port=1,arp_spa=10.0.0.5 actions=drop',
+            'priority=800,arp,in_port=1,arp_spa=10.0.0.5 '
+            'actions=resubmit(,90)',
             'cookie=0x6d1, table=0, n_packets=9, n_bytes=126, '
             'priority=900,vlan_tci=0x1000/0x1000 actions=drop']))

@@ -1,0 +1,67 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+from hypothesis import given
+from hypothesis import strategies as st
+from oslotest import base
+
+from octavia_hmsync.distributor import claims
+from octavia_hmsync.distributor.ovs import frames
+
+MAC = 'fa:16:3e:00:00:01'
+SIXTY = b'\0' * 60
+
+
+class TestRead(base.BaseTestCase):
+
+    def test_announcements(self):
+        for address in ('10.0.0.5', 'fd00::5'):
+            for frame in frames.make_announcements(address, MAC):
+                self.assertEqual((MAC, address), claims.read(frame))
+                # As long as it has to be, and with more after it.
+                self.assertEqual((MAC, address), claims.read(frame + SIXTY))
+
+    def test_others(self):
+        """A solicitation, what is no ICMPv6, another protocol."""
+        frame, = frames.make_announcements('fd00::5', MAC)
+        for at, value in ((54, 135), (20, 6), (13, 0xdc)):
+            other = bytearray(frame)
+            other[at] = value
+            self.assertIsNone(claims.read(bytes(other)))
+
+    def test_cut(self):
+        for address in ('10.0.0.5', 'fd00::5'):
+            frame = frames.make_announcements(address, MAC)[0]
+            last = {'10.0.0.5': 42, 'fd00::5': 78}[address]
+            for length in range(last):
+                self.assertIsNone(claims.read(frame[:length]))
+            self.assertEqual((MAC, address), claims.read(frame[:last]))
+
+    @given(st.binary(max_size=150))
+    def test_any(self, frame):
+        claims.read(frame)
+
+
+class TestClaims(base.BaseTestCase):
+
+    def test_how_long(self):
+        one = claims.Claims()
+        self.assertFalse(one.holds(MAC, 0))
+        self.assertFalse(one.holds(None, 0))
+        self.assertTrue(one.note(MAC, 100))
+        self.assertFalse(one.note(MAC, 500))
+        self.assertTrue(one.holds(MAC, 2300))
+        one.forget(2300)
+        self.assertTrue(one.holds(MAC, 2300))
+        self.assertFalse(one.holds(MAC, 2301))
+        self.assertTrue(one.note(MAC, 2301))
