@@ -217,10 +217,9 @@ class _Compiler:
                       *self._share(),
                       _resubmit(OUTPUT))
             for family, match in zip(self._families, self._match_tcp()):
-                self._add(PINNED, 20, [match, f'{PIN}={YOUNG}',
-                                       _is(OUT, mac)],
-                          self._pins.learn(family, mac, OLD),
-                          *self._share(), _resubmit(OUTPUT))
+                self._pin_old(PINNED, family, mac, [
+                    match, f'{PIN}={YOUNG}', _is(OUT, mac)],
+                    *self._share(), _resubmit(OUTPUT))
         self._add(PINNED, 0, [], _resubmit(PICK))
 
     def _match_tcp(self) -> list[str]:
@@ -261,15 +260,9 @@ class _Compiler:
                           *self._send(mac))
         for family, match in zip(self._families, self._match_tcp()):
             for mac in sorted(base.macs):
-                there = [match, f'{KIND}={ESTABLISHED}', _is(IN_BASE, mac)]
-                send = _load(mac, OUT), *self._share(), _resubmit(OUTPUT)
-                self._add(DECIDE, 20, there,
-                          self._pins.learn(family, mac, OLD), *send)
-                for flag, priority in sharing.ENDS.items():
-                    self._add(DECIDE, priority,
-                              [*there, f'tcp_flags={flag}'],
-                              self._pins.learn(family, mac, OLD, ends=True),
-                              *send)
+                self._pin_old(DECIDE, family, mac, [
+                    match, f'{KIND}={ESTABLISHED}', _is(IN_BASE, mac)],
+                    _load(mac, OUT), *self._share(), _resubmit(OUTPUT))
             for mac in sorted(current.macs):
                 self._add(DECIDE, 30, [match, f'{KIND}={BEGINNING}',
                                        _is(IN_CURRENT, mac)],
@@ -277,6 +270,14 @@ class _Compiler:
         for mac in sorted(current.macs):
             self._add(DECIDE, 10, [f'{KIND}={NOT_TCP}',
                                    _is(IN_CURRENT, mac)], *self._send(mac))
+
+    def _pin_old(self, table: int, family: int, mac: str, match: list[str],
+                 *send: str) -> None:
+        """Pin one that is established, by a packet that may end it."""
+        self._add(table, 20, match, self._pins.learn(family, mac, OLD), *send)
+        for flag, priority in sharing.ENDS.items():
+            self._add(table, priority, [*match, f'tcp_flags={flag}'],
+                      self._pins.learn(family, mac, OLD, ends=True), *send)
 
     def _begin(self, family: int, mac: str) -> tuple[str, ...]:
         """Pin one that begins, and say so."""

@@ -256,6 +256,17 @@ class TestPackets(base.BaseTestCase):
         self.assertEqual({0: 3600 + transitions.MARGIN,
                           **dict.fromkeys((1, 2, 3), sharing.FIN_TIMEOUT)},
                          pins)
+        # One of which the beginning alone was seen, by the one it went to.
+        for port, end in ((4, ack), (5, last), (6, [switch.RST])):
+            for flags in ([switch.SYN], end):
+                self.assertEqual([documents.mac(1)], self.send(
+                    '10.0.0.9', port, flags=flags))
+        pins = {dict(match)['tcp_src']: idle for match, (_, _, idle) in
+                self.switch.pins[pipeline.PINS].items()}
+        self.assertEqual(
+            {4: 3600 + transitions.MARGIN,
+             **dict.fromkeys((5, 6), sharing.FIN_TIMEOUT)},
+            {port: idle for port, idle in pins.items() if port >= 4})
         # Whoever comes with the same port is new.
         for port in pins:
             self.assertEqual([documents.mac(1)], self.send(
