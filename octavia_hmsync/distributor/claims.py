@@ -10,68 +10,88 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What others say of an address of a VIP: that it were their own. Pure.
+"""Who else says that an address of a VIP were his own.
 
 Only the distributor that answers for a VIP may say so. A member that does has
 clients send their packets to it, past the distributor, and breaks the
-connections of all others.
+connections of all others: it is contradicted.
 """
 
-import ipaddress
-import struct
+from collections import abc
+import contextlib
+import math
 
-_ARP, _IP6 = 0x0806, 0x86dd
-_ICMPV6, _ADVERTISEMENT = 58, 136
-_ARP_LENGTH, _ADVERTISEMENT_LENGTH = 42, 78
+from oslo_log import log as logging
+
+from octavia_hmsync.distributor import claim_frames
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
 
 # What is wrong with a member that does.
 CLAIMS = 'it says that an address of the VIP is its own'
 # Seconds for which that counts: an alert of minutes hears of one frame, too.
 _HELD = 1800
-
-
-def read(frame: bytes) -> tuple[str, str] | None:
-    """Read who says that an address were his.
-
-    :param frame: whatever came, as somebody may have made it up.
-    :returns: the MAC address that it comes from, which Neutron's port security
-              vouches for, and the address; None if it says nothing like that.
-    """
-    if len(frame) < _ARP_LENGTH:
-        return None
-    kind, = struct.unpack_from('!H', frame, 12)
-    if kind == _ARP:
-        address = frame[28:32]
-    elif (kind == _IP6 and len(frame) >= _ADVERTISEMENT_LENGTH and
-          (frame[20], frame[54]) == (_ICMPV6, _ADVERTISEMENT)):
-        address = frame[62:78]
-    else:
-        return None
-    return frame[6:12].hex(':'), str(ipaddress.ip_address(address))
+# Seconds before a member is contradicted again, as RFC 5227 (2.4 c) has it.
+_DEFEND_INTERVAL = 10
+_OTHERS = ''
 
 
 class Claims:
-    """Who was heard to, a short while ago, of one VIP."""
+    """Who was heard to, a short while ago, of one VIP. One thread may use it.
 
-    def __init__(self) -> None:
+    :param vip_id: its id.
+    :param announce: called with that to have all hear anew whose its addresses
+                     are; it may raise VswitchUnavailable.
+    """
+
+    def __init__(self, vip_id: str,
+                 announce: abc.Callable[[str], None]) -> None:
+        self._vip_id = vip_id
+        self._announce = announce
+        # When, by the MAC address of a member.
         self._heard: dict[str, float] = {}
+        self._defended = -math.inf
 
-    def note(self, mac: str, now: float) -> bool:
-        """Note that somebody was.
+    def hear(self, frame: bytes, document: doc.Document, now: float) -> None:
+        """Take a frame, which may be anything.
 
-        :param mac: its MAC address.
+        :param frame: that somebody in the network of the VIP has sent.
+        :param document: of the VIP.
         :param now: seconds of any clock.
-        :returns: whether that is news.
         """
-        is_news = not self.holds(mac, now)
-        self._heard[mac] = now
-        return is_news
+        claim = claim_frames.read(frame)
+        # Another distributor takes the VIP over.
+        if claim is None or claim[0] in document.partners:
+            return
+        mac, address = claim
+        member = next((each for each in document.members
+                       if each.mac == mac), None)
+        # Others are one: there is no end to the addresses that they may use.
+        key = mac if member else _OTHERS
+        if not self.holds(key, now):
+            self._say(mac, address, member)
+        self._heard[key] = now
+        # Who is none may be a distributor that this one was not told of yet.
+        if member and now - self._defended >= _DEFEND_INTERVAL:
+            self._defended = now
+            with contextlib.suppress(exceptions.VswitchUnavailable):
+                self._announce(self._vip_id)
+
+    def _say(self, mac: str, address: str,
+             member: doc.Member | None) -> None:
+        whose, advice = (
+            (f'the member {member.id} ({mac})', 'replace it') if member else
+            (mac, 'find out whose it is, it is none of a member'))
+        LOG.warning('VIP %s: %s says that %s is its own address, and has '
+                    'clients send to it past the distributors: %s.',
+                    self._vip_id, whose, address, advice)
 
     def holds(self, mac: str | None, now: float) -> bool:
-        """Tell whether that still counts of somebody."""
-        return mac in self._heard and now - self._heard[mac] <= _HELD
+        """Tell whether a member was heard to a short while ago.
 
-    def forget(self, now: float) -> None:
-        """Forget those of whom it counts no more."""
-        self._heard = {mac: heard for mac, heard in self._heard.items()
-                       if self.holds(mac, now)}
+        :param mac: its MAC address.
+        :param now: seconds of the same clock.
+        """
+        return mac in self._heard and now - self._heard[mac] <= _HELD

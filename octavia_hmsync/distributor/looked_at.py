@@ -22,12 +22,8 @@ not answer, whatever it does, and is contradicted.
 """
 
 from collections import abc
-import contextlib
 import dataclasses
-import math
 import secrets
-
-from oslo_log import log as logging
 
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
@@ -36,8 +32,6 @@ from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
-
-LOG = logging.getLogger(__name__)
 
 # Of a SYN: all with this bit, each for thousands of looks, as data paths with
 # connection tracking may take one that comes again for an old one.
@@ -49,8 +43,6 @@ _LAG = 5
 _REDIAL = 1
 # Shares after which nobody knows any more what was seen before.
 _FORGET = 10
-# Seconds before a member is contradicted again, as RFC 5227 (2.4 c) has it.
-_DEFEND_INTERVAL = 10
 
 _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
 
@@ -97,9 +89,8 @@ class LookedAt:
     :param interval: seconds between two rounds.
     :param misses: after how many in a row a member is DOWN.
     :param now: when it begins.
-    :param announce: called with the id of the VIP to have those who were told
-                     otherwise hear whose its addresses are; it may raise
-                     VswitchUnavailable.
+    :param announce: called with the id of the VIP to have all hear anew whose
+                     its addresses are; it may raise VswitchUnavailable.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
@@ -119,9 +110,7 @@ class LookedAt:
         self._next_full = now
         self._judged = now
         self._own_port = secrets.randbelow(FIRST_PORT)
-        self._announce = announce
-        self._claims = claims_.Claims()
-        self._defended = -math.inf
+        self._claims = claims_.Claims(vip_id, announce)
 
     # What it is about
 
@@ -267,7 +256,8 @@ class LookedAt:
         """
         answer = look_frames.parse(frame)
         if answer is None:
-            self._take_claim(frame, now)
+            if self._document is not None:
+                self._claims.hear(frame, self._document, now)
             return None
         if self._round is None or self._pair is None:
             return None
@@ -293,32 +283,8 @@ class LookedAt:
             (answer.source_port, answer.target_port) == (
                 one.port, one.own_port))
 
-    def _take_claim(self, frame: bytes, now: float) -> None:
-        claim = claims_.read(frame)
-        if claim is None or self._document is None:
-            return
-        mac, address = claim
-        if mac in self._document.partners:
-            # It takes the VIP over.
-            return
-        member = next((each for each in self._document.members
-                       if each.mac == mac), None)
-        if self._claims.note(mac, now):
-            LOG.warning(
-                'VIP %s: %s says that %s is its own address, and has clients '
-                'send to it past the distributors: %s.', self.vip_id,
-                f'the member {member.id} ({mac})' if member else mac, address,
-                'replace it' if member else
-                'find out whose it is, it is none of a member')
-        # Of another distributor this one may not have heard yet.
-        if member and now - self._defended >= _DEFEND_INTERVAL:
-            self._defended = now
-            with contextlib.suppress(exceptions.VswitchUnavailable):
-                self._announce(self.vip_id)
-
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
-        self._claims.forget(now)
         for one in current.tries.values():
             member_id = one.member.id
             verdict = self._verdicts[member_id] = look_rules.judge(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oslotest import base
 
-from octavia_hmsync.distributor import claims
+from octavia_hmsync.distributor import claim_frames
 from octavia_hmsync.distributor.ovs import frames
 
 MAC = 'fa:16:3e:00:00:01'
@@ -27,9 +27,10 @@ class TestRead(base.BaseTestCase):
     def test_announcements(self):
         for address in ('10.0.0.5', 'fd00::5'):
             for frame in frames.make_announcements(address, MAC):
-                self.assertEqual((MAC, address), claims.read(frame))
+                self.assertEqual((MAC, address), claim_frames.read(frame))
                 # As long as it has to be, and with more after it.
-                self.assertEqual((MAC, address), claims.read(frame + SIXTY))
+                self.assertEqual((MAC, address),
+                                 claim_frames.read(frame + SIXTY))
 
     def test_others(self):
         """A solicitation, what is no ICMPv6, another protocol."""
@@ -37,31 +38,16 @@ class TestRead(base.BaseTestCase):
         for at, value in ((54, 135), (20, 6), (13, 0xdc)):
             other = bytearray(frame)
             other[at] = value
-            self.assertIsNone(claims.read(bytes(other)))
+            self.assertIsNone(claim_frames.read(bytes(other)))
 
     def test_cut(self):
         for address in ('10.0.0.5', 'fd00::5'):
             frame = frames.make_announcements(address, MAC)[0]
             last = {'10.0.0.5': 42, 'fd00::5': 78}[address]
             for length in range(last):
-                self.assertIsNone(claims.read(frame[:length]))
-            self.assertEqual((MAC, address), claims.read(frame[:last]))
+                self.assertIsNone(claim_frames.read(frame[:length]))
+            self.assertEqual((MAC, address), claim_frames.read(frame[:last]))
 
     @given(st.binary(max_size=150))
     def test_any(self, frame):
-        claims.read(frame)
-
-
-class TestClaims(base.BaseTestCase):
-
-    def test_how_long(self):
-        one = claims.Claims()
-        self.assertFalse(one.holds(MAC, 0))
-        self.assertFalse(one.holds(None, 0))
-        self.assertTrue(one.note(MAC, 100))
-        self.assertFalse(one.note(MAC, 500))
-        self.assertTrue(one.holds(MAC, 2300))
-        one.forget(2300)
-        self.assertTrue(one.holds(MAC, 2300))
-        self.assertFalse(one.holds(MAC, 2301))
-        self.assertTrue(one.note(MAC, 2301))
+        claim_frames.read(frame)

@@ -1,0 +1,40 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Frames by which somebody says that an address were his own. Pure."""
+
+import ipaddress
+import struct
+
+_ARP, _IP6 = 0x0806, 0x86dd
+_ICMPV6, _ADVERTISEMENT = 58, 136
+_ARP_LENGTH, _ADVERTISEMENT_LENGTH = 42, 78
+
+
+def read(frame: bytes) -> tuple[str, str] | None:
+    """Read who says that an address were his.
+
+    :param frame: whatever came, as somebody may have made it up.
+    :returns: the MAC address that it comes from, which Neutron's port security
+              vouches for, and the address; None if it says nothing like that.
+    """
+    if len(frame) < _ARP_LENGTH:
+        return None
+    kind, = struct.unpack_from('!H', frame, 12)
+    if kind == _ARP:
+        address = frame[28:32]
+    elif (kind == _IP6 and len(frame) >= _ADVERTISEMENT_LENGTH and
+          (frame[20], frame[54]) == (_ICMPV6, _ADVERTISEMENT)):
+        address = frame[62:78]
+    else:
+        return None
+    return frame[6:12].hex(':'), str(ipaddress.ip_address(address))
