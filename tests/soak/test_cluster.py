@@ -120,6 +120,9 @@ class TestConnections(base.BaseTestCase):
         self.cloud.wait_for(lambda: lost <= self.broken(),
                             'end of its connections')
         self.assert_broken(lost)
+        # Of the members nobody has ever said that the VIP were its own.
+        for each in self.cloud.distributors.values():
+            self.assertNotIn('is its own address', each.log())
 
     def assert_broken(self, ports):
         # Each is used meanwhile.

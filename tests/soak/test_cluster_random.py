@@ -186,3 +186,5 @@ class TestRandom(base.BaseTestCase):
     def check_whole(self, world):
         world.wait_until(world.find_wrong, 'documents', 60)
         world.wait_until(lambda: world.find_ports(self.ports), 'ports', 60)
+        for each in self.cloud.distributors.values():
+            self.assertNotIn('is its own address', each.log())
