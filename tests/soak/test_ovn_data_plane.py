@@ -121,6 +121,11 @@ class TestConnections(VipTestCase):
         self.probes = [
             client.start_probe(address, rate=20, timeout=machines.PATIENCE)
             for client, address in self.ways]
+        # One that is being opened may be reset when the VIP moves.
+        waiting.wait_for(
+            lambda: all(any(one.kept and not one.error for one in
+                            probe.requests) for probe in self.probes),
+            'what the probes keep', 60)
 
     def assert_served(self, but_for=0):
         reports = [each.stop() for each in self.probes]
