@@ -55,10 +55,11 @@ class AttemptCases(base.DatabaseTestCase):
             self.engine, number, owner, limit, 60, uploader=name)}
 
     def try_(self, name, results='UNREACHABLE', number=1, limit=100, wait=60,
-             is_unanswered=True):
+             is_unanswered=True, seconds=1.0):
         """Have an uploader try what is due for it.
 
         :param results: of all, or by amphora id.
+        :param seconds: how long each failure took.
         :returns: the ids of what it has tried, a set.
         """
         owner, claimed = self.claim(name, number, limit)
@@ -70,7 +71,7 @@ class AttemptCases(base.DatabaseTestCase):
                 outcome_repo.Outcome(amphora_id, 'APPLIED', LIST)
                 if result == 'APPLIED' else outcome_repo.Outcome(
                     amphora_id, result, LIST, 'refused', wait,
-                    is_unanswered=is_unanswered, seconds=1.0))
+                    is_unanswered=is_unanswered, seconds=seconds))
         claimed = set(claimed)
         self.assertEqual(claimed, outcome_repo.record(
             self.engine, number, owner, outcomes, uploader=name,
@@ -137,17 +138,21 @@ class AttemptCases(base.DatabaseTestCase):
 
     def test_attempts_of_each(self):
         amphora_id, = self.add()
-        before = datetime.timedelta(seconds=1)
+        begun = set()
         for attempts in (1, 2, 3):
-            self.try_(BLIND)
+            self.try_(BLIND, seconds=600.0)
             self.wait()
             attempt, = attempt_repo.get_attempts(
                 self.engine, 1, [amphora_id])[amphora_id]
             self.assertEqual((BLIND, attempts, True),
                              (attempt.uploader, attempt.attempts,
                               attempt.is_unanswered))
-            since = self.uploaders()[BLIND].failing_since
-            self.assertLess(abs(attempt.first_tried_at - since), before)
+            begun.add((attempt.first_tried_at,
+                       self.uploaders()[BLIND].failing_since))
+        # Both tell when the first of them began.
+        (first_tried_at, failing_since), = begun
+        self.assertLess(abs(first_tried_at - failing_since),
+                        datetime.timedelta(seconds=60))
         for name, attempts in ((BLIND, 3), (GOOD, 0)):
             owner, claimed = self.claim(name)
             self.assertEqual(attempts, claimed[amphora_id].attempts)

@@ -17,6 +17,7 @@ import contextlib
 import itertools
 import json
 import threading
+import time
 import uuid
 
 import sqlalchemy as sa
@@ -111,6 +112,18 @@ class DatabaseTestCase(base.TestCase):
         with self.engine.begin() as connection:
             connection.execute(sa.update(table).filter_by(**where).values(
                 {column: types.utcnow_plus(-seconds)}))
+
+    def assertAge(self, expected, age, began):
+        """Check an age, to which the time since then may have been added.
+
+        :param expected: seconds, less than 0 for what is yet to come.
+        :param age: what was read, seconds.
+        :param began: time.monotonic() before it was written.
+        """
+        longest = expected + time.monotonic() - began
+        # Octavia's own times are in whole seconds.
+        self.assertTrue(expected - 1 <= age <= longest + 1,
+                        f'{age} is not between {expected} and {longest}')
 
     def add_amphorae(self, number, **values):
         """Add amphorae of Octavia's, and return their ids.

@@ -97,16 +97,18 @@ class ClusterDueCases(base.DatabaseTestCase):
 
     def test_what_was_just_asked_for(self):
         """That is for whoever was asked."""
+        now = records.utcnow()
+        long_ago = now - datetime.timedelta(seconds=20)
+        # It stays so for a minute.
+        just_now = now + datetime.timedelta(seconds=60)
         for status in ('PENDING_CREATE', 'PENDING_DELETE'):
-            self.change(provisioning_status=status,
-                        updated_at=records.utcnow())
+            self.change(provisioning_status=status, created_at=long_ago,
+                        updated_at=just_now)
             self.assertDue(is_free=False)
-            self.change(updated_at=None)
+            self.change(created_at=just_now, updated_at=None)
             self.assertDue(is_free=False)
-            self.change(created_at=records.utcnow() -
-                        datetime.timedelta(seconds=20))
+            self.change(created_at=long_ago)
             self.assertDue()
-            self.change(created_at=records.utcnow())
 
     def test_gone(self):
         cluster_repo.add(self.engine, cluster_calls.new(2))

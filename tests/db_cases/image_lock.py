@@ -11,6 +11,8 @@
 #    under the License.
 """The lock of a load balancer, and what its tables tell of it."""
 
+import time
+
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
@@ -174,6 +176,7 @@ class ImageEvidenceCases(_Cases):
         self.records.add_amphora('192.0.2.4',
                                  self.records.add_load_balancer())
         listener_id = self.records.add_listener(self.lb_id)
+        began = time.monotonic()
         self.records.set_health(old, age=7, busy=True)
         self.records.insert_all({'listener_statistics': [
             {'listener_id': listener_id, 'amphora_id': amphora_id,
@@ -185,8 +188,7 @@ class ImageEvidenceCases(_Cases):
         one, two = (evidence.amphorae[each] for each in (old, other))
         self.assertEqual((True, frozenset({listener_id}), 'ALLOCATED'),
                          (one.is_busy, one.listeners, one.status))
-        self.assertAlmostEqual(
-            7, (evidence.now - one.heard_at).total_seconds(), delta=3)
+        self.assertAge(7, (evidence.now - one.heard_at).total_seconds(), began)
         self.assertEqual((False, frozenset(), None),
                          (two.is_busy, two.listeners, two.heard_at))
         self.assertEqual({listener_id: (True, 'ACTIVE', 'ONLINE')},
