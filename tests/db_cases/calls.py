@@ -59,7 +59,7 @@ from tests.db_cases import manager_calls
 
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 OTHER_LIST = LIST[:1]
-OFFLINE_AFTER = 20
+OFFLINE_AFTER = 600
 LONG = 4000
 
 

@@ -360,7 +360,7 @@ class HouseKeeperCases(base.DatabaseTestCase):
 
     def test_last_word(self):
         self.touch('controller1', '192.0.2.1:5555')
-        self.silence('controller1', 79)
+        self.silence('controller1', 40)
         self.assertEqual(('192.0.2.1:5555',), self.pinned())
         self.touch('controller1')
         self.assertEqual((), self.pinned())

@@ -147,6 +147,8 @@ class NodePortTestCase(base.BaseTestCase):
             {'DEFAULT': {'host': 'node1'},
              'database': {'connection': self.database.connection},
              'health_manager': {'bind_ip': self.BIND_IP},
+             # What a test registers stays alive until its end.
+             'hmsync': {'offline_after': 600},
              'hmsync_network': {'ovsdb_connection': self.ovs.connection,
                                 'network_name': self.NETWORK,
                                 'api_timeout': 60,

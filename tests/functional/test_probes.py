@@ -124,7 +124,8 @@ class TestProbes(base.FunctionalTestCase):
         self.assertEqual(0, done.returncode, done.stderr)
 
     def test_drained_and_deaf(self):
-        self.make_cloud(options=OPTIONS)
+        self.make_cloud(options={
+            'hmsync': {**OPTIONS['hmsync'], 'offline_after': 60}})
         manager, other = (self.add_health_manager(n) for n in (1, 2))
         self.wait_until_ready(manager, other)
         self.drain('drain', manager)
