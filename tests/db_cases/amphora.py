@@ -473,7 +473,7 @@ class RecordCases(AmphoraCases):
         owners = [f'batch{n}' for n in range(len(ids))]
         for owner in owners:
             self.claim(owner, limit=1)
-        few = api.create_engine(self.conf, connections=2)
+        few = api.create_engine(self.conf, connections=2, patience=60)
         self.addCleanup(few.dispose)
         recorded = self.run_at_once([
             lambda o=owner: outcome_repo.record(few, 1, o, [

@@ -64,6 +64,8 @@ class TestFaults(test_network_port.NodePortTestCase):
             return e
         finally:
             self.proxy.heal()
+            # What has to go well has more time.
+            self.reconnect()
 
     def test_reboot_at_each_request(self):
         """Whatever Neutron says no to, the node has its address."""
@@ -127,7 +129,7 @@ class TestFaults(test_network_port.NodePortTestCase):
         with futures.ThreadPoolExecutor(1) as executor:
             slow = executor.submit(self.plug)
             waiting.wait_for(lambda: len(self.proxy.requests) >= number,
-                             'request', 20)
+                             'request', 60)
             with self.engine.begin() as connection:
                 connection.execute(sa.update(models.Port.__table__).values(
                     claim_expires_at=types.utcnow_plus(-1)))

@@ -31,16 +31,24 @@ class TestDatabaseGoesAway(mariadb.MariaDBMixin, base.CommandTestCase):
         super().setUp()
         self.proxy = self.useFixture(
             mysql_proxy.FaultyProxy(self.database.server.port))
+        self.be_patient(60)
+
+    def be_patient(self, seconds):
+        """Have commands wait so long for each answer of the server."""
         url = self.database.engine.url.set(
-            port=self.proxy.port).update_query_dict({'read_timeout': '1'})
+            port=self.proxy.port).update_query_dict(
+                {'read_timeout': str(seconds)})
         self.conf_path = self.write_conf(
-            database={'connection': url.render_as_string(False)})
+            database={'connection': url.render_as_string(False)},
+            hmsync={'offline_after': 600})
 
     def check(self, fault, expected, numbers, *argv):
         """Run a command with a fault at each of these requests.
 
         It fails with one line, or had nothing to ask for any more.
         """
+        # A busy server is none that hangs.
+        self.be_patient(1 if fault == mysql_proxy.HANGS else 60)
         results = set()
         for number in numbers:
             self.proxy.fail_from(number, fault)
@@ -50,6 +58,7 @@ class TestDatabaseGoesAway(mariadb.MariaDBMixin, base.CommandTestCase):
             results.add(code)
         self.assertIn(1, results)
         self.proxy.heal()
+        self.be_patient(60)
         self.run_ok(*argv)
 
     def count_requests(self, *argv):

@@ -67,7 +67,7 @@ class TestMigrations(mariadb.MariaDBMixin, migrations.MigrationCases):
         self.assertEqual((None, schema.head()), schema.upgrade(self.engine))
 
     def test_upgrade_that_takes_longer_than_a_client_waits(self):
-        url = self.engine.url.update_query_dict({'read_timeout': '2'})
+        url = self.engine.url.update_query_dict({'read_timeout': '10'})
         impatient = api.create_engine(self.make_conf(
             database={'connection': url.render_as_string(False)}))
         self.addCleanup(impatient.dispose)
@@ -76,7 +76,7 @@ class TestMigrations(mariadb.MariaDBMixin, migrations.MigrationCases):
             connection.execute(sa.text('SELECT GET_LOCK(:name, 1)'),
                                {'name': schema._LOCK_NAME})
             upgrade = executor.submit(schema.upgrade, impatient)
-            done, _not_done = futures.wait([upgrade], 4)
+            done, _not_done = futures.wait([upgrade], 12)
             self.assertEqual(set(), done)
             connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
                                {'name': schema._LOCK_NAME})
