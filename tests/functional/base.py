@@ -28,9 +28,9 @@ from tests.cloud import database
 from tests.cloud import waiting
 
 # Python needs seconds to start a service; two cores, several services.
-START_TIMEOUT = 120
+START_TIMEOUT = 240
 # From a change to the last upload; much less on an idle machine.
-SYNC_TIMEOUT = 60
+SYNC_TIMEOUT = 120
 
 
 class FunctionalTestCase(base.BaseTestCase):
@@ -131,8 +131,10 @@ class FunctionalTestCase(base.BaseTestCase):
         """
         self.wait_until_published(addresses)
         self.wait_until_applied()
-        for agent in self.cloud.amphorae.values():
-            self.assertEqual(set(addresses), set(agent.configured_list()))
+        self.wait_for(
+            lambda: all(set(addresses) == set(agent.configured_list())
+                        for agent in self.cloud.amphorae.values()),
+            lambda: f'{sorted(addresses)} in the file of each amphora')
         since = time.time()
         self.wait_for(
             lambda: all(self.uses(amphora_id, addresses, since)

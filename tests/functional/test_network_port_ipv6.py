@@ -95,7 +95,7 @@ class TestStateful(IPv6TestCase):
     def wait_for_member(self, expected, manager):
         waiting.wait_for(
             lambda: self.get_member() == expected,
-            lambda: f'{expected}: {self.get_member()}', 60,
+            lambda: f'{expected}: {self.get_member()}', 180,
             processes=[manager])
 
     def test_health_manager(self):
@@ -115,7 +115,7 @@ class TestStateful(IPv6TestCase):
         manager = self.start_health_manager('0.0.0.0')  # nosec B104
         waiting.wait_for(
             lambda: 'would not be heard: set [health_manager] bind_ip = ::'
-            in manager.log(), 'refusal', 60, processes=[manager])
+            in manager.log(), 'refusal', 180, processes=[manager])
         self.assertIsNone(self.get_member())
 
     def test_reboot_while_neutron_is_down(self):

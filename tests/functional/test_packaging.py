@@ -36,7 +36,7 @@ from tests.unit import test_project
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DATA = 'share/octavia-hmsync'
-_TIMEOUT = 240
+_TIMEOUT = 600
 
 _OCTAVIA_TABLES = ('amphora', 'amphora_health', 'load_balancer')
 # Those to which it adds rows.

@@ -108,7 +108,8 @@ class TestStockAmphora(SilentVipTestCase):
     def test_it_answers(self):
         self.plug_vip()
         self.assertEqual([3, 3, 3], self.ask())
-        self.assertNotEqual([], self.heard.about(VIPS[0]))
+        waiting.wait_for(lambda: self.heard.about(VIPS[0]),
+                         'answer that was heard', 60)
 
 
 class TestMember(SilentVipTestCase):
