@@ -87,9 +87,11 @@ class GaleraNode(mariadb.MariaDBServer):
     :param scripts: the directory of the script for state transfers
     :param first: the node whose data it begins with; it was stopped, as
                   only then it knows how far its data is
+    :param options: more of wsrep_provider_options
     """
 
-    def __init__(self, directory, number, addresses, scripts, first=None):
+    def __init__(self, directory, number, addresses, scripts, first=None,
+                 options=''):
         self._first = first
         address = addresses[number - 1]
         super().__init__(directory, f'galera{number}', address, [
@@ -100,7 +102,7 @@ class GaleraNode(mariadb.MariaDBServer):
             '--innodb-autoinc-lock-mode=2',
             '--wsrep-provider-options=gcache.size=32M;'
             f'gmcast.listen_addr=tcp://{address}:4567;'
-            f'ist.recv_addr={address}:4568'])
+            f'ist.recv_addr={address}:4568;{options}'])
         self.env['PATH'] = os.pathsep.join(
             [scripts, self.env.get('PATH', ''), '/usr/sbin', '/usr/bin'])
         self._joining = [*self.command, '--wsrep-cluster-address=gcomm://' +
@@ -155,13 +157,15 @@ class GaleraCluster(fixtures.Fixture):
     """Three nodes, on loopback addresses of their own.
 
     :param directory: an empty one
+    :param options: more of wsrep_provider_options, of each node
     """
 
     SIZE = 3
 
-    def __init__(self, directory):
+    def __init__(self, directory, options=''):
         super().__init__()
         self._directory = directory
+        self._options = options
         self.nodes = []
 
     def _setUp(self):
@@ -178,7 +182,7 @@ class GaleraCluster(fixtures.Fixture):
             os.mkdir(directory)
             self.nodes.append(GaleraNode(
                 directory, number, addresses, scripts,
-                self.nodes[0] if self.nodes else None))
+                self.nodes[0] if self.nodes else None, self._options))
         first, *others = self.nodes
         self.useFixture(first)
         first.stop()
@@ -276,7 +280,9 @@ def shared_cluster():
     directory = fixtures.TempDir(rootdir=mariadb.LASTING_DIRECTORY)
     directory.setUp()
     atexit.register(directory.cleanUp)
-    cluster = GaleraCluster(directory.path)
+    # No node of it fails; each may be slow.
+    cluster = GaleraCluster(directory.path, 'evs.suspect_timeout=PT20S;'
+                                            'evs.inactive_timeout=PT40S')
     cluster.setUp()
     # Called in reverse order, so before the directory goes.
     atexit.register(cluster.cleanUp)
