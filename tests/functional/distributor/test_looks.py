@@ -26,6 +26,7 @@ from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import looked_at
 from octavia_hmsync.distributor import looker
 from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import sights as sights_
@@ -39,7 +40,7 @@ VIP_ID = '11111111-1111-4111-8111-111111111111'
 OTHER_ID = '22222222-2222-4222-8222-222222222222'
 OWN, OWN6 = '10.0.0.9', 'fd00::9'
 UP, DOWN = look_rules.UP, look_rules.DOWN
-TIMEOUT = 20
+TIMEOUT = 60
 # A port that members serve, and one that none does.
 PORTS = [fabric.PORT, 81]
 
@@ -145,7 +146,7 @@ class TestLooks(base.BaseTestCase):
     def get_id(self, slot):
         return self.vip.document(self.node).members[slot].id
 
-    def ask_arp(self, host, address):
+    def ask_arp(self, host, address, seconds=20):
         """Whether anybody tells a host who has an address."""
         tap = self.useFixture(raw.Tap(host))
         tap.send(raw.ethernet(host.mac, raw.BROADCAST, 0x806, raw.arp(
@@ -155,22 +156,52 @@ class TestLooks(base.BaseTestCase):
             return (frame[12:14] == b'\x08\x06' and frame[21] == 2 and
                     frame[28:32] == socket.inet_aton(address))
 
-        return any(map(is_answer, tap.hear(is_answer, 3)))
+        return any(map(is_answer, tap.hear(is_answer, seconds)))
 
     def wait_for(self, **states):
         expected = {int(slot[1:]): state for slot, state in states.items()}
         waiting.wait_for(lambda: self.get() == expected, f'{expected}',
                          TIMEOUT)
 
+    def note_looks(self):
+        """Have all looks at members noted that are not DOWN.
+
+        :returns: a list that grows, of (when it began, id of the member).
+        """
+        noted = []
+        judge = looked_at.LookedAt._judge
+
+        def note(subject, current, now):
+            noted.extend(
+                (current.begun, one.member.id)
+                for one in current.tries.values()
+                if subject._verdicts[one.member.id].state != DOWN)
+            judge(subject, current, now)
+
+        self.patch(looked_at.LookedAt, '_judge', note)
+        return noted
+
+    def kill(self, slot):
+        """Have a member die, and be DOWN after two looks.
+
+        :returns: the seconds until it was told, and the reason.
+        """
+        looks = self.note_looks()
+        begun = time.monotonic()
+        self.members[slot].namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        dead = time.monotonic()
+        told = self.listener.wait_for(self.get_id(slot), DOWN, begun)
+        # How long one takes is up to the machine.
+        self.assertLessEqual(len([
+            member for when, member in looks
+            if when > dead and member == self.get_id(slot)]), 2)
+        return told
+
     def test_dead_and_back(self):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         times = []
         for slot in (0, 1):
-            begun = time.monotonic()
-            self.members[slot].namespace.run('ip', 'link', 'set', 'eth0',
-                                             'down')
-            seconds, error = self.listener.wait_for(self.get_id(slot), DOWN,
-                                                    begun)
+            seconds, error = self.kill(slot)
             self.assertEqual(look_rules.SILENT, error)
             times.append(seconds)
         self.wait_for(m0=DOWN, m1=DOWN, m2=UP)
@@ -179,7 +210,6 @@ class TestLooks(base.BaseTestCase):
         self.listener.wait_for(self.get_id(0), UP, begun)
         self.wait_for(m0=UP, m1=DOWN, m2=UP)
         print(f'told after {times} s')
-        self.assertLess(max(times), 3)
 
     def test_nothing_serves(self):
         """It answers ARP, and its haproxy does not run."""
@@ -208,11 +238,16 @@ class TestLooks(base.BaseTestCase):
         """No member ever has a connection of a look."""
         self.wait_for(m0=UP, m1=UP, m2=UP)
         before = len(self.servers._sockets)
-        time.sleep(4)
+        looks = self.note_looks()
+        waiting.wait_for(lambda: len(looks) >= 4 * len(self.members),
+                         'looks', TIMEOUT)
         self.assertEqual(before, len(self.servers._sockets))
+        # One may be under way. Who is not answered keeps its half of it for a
+        # minute: there would always be one.
         for host in self.members:
-            self.assertNotIn('SYN-RECV', host.namespace.run(
-                'ss', '-tan').stdout)
+            waiting.wait_for(
+                lambda host=host: 'SYN-RECV' not in host.namespace.run(
+                    'ss', '-tan').stdout, 'end of the look', TIMEOUT)
 
     def test_ipv6(self):
         vip = self.vip
@@ -220,10 +255,7 @@ class TestLooks(base.BaseTestCase):
         vip.version += 1
         self.put(addresses=[OWN6])
         self.wait_for(m0=UP, m1=UP, m2=UP)
-        begun = time.monotonic()
-        self.members[2].namespace.run('ip', 'link', 'set', 'eth0', 'down')
-        seconds, _ = self.listener.wait_for(self.get_id(2), DOWN, begun)
-        self.assertLess(seconds, 3)
+        self.kill(2)
 
     def test_restarts(self):
         """Of the process, then of ovs-vswitchd: nobody is DOWN for it."""
@@ -252,8 +284,10 @@ class TestLooks(base.BaseTestCase):
             self.distributor.vips.follow(vip_id)
         self.node.vswitch.vsctl('set', 'Port', self.vip.peer, 'tag=1')
         time.sleep(4)
+        # The dead one may be forgotten meanwhile, and seen anew.
         self.assertEqual([], [one for one in self.listener.heard
-                              if one[2] == DOWN])
+                              if one[2] == DOWN and
+                              one[1] != self.get_id(0)])
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
         begun = time.monotonic()
         self.members[1].namespace.run('ip', 'link', 'set', 'eth0', 'down')
@@ -276,10 +310,11 @@ class TestLooks(base.BaseTestCase):
             while not is_over.is_set():
                 number += 1
                 for source in (victim.mac, liar.mac):
-                    for port in range(0x8000, 0x10000, 997):
+                    for port in range(0, 0x8000, 997):
                         frame = look_frames.Segment(
                             source, mac, fabric.VIP, OWN, fabric.PORT,
-                            port + number % 997, number, number * 7919,
+                            0x8000 + (port + number) % 0x8000, number,
+                            number * 7919,
                             look_frames.SYN | look_frames.ACK).to_frame()
                         with contextlib.suppress(OSError):
                             tap.send(frame)
@@ -294,15 +329,19 @@ class TestLooks(base.BaseTestCase):
             is_over.set()
             thread.join()
         self.assertGreater(len(sent), 1000)
-        self.assertEqual(UP, self.get()[2])
-        self.assertEqual(DOWN, self.get()[0])
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+        # Nobody ever believed what was said for it.
+        self.assertNotIn((self.get_id(0), UP), [
+            one[1:3] for one in self.listener.heard if one[0] >= begun])
         print(f'told after {seconds} s, {len(sent)} frames')
-        # It is not told more than before: one RST for each look.
+        # It is not told more than before: one RST for each look, of which
+        # the first one may have begun a moment ago.
         quiet = self.useFixture(raw.Tap(liar))
-        resets = [frame for frame in quiet.hear(seconds=3)
-                  if (found := look_frames.parse(frame)) and
-                  found.flags & look_frames.RST]
-        self.assertLessEqual(len(resets), 4)
+        found = [segment for frame in quiet.hear(seconds=3)
+                 if (segment := look_frames.parse(frame))]
+        looks = sum(one.flags == look_frames.SYN for one in found)
+        resets = sum(bool(one.flags & look_frames.RST) for one in found)
+        self.assertLessEqual(resets, looks + 1)
         self.wait_for(m0=DOWN, m1=UP, m2=UP)
         self.assertEqual(third.mac, self.members[2].mac)
 
@@ -396,7 +435,7 @@ class TestLooks(base.BaseTestCase):
         client = self.make_host('client', 100)
         mac = self.vip.document(self.node).port.mac
         self.assertEqual(mac, self.members[0].get_neighbour(OWN))
-        self.assertFalse(self.ask_arp(client, OWN))
+        self.assertFalse(self.ask_arp(client, OWN, seconds=3))
         self.assertTrue(self.ask_arp(self.members[1], OWN))
         # And it is of no other use.
         self.assertEqual({UP}, set(self.get().values()))
