@@ -53,6 +53,7 @@ class Instance(fabric.Node):
                 ('connect_by', ovs_conf.INTERFACE),
                 ('ovsdb_connection', self.vswitch.connection),
                 ('openvswitch_rundir', self.vswitch.directory),
+                ('openvswitch_timeout', 60),
                 ('datapath_type', 'netdev')):
             conf.set_override(name, value, ovs_conf.GROUP)
         return openvswitch.OpenVSwitch(conf)

@@ -266,6 +266,7 @@ class Node(fixtures.Fixture):
         for name, value in (
                 ('ovsdb_connection', self.vswitch.connection),
                 ('openvswitch_rundir', self.vswitch.directory),
+                ('openvswitch_timeout', 60),
                 ('datapath_type', 'netdev')):
             conf.set_override(name, value, ovs_conf.GROUP)
         return openvswitch.OpenVSwitch(conf)

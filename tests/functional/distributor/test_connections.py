@@ -164,6 +164,8 @@ class TestConnections(base.BaseTestCase):
         vip.set(a, doc.DRAINING)
         vip.set(b, doc.ACTIVE, 1)
         vip.apply()
+        # A cache of before would pass the first packet on to where it was.
+        self.node.vswitch.wait_for_revalidators()
         for port in ports:
             one = fabric.Connection(self.client, port=port)
             self.clients.connections.append(one)
