@@ -111,7 +111,8 @@ class Distributor(process.ChildProcess):
     def ask(self, method, *args, **kwargs):
         """Call a method of a client, in the namespace that it runs in."""
         # Two processors, and others who use them.
-        function = getattr(self.make_client(timeout=60), method)
+        function = getattr(
+            self.make_client(connect_timeout=60, timeout=60), method)
         if self._namespace:
             return self._namespace.call(function, *args, **kwargs)
         return function(*args, **kwargs)

@@ -28,8 +28,12 @@ NAMES = ('127.0.3.1', '127.0.3.2', '127.0.3.3')
 class TestDistributors(distributors.DistributorTestCase):
     """Neutron alone is one that is not real."""
 
+    # Seconds for which distributors are waited for.
+    patience = 60
+
     def setUp(self):
         super().setUp()
+        self.patch(cluster_distributors, '_GRACE', 60)
         directory = self.useFixture(fixtures.TempDir()).path
         self.certificates = self.useFixture(
             certificates.Certificates(directory))
@@ -45,9 +49,8 @@ class TestDistributors(distributors.DistributorTestCase):
         self.set('distributor_ca',
                  self.certificates.server_authority.certificate_path)
         self.set('distributor_client_cert', self.certificates.client_path)
-        self.set('distributor_timeout', 10)
         self.subject = cluster_distributors.Distributors(
-            self.conf, self.engine, self.ports)
+            self.conf, self.engine, self.ports, self.make_client)
         self.vips = cluster_vips.VIPs(self.conf, self.engine, self.subject)
         self.watch = distributor_watch.DistributorWatch(
             self.engine, self.subject, self.vips, lambda: self.now)
@@ -57,6 +60,11 @@ class TestDistributors(distributors.DistributorTestCase):
 
     def set(self, name, value):
         self.conf.set_override(name, value, group='hmsync_cluster')
+
+    def make_client(self, url):
+        made = cluster_distributors.make_client(self.conf, url)
+        made._timeouts = self.patience, self.patience
+        return made
 
     def look(self):
         self.now += 100
@@ -109,10 +117,11 @@ class TestDistributors(distributors.DistributorTestCase):
         self.assertWhole(self.other)
 
     def test_it_hangs(self):
-        self.set('distributor_timeout', 2)
+        self.patience = 10
         self.one.pause()
         self.assertEqual(self.other.host,
                          self.subject.apply(self.cluster_id).active)
+        self.patience = 60
         self.one.resume()
         self.one.wait_until_ready()
         self.look()

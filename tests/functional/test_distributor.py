@@ -15,6 +15,7 @@
 Its data plane forwards nothing here; see test_distributor_restart.py.
 """
 
+import contextlib
 import os
 import signal
 import socket
@@ -60,7 +61,8 @@ class DistributorTestCase(base.BaseTestCase):
     def make_client(self, made, certificate=None, **kwargs):
         return client.Client(made.url, client.create_context(
             self.certificates.server_authority.certificate_path,
-            certificate or self.certificates.client_path), **kwargs)
+            certificate or self.certificates.client_path),
+            **{'connect_timeout': TIMEOUT, 'timeout': TIMEOUT, **kwargs})
 
 
 class TestProcess(DistributorTestCase):
@@ -179,30 +181,40 @@ class TestProcess(DistributorTestCase):
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
-        time.sleep(1)
+        self.wait_for_connections(4)
         # A member leaves, and that is told.
         begun = time.monotonic()
         self.put(8, look=look, members=['ACTIVE'])
         for thread in threads:
             thread.join()
-        self.assertLess(time.monotonic() - begun, 10)
+        self.assertLess(time.monotonic() - begun, 30)
         self.assertEqual([['GONE']] * 4, [
             [one['state'] for one in answer['sights']]
             for answer, _ in answers])
         # Who waits keeps nobody from ending.
         news = answers[0][0]
+        self.wait_for_connections(0)
         thread = threading.Thread(target=ask)
         thread.start()
-        time.sleep(1)
+        self.wait_for_connections(1)
         begun = time.monotonic()
         self.assertTrue(self.distributor.stop(TIMEOUT))
-        self.assertLess(time.monotonic() - begun, 10)
+        self.assertLess(time.monotonic() - begun, 30)
         thread.join()
         self.assertEqual([], answers[-1][0]['sights'])
         self.restart()
         after = self.client.get_sights(news['run'], news['sequence'], 30)
         self.assertTrue(after['whole'])
         self.assertNotEqual(news['run'], after['run'])
+
+    def wait_for_connections(self, number):
+        """Wait until so many clients are connected to the worker."""
+        [worker] = psutil.Process(self.distributor.pid).children()
+        waiting.wait_for(
+            lambda: number == sum(
+                one.status == psutil.CONN_ESTABLISHED
+                for one in worker.net_connections('tcp')),
+            f'{number} connections', TIMEOUT)
 
     def test_worker_that_dies(self):
         """Another one comes, with all that was remembered."""
@@ -334,7 +346,7 @@ class TestClients(DistributorTestCase):
     def test_some_that_hang(self):
         """More than there are threads: others are served all the same."""
         made = self.make_distributor(threads=4, request_timeout=1)
-        asked = self.make_client(made, timeout=30, connect_timeout=30)
+        asked = self.make_client(made)
         hanging = []
         self.addCleanup(lambda: [sock.close() for sock in hanging])
         for sent in (b'', b'\x16', b'GET / HTTP/1.1\r\n'):
@@ -349,11 +361,13 @@ class TestClients(DistributorTestCase):
                      IDS[0].encode() + b' HTTP/1.1\r\nContent-Length: 9\r\n'
                      b'Content-Type: application/json\r\n\r\n{'):
             for _ in range(3):
-                sock = context.wrap_socket(
-                    socket.create_connection((HOST, made.port), 60),
-                    server_hostname=HOST)
-                sock.sendall(sent)
-                hanging.append(sock)
+                # A busy machine may be too late for some of them.
+                with contextlib.suppress(OSError):
+                    sock = context.wrap_socket(
+                        socket.create_connection((HOST, made.port), 60),
+                        server_hostname=HOST)
+                    hanging.append(sock)
+                    sock.sendall(sent)
         self.assertEqual([], asked.list_vips())
         self.assertNotIn('Traceback', made.log())
 
