@@ -66,12 +66,16 @@ class TestClusterManager(base.FunctionalTestCase):
         self.cloud.wait_until_ready(base.START_TIMEOUT)
         return found
 
-    def die(self, member_id):
-        """Have nobody see anything of a member."""
+    def keep_alive(self):
+        """Have those who see members, and hear them, be there."""
         distributor_repo.set_status(self.engine, self.distributor.id,
                                     'ONLINE')
         hm_repo.touch(self.engine, 'controller9', 'instance', '192.0.2.9',
                       5555, 1000)
+
+    def die(self, member_id):
+        """Have nobody see anything of a member."""
+        self.keep_alive()
         for who in (self.distributor.id, sight_repo.HEARTBEATS):
             sight_repo.record(self.engine, who, {
                 each: sight_repo.Look('DOWN' if each == member_id else 'UP')
@@ -91,9 +95,11 @@ class TestClusterManager(base.FunctionalTestCase):
         one.kill()
         began = time.monotonic()
         self.die('a')
-        self.wait_for(lambda: self.states().get('c') == (0, 'ACTIVE'),
+        self.wait_for(lambda: self.keep_alive() or
+                      self.states().get('c') == (0, 'ACTIVE'),
                       lambda: f'slot: {self.states()} {two.log()[-2000:]}')
-        self.assertLess(time.monotonic() - began, 10)
+        # Nobody waits until a claim of the one that was killed lapses.
+        self.assertLess(time.monotonic() - began, 45)
         self.assertNotEqual('ACTIVE', self.states().get('a', ('', ''))[1])
         self.assertEqual((1, 'ACTIVE'), self.states()['b'])
         self.assertIn('Member a of cluster cluster1 is DEAD', two.log())

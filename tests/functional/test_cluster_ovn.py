@@ -31,6 +31,8 @@ from tests.cloud import process
 from tests.cloud import waiting
 from tests.unit.cluster.ovn import fakes
 
+TIMEOUT = 60
+
 
 class TestNorthbound(fakes.OVNTestCase):
     """A switch with a VIP and members, a router, another switch."""
@@ -43,7 +45,7 @@ class TestNorthbound(fakes.OVNTestCase):
             self.conf.set_override(f'ovn_{name}_connection',
                                    [self.central.connection(name)],
                                    group='hmsync_cluster')
-        self.conf.set_override('ovn_timeout', 5, group='hmsync_cluster')
+        self.conf.set_override('ovn_timeout', TIMEOUT, group='hmsync_cluster')
         self.addCleanup(connections.disconnect)
         self.northbound = northbound.Northbound(self.conf)
         self.subject = self.one_more()
@@ -126,7 +128,7 @@ class TestNorthbound(fakes.OVNTestCase):
             'vips'))
         seen = waiting.wait_for(
             lambda: (found := self.southbound.read()) and
-            len(found) == 3 and found, 'monitors of ovn-northd', 20)
+            len(found) == 3 and found, 'monitors of ovn-northd', TIMEOUT)
         self.assertEqual({'192.0.2.10', '192.0.2.11', '192.0.2.12'},
                          {address for _, address in seen})
 
@@ -155,7 +157,7 @@ class TestNorthbound(fakes.OVNTestCase):
             lambda: self.look() and '"203.0.113.9:80"' in self.nb(
                 'get', 'Load_Balancer',
                 f'octavia-hmsync-{self.cluster_id}', 'vips'),
-            'floating address', 10)
+            'floating address', TIMEOUT)
         # The router leaves.
         self.nb('lsp-del', f'neutron-r-{fakes.SWITCH}', '--', 'lrp-del',
                 f'lrp-neutron-r-{fakes.SWITCH}')
@@ -169,7 +171,7 @@ class TestNorthbound(fakes.OVNTestCase):
         waiting.wait_for(
             lambda: self.look() and self.get_lists() == {
                 'Logical_Switch': switches, 'Logical_Router': routers},
-            f'{switches} {routers}', 10)
+            f'{switches} {routers}', TIMEOUT)
 
     def test_where_it_cannot_work(self):
         """Nothing is left in OVN but what was there."""
@@ -197,12 +199,12 @@ class TestNorthbound(fakes.OVNTestCase):
         self.own_vip()
         waiting.wait_for(
             lambda: self.look() and 'has its address for itself' in (
-                self.get_row(self.cluster_id).error or ''), 'problem', 10)
+                self.get_row(self.cluster_id).error or ''), 'problem', TIMEOUT)
         self.assertEqual(2, self.get_state().rows)
         self.nb('lsp-set-type', self.vip_port_id, 'virtual')
         waiting.wait_for(
             lambda: self.look() and
-            self.get_row(self.cluster_id).error is None, 'its end', 10)
+            self.get_row(self.cluster_id).error is None, 'its end', TIMEOUT)
 
     def own_vip(self):
         """Have the VIP's port answer for it by itself."""
@@ -211,7 +213,7 @@ class TestNorthbound(fakes.OVNTestCase):
                 '0a:00:00:00:99:01 192.0.2.5')
 
     def assert_impossible(self, words):
-        waiting.wait_for(lambda: words in self.get_refusal(), words, 10)
+        waiting.wait_for(lambda: words in self.get_refusal(), words, TIMEOUT)
         self.assertEqual('', self.nb('--bare', 'list', 'Load_Balancer'))
 
     def get_refusal(self):
@@ -228,7 +230,7 @@ class TestNorthbound(fakes.OVNTestCase):
         self.add()
         self.look()
         self.nb('lb-del', f'octavia-hmsync-{self.cluster_id}')
-        waiting.wait_for(lambda: self.look().told, 'repair', 10)
+        waiting.wait_for(lambda: self.look().told, 'repair', TIMEOUT)
         self.assertEqual(2, self.get_state().rows)
 
     def test_two_at_once(self):
@@ -249,26 +251,27 @@ class TestNorthbound(fakes.OVNTestCase):
                        f'{self.cluster_id}')
         self.assertTrue(uuid)
         waiting.wait_for(lambda: self.look() and self.get_state().rows == 2,
-                         'the end of one', 10)
+                         'the end of one', TIMEOUT)
 
     def test_database_that_is_away(self):
         self.add()
         server = self.central.children['ovn-nb']
         server.kill_tree()
-        waiting.wait_for(self.is_away, 'loss of the connection', 20)
+        waiting.wait_for(self.is_away, 'loss of the connection', TIMEOUT)
         self.add_member(self.cluster_id)
         began = time.monotonic()
         e = self.assertRaises(exceptions.NoDistributor, self.subject.apply,
                               self.cluster_id)
         self.assertIn('ovn_nb_connection', str(e))
-        self.assertLess(time.monotonic() - began, 8)
+        # It is known that the connection is lost.
+        self.assertLess(time.monotonic() - began, TIMEOUT / 2)
         self.assertIn('ovn', self.look().problems)
         server.start()
         self.plug_when_back()
         waiting.wait_for(
             lambda: not self.look().problems and
             self.get_row(self.cluster_id).applied_version ==
-            self.get_version(self.cluster_id), 'all that it missed', 30)
+            self.get_version(self.cluster_id), 'all that it missed', TIMEOUT)
 
     def is_away(self):
         try:
@@ -278,7 +281,7 @@ class TestNorthbound(fakes.OVNTestCase):
         return False
 
     def plug_when_back(self):
-        waiting.wait_for(lambda: not self.is_away(), 'a connection', 30)
+        waiting.wait_for(lambda: not self.is_away(), 'a connection', TIMEOUT)
         self.plug()
 
     def test_never_there(self):
@@ -295,7 +298,7 @@ class TestNorthbound(fakes.OVNTestCase):
         self.add()
         self.look()
         waiting.wait_for(lambda: len(self.southbound.read()) == 2,
-                         'monitors of ovn-northd', 20)
+                         'monitors of ovn-northd', TIMEOUT)
         sbctl = 'ovn-sbctl', f'--db={self.central.connection("sb")}'
         for uuid in process.run(
                 *sbctl, '--bare', '--columns=_uuid', 'list',
@@ -306,6 +309,6 @@ class TestNorthbound(fakes.OVNTestCase):
         self.sights.run_once()
         waiting.wait_for(lambda: {
             sight.state for sight in sight_repo.get_of_cluster(
-                self.engine, self.cluster_id)} == {'DOWN'}, 'sights', 10)
+                self.engine, self.cluster_id)} == {'DOWN'}, 'sights', TIMEOUT)
         self.assertEqual(balancers.NAME, self.get_row(
             self.cluster_id).distributor_name)
