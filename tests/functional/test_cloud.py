@@ -64,6 +64,7 @@ class TestCloud(base.BaseTestCase):
     def test_failovers_begin_when_all_health_managers_move(self):
         a_cloud = self.useFixture(cloud.Cloud(
             amphorae=3, hmsync=False,
+            options={'health_manager': {'heartbeat_timeout': 20}},
             controller_ip_port_list=lambda a_cloud: [
                 f'{a_cloud.address(n)}:5555' for n in (1, 2)]))
         old = [a_cloud.add_health_manager(a_cloud.address(n))
@@ -355,8 +356,8 @@ class TestProcess(base.BaseTestCase):
         """They may end by themselves, a little later than their parent."""
         child = self._family(
             'import os, time\n'
+            'parent = os.getpid()\n'
             'if not os.fork():\n'
-            '    parent = os.getppid()\n'
             '    while os.getppid() == parent:\n'
             '        time.sleep(0.1)\n'
             '    time.sleep(1)\n'

@@ -116,7 +116,7 @@ class TestHealthCheck(base.FunctionalTestCase):
         # it cannot reach, so that only this ends its hold.
         manager = cloud.add_health_manager(
             cloud.address(1), options={'DEFAULT': {'debug': True},
-                                       'hmsync': {'failover_hold_max': 10}})
+                                       'hmsync': {'failover_hold_max': 25}})
         other = f'{cloud.address(2)}:5555'
         hm_repo.register(self.engine, 'other', cloud.address(2), 5555,
                          'instance', 300)
@@ -126,7 +126,7 @@ class TestHealthCheck(base.FunctionalTestCase):
         self.wait_until_published([manager.address, other])
         # Really dead, and failed over once the health manager has started.
         self.wait_for(lambda: config_drive_lists(manager),
-                      'config drive of the new amphora')
+                      'config drive of the new amphora', timeout=120)
         self.assertEqual([f'{manager.address}, {other}'],
                          config_drive_lists(manager)[:1])
 

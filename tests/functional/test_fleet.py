@@ -455,7 +455,7 @@ class TestFleet(FleetCase):
         names = [*self.AILMENTS,
                  *(f'model of {name}' for name in self.AILMENTS)]
         answers = self.upload_all(
-            {name: self.body(name, [2]) for name in names}, timeout=8)
+            {name: self.body(name, [2]) for name in names}, timeout=20)
         for name in self.AILMENTS:
             model = f'model of {name}'
             self.assertEqual(self.comparable(model, answers[model]),

@@ -62,7 +62,8 @@ class TestLateAnswer(HostileAgentCase):
     def test_answers_after_thirty_seconds(self):
         """It is UNREACHABLE after upload_timeout, and delays nobody."""
         cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
-            'hmsync': {'upload_timeout': 10, 'retry_interval': 2,
+            'health_manager': {'heartbeat_timeout': 60},
+            'hmsync': {'upload_timeout': 25, 'retry_interval': 2,
                        'retry_interval_max': 2}})
         late = self.add(1, ailing.SLOW, delay=30)[0]
         self.start(1)
@@ -72,7 +73,7 @@ class TestLateAnswer(HostileAgentCase):
         self.assertIsNone(self.results()[late.amphora_id].result)
         self.wait_for(lambda: self.results()[late.amphora_id].result ==
                       upload_result.UNREACHABLE, 'time-out')
-        self.assertIn('did not answer within 10 s',
+        self.assertIn('did not answer within 25 s',
                       self.results()[late.amphora_id].error)
         # It is tried again, and taken as soon as it answers in time.
         late.ailment = ailing.HEALTHY
@@ -84,6 +85,7 @@ class TestStrangeAnswers(HostileAgentCase):
 
     def test_those_without_end_delay_nobody(self):
         cloud = self.make_cloud(amphorae=2, boot_numbers=(1,), options={
+            'health_manager': {'heartbeat_timeout': 60},
             'hmsync': {'upload_timeout': 30, 'canary_size': 0}})
         strange = [self.add(1, ailment)[0] for ailment in (
             ailing.ONE_BYTE_RECORDS, ailing.ENDLESS_CONTINUE,
