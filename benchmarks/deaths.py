@@ -315,17 +315,18 @@ class Site(fixtures.Fixture):
                 time.monotonic())
 
 
-def measure(size=4, deaths=5):
+def measure(size=4, deaths=5, after=_AFTER):
     """Have members die, one after the other.
 
+    :param after: seconds for which clients go on after each.
     :returns: a row for each.
     """
     with Site(size, deaths) as site:
-        return [_measure_one(site, number) for number in
+        return [_measure_one(site, number, after) for number in
                 range(1, deaths + 1)]
 
 
-def _measure_one(site, number):
+def _measure_one(site, number, after):
     victim = site.get_active()[number % 2]
     host = site.hosts[victim.id]
     probe = subprocess.Popen(
@@ -339,7 +340,7 @@ def _measure_one(site, number):
         host.namespace.run('ip', 'link', 'set', 'eth0', 'down')
         began = time.monotonic()
         times = site.watch(victim)
-        time.sleep(_AFTER)
+        time.sleep(after)
         probe.terminate()
         made = json.loads(probe.communicate()[0])
     finally:

@@ -19,6 +19,7 @@ in a second.
 
 import argparse
 import collections
+import contextlib
 import itertools
 import os
 import socket
@@ -34,12 +35,15 @@ from octavia_hmsync.distributor import looker as looker_
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips as vips_
+from tests.cloud import waiting
 from tests.functional.distributor import fabric
 
 COLUMNS = ['vips', 'members', 'looker_cpu_pct', 'vswitchd_cpu_pct',
            'vswitchd_idle_pct', 'up', 'false_down', 'told_s', 'lines_kb']
 
 _MEMBERS = 4
+# Seconds until all have been seen, at most.
+_PATIENCE = 60
 
 
 def _cpu_of(process):
@@ -120,7 +124,7 @@ class _Site(fixtures.Fixture):
 def measure(vips, seconds=20, settle=10):
     """Look at the members of VIPs for a while.
 
-    :param settle: seconds until all are looked at.
+    :param settle: seconds until it is at rest.
     :returns: a row.
     """
     with _Site(vips) as site:
@@ -132,14 +136,18 @@ def measure(vips, seconds=20, settle=10):
         before = ourselves.memory_info().rss
         subject = looker_.Looker(site.vips, sights, 1, 2)
         subject.start()
+        # Where they are never all seen, the table says how many are.
+        with contextlib.suppress(waiting.WaitTimeout):
+            waiting.wait_for(
+                lambda: _count_states(sights)['UP'] == vips * _MEMBERS,
+                'sight of all', _PATIENCE)
         time.sleep(settle)
         grown = ourselves.memory_info().rss - before
         cpu = _cpu_of(ourselves)
         running = _measure(vswitchd, seconds)
         used = (_cpu_of(ourselves) - cpu) / seconds * 100
-        news = sights.read(None, 0, 0)
-        states = collections.Counter(one.state for one in news.sights)
-        told = _kill(site, sights, news)
+        states = _count_states(sights)
+        told = _kill(site, sights)
         subject.stop(10)
         return collections.OrderedDict(
             vips=vips, members=vips * _MEMBERS, looker_cpu_pct=used,
@@ -154,9 +162,15 @@ def _measure(process, seconds):
     return (_cpu_of(process) - before) / seconds * 100
 
 
-def _kill(site, sights, news):
+def _count_states(sights):
+    return collections.Counter(one.state for one in
+                               sights.read(None, 0, 0).sights)
+
+
+def _kill(site, sights):
     """Have a host die, and return when the last VIP has been told."""
     number = len(site.vips.list_looked_at())
+    news = sights.read(None, 0, 0)
     site.hosts[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
     began = time.monotonic()
     down, sequence = set(), news.sequence
