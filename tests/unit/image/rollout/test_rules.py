@@ -350,11 +350,19 @@ class TestWaves(_Case):
 class TestSpeed(_Case):
 
     def test_ten_thousand(self):
+        """They take ten times as long as a thousand, not a hundred times."""
+        self.assertLess(self.measure(10000), 40 * self.measure(1000))
+
+    def measure(self, size):
+        """Return the seconds that the best of three takes of a processor."""
         fleet = [candidate(n, f'az{n % 7}', flavor_id=f'flavor{n % 11}')
-                 for n in range(10000)]
+                 for n in range(size)]
         done = [replacement(c, 'DONE') for c in fleet[::2]]
         settings = change(parallel_per_az=2, parallel=20, rate_per_hour=100)
-        begun = time.process_time()
-        self.assertEqual(14, len(self.chosen(settings, fleet, done)))
-        waves.get_waves(settings, fleet)
-        self.assertLess(time.process_time() - begun, 1)
+        times = []
+        for _ in range(3):
+            begun = time.thread_time()
+            self.assertEqual(14, len(self.chosen(settings, fleet, done)))
+            waves.get_waves(settings, fleet)
+            times.append(time.thread_time() - begun)
+        return min(times)
