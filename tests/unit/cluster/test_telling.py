@@ -127,7 +127,7 @@ class TestTell(test_agent_client.AgentClientTestCase):
         agent.says = {'plug': [(404, '')]}
         began = time.monotonic()
         self.assertIn('answered 404', self.tell(plug, seconds=1))
-        self.assertLess(time.monotonic() - began, 4)
+        self.assertLess(time.monotonic() - began, 15)
 
     def test_facts(self):
         agent = self.add()

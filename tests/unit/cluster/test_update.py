@@ -178,7 +178,7 @@ class TestUpdate(clusters.ClusterTestCase):
         self.assertTrue(all(self.digests()))
 
     def test_who_does_not_take_it_gets_no_new_connections(self):
-        self.conf.set_override('update_timeout', 1, group='hmsync_cluster')
+        self.conf.set_override('update_timeout', 4, group='hmsync_cluster')
         self.add_cluster(4)
         self.add_listener('l1')
         hangs, refuses, _dead, well = self.agents
@@ -188,7 +188,7 @@ class TestUpdate(clusters.ClusterTestCase):
         self.lb.amphorae[2].lb_network_ip = '127.0.1.99'
         began = time.monotonic()
         self.subject.update(self.lb)
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 20)
         self.assertEqual(['DRAINING'] * 3 + ['ACTIVE'], self.states())
         self.assertEqual([None] * 3, self.digests()[:3])
         self.assertEqual([self.cluster_id], self.applied)
