@@ -314,7 +314,7 @@ class TestLookedAt(LookedAtTestCase):
         self.assertEqual([VIP_IDS[0]] * 3, [vip_id for _, vip_id
                                             in self.announced])
         for (before, _), (after, _) in itertools.pairwise(self.announced):
-            self.assertGreaterEqual(after - before, 10)
+            self.assertGreaterEqual(after - before, 9)
         self.assertEqual(1, log.output.count('is its own address'))
         self.assertIn(self.macs[1], log.output)
         # What it is seen to be once it stopped, and not at once.
