@@ -21,6 +21,26 @@ class HMSyncException(Exception):
     """Base of all exceptions that octavia-hmsync raises itself."""
 
 
+class Interrupted(Exception):
+    """Base of what ends work that a process must not go on with.
+
+    Not one of HMSyncException: it is no failure of the work, and code that
+    turns failures into a result has to let it pass.
+    """
+
+
+class Lost(Interrupted):
+    """Another process has claimed the row meanwhile: touch nothing."""
+
+
+class Unwanted(Interrupted):
+    """The load balancer is to be deleted: undo what is not finished."""
+
+
+class Stopped(Interrupted):
+    """This process ends; another one takes the work up."""
+
+
 class InvalidConfiguration(HMSyncException):
     """An option, or a combination of options, that cannot work."""
 

@@ -27,23 +27,12 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
 # A claim is renewed so often before it lapses.
 RENEWALS = 4
-
-
-# Somebody else has claimed the cluster meanwhile; touch nothing.
-Lost = claim_repo.Lost
-
-
-class Unwanted(Exception):
-    """The load balancer is to be deleted; take back what is not finished."""
-
-
-class Stopped(Exception):
-    """This process ends; another one goes on."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -122,11 +111,11 @@ class Claims:
             # Renewed by nobody: this process hung, and has just woken up.
             self._look(held)
         if held.is_lost:
-            raise Lost
+            raise exceptions.Lost
         if held.is_unwanted:
-            raise Unwanted
+            raise exceptions.Unwanted
         if self.stopping.is_set():
-            raise Stopped
+            raise exceptions.Stopped
 
     def look(self, cluster_id, owner, is_deletion=False):
         """As check(), of what the database has now."""

@@ -95,7 +95,7 @@ def run(work, name, members=()):
              if key in flow.requires}
     try:
         compat_cluster.run(flow, store)
-    except exceptions.HMSyncException:
+    except (exceptions.HMSyncException, exceptions.Interrupted):
         raise
     except Exception as e:
         raise exceptions.DistributorError(

@@ -18,18 +18,18 @@ housekeeping: as soon as it answers.
 import collections
 from concurrent import futures
 import dataclasses
+import functools
 import time
 
 from oslo_log import log as logging
-from oslo_utils import uuidutils
 
+from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import switching
 from octavia_hmsync.cluster import vips as cluster_vips
 from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
@@ -45,7 +45,7 @@ _FULL_LOOK = 60
 _PORTS, _ALL = 'ports', 'all'
 # Seconds for which a change of a cluster counts otherwise.
 _RECENT = 2 * _FULL_LOOK
-# Seconds for which nobody else works on a cluster that gets distributors.
+# Seconds after which the claim of a cluster that gets distributors lapses.
 _CLAIM_EXPIRY = 120
 # Seconds for which clusters get other distributors before somebody looks again
 # whether those that there are answer.
@@ -156,11 +156,13 @@ class DistributorWatch:
     :param clock: seconds, for tests.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two looks.
+    :param host: the name of this controller.
     """
 
     def __init__(self, engine, distributors, vips, clock=time.monotonic,
-                 heartbeat_interval=10, interval=5):
+                 heartbeat_interval=10, interval=5, host='distributors'):
         self._engine = engine
+        self._host = host
         self._recorder = sightings.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
@@ -303,24 +305,36 @@ class DistributorWatch:
                 if vip.id not in gone and vip.applied_version is not None]
         found = find_unsettled(vips, enabled, cluster_vips.NUMBER)
         # One that cannot be keeps nobody from the others.
-        for cluster_id in sorted(found, key=lambda each: (
-                each <= self._settled, each)):
-            if self._clock() >= deadline:
-                return False
-            self._settled = cluster_id
-            # Nobody makes or deletes it meanwhile.
-            owner = uuidutils.generate_uuid()
-            if not claim_repo.claim(self._engine, cluster_id, owner,
-                                    _CLAIM_EXPIRY):
-                continue
-            try:
-                self._vips.settle(cluster_id)
-            except exceptions.HMSyncException as e:
-                LOG.info('The cluster %s cannot have other distributors: %s',
-                         cluster_id, e)
-            finally:
-                claim_repo.release(self._engine, cluster_id, owner)
-        return True
+        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
+                             self._clock)
+        try:
+            for cluster_id in sorted(found, key=lambda each: (
+                    each <= self._settled, each)):
+                if self._clock() >= deadline:
+                    return False
+                self._settled = cluster_id
+                self._settle_one(held, cluster_id)
+            return True
+        finally:
+            held.end()
+
+    def _settle_one(self, held, cluster_id):
+        # No other process makes or deletes it meanwhile.
+        owner = held.claim(cluster_id)
+        if owner is None:
+            return
+        try:
+            self._vips.settle(cluster_id, functools.partial(
+                held.look, cluster_id, owner))
+        except exceptions.HMSyncException as e:
+            LOG.info('The cluster %s cannot have other distributors: %s',
+                     cluster_id, e)
+        except exceptions.Interrupted as e:
+            LOG.info('The cluster %s is left to the process that has claimed '
+                     'it, or to its deletion (%s).', cluster_id,
+                     type(e).__name__)
+        finally:
+            held.release(cluster_id, owner)
 
     def _record(self, row, seen):
         self._recorder.record(row, seen)
@@ -372,4 +386,4 @@ def make(conf, engine, distributors):
     return DistributorWatch(engine, distributors, cluster_vips.VIPs(
         conf, engine, distributors),
         heartbeat_interval=conf.health_manager.heartbeat_interval,
-        interval=conf[cluster_conf.GROUP].keeper_interval)
+        interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host)

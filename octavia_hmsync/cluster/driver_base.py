@@ -23,7 +23,6 @@ from taskflow import task
 from taskflow.types import failure
 
 from octavia_hmsync.cluster import backends
-from octavia_hmsync.cluster import members
 from octavia_hmsync.cluster import work
 from octavia_hmsync.compat import distributor as compat_distributor
 from octavia_hmsync.db.repositories import cluster as cluster_repo
@@ -89,7 +88,7 @@ def _may_undo(cluster_id, owner):
         return True
     try:
         work.Work(work.get_context(), cluster_id, owner).look()
-    except members.INTERRUPTIONS:
+    except exceptions.Interrupted:
         return False
     return True
 

@@ -45,10 +45,6 @@ INTERVAL = 3
 _FAULTS = (None, 'ERROR', 'DELETED', 'SOFT_DELETED', 'SHUTOFF')
 
 
-class Stopped(Exception):
-    """This process ends: what it is booting is taken back."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Site:
     """Where distributors are booted.
@@ -79,7 +75,7 @@ class Site:
         booted_repo.record(self.engine, instance_id, owner, CLAIM_EXPIRY,
                            **values)
         if self.stopping.is_set():
-            raise Stopped
+            raise exceptions.Stopped
 
 
 class _Task(task.Task):
@@ -100,7 +96,7 @@ class TakeBackOnRevert(_Task):
                            for each in flow_failures.values())
         try:
             take_back(self._site, instance_id, owner, reason)
-        except booted_repo.Lost:
+        except exceptions.Lost:
             LOG.info('Somebody else takes the distributor %s back.',
                      instance_id)
         except Exception as e:
@@ -138,7 +134,7 @@ class Boot(_Task):
         compute_id = site.cloud.boot(instance_id, port_id, user_data)
         try:
             site.record(instance_id, owner, compute_id=compute_id)
-        except booted_repo.Lost:
+        except exceptions.Lost:
             # Whoever took it back may have looked before it was there.
             site.cloud.delete(compute_id)
             raise
@@ -242,7 +238,7 @@ def take_back(site, instance_id, owner, reason):
                        state=booted_repo.LEAVING, reason=reason)
     row = booted_repo.get(site.engine, instance_id)
     if row is None:
-        raise booted_repo.Lost
+        raise exceptions.Lost
     there = False
     for compute_id in site.cloud.find(instance_id, row.compute_id):
         if site.cloud.get_status(compute_id) is not None:

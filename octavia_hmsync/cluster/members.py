@@ -23,7 +23,6 @@ from oslo_utils import uuidutils
 from taskflow import engines
 from taskflow import task
 
-from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import member_port
 from octavia_hmsync.cluster import places
 from octavia_hmsync.cluster import update
@@ -44,9 +43,6 @@ AT_ONCE = 16
 # Compute zones in which a member is tried, of as many as there are.
 _TRIES = 2
 
-# Nothing that happens to one member says something of what was done for it.
-INTERRUPTIONS = (claims.Lost, claims.Unwanted, claims.Stopped)
-
 
 class CreateAmphora(task.Task):
     """Make the row of an amphora, which the member's row names before."""
@@ -62,7 +58,7 @@ class CreateAmphora(task.Task):
         amphora_id = uuidutils.generate_uuid()
         if not member_repo.assign_amphora(self._work.engine, self._member_id,
                                           amphora_id):
-            raise claims.Lost
+            raise exceptions.Lost
         compat_cluster.create_amphora(amphora_id)
         return amphora_id
 
@@ -104,7 +100,7 @@ def build(work, member_id):
             lambda members: places.choose(zones, members,
                                           places.FAILURES.get()))
         if zone is None:
-            raise claims.Lost
+            raise exceptions.Lost
         try:
             _build_in(zone, work, member_id, load_balancer)
             places.FAILURES.forget(zone)
@@ -142,7 +138,7 @@ def _build_in(zone, work, member_id, load_balancer):
     _run(engine, 'An amphora could not be built')
     try:
         watch.finish()
-    except claims.Lost:
+    except exceptions.Lost:
         _remove_late(work, engine.storage.fetch(cluster_build.AMPHORA_ID))
         raise
 
@@ -191,7 +187,7 @@ def configure(work, member_id, slot):
         _open_ports(work, load_balancer)
     try:
         update.configure(work, load_balancer, amphora, slot)
-    except (*INTERRUPTIONS, exceptions.HMSyncException):
+    except (exceptions.Interrupted, exceptions.HMSyncException):
         raise
     except Exception as e:
         if api.is_database_error(e):
@@ -220,6 +216,8 @@ def _open_ports(work, load_balancer):
 def _run(engine, what):
     try:
         engine.run()
+    except exceptions.Interrupted:
+        raise
     except Exception as e:
         # The tasks ask four services.
         reason = compat_cluster.describe_failure(e)

@@ -29,7 +29,6 @@ from taskflow import states
 from taskflow import task
 from taskflow.types import failure
 
-from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import distribution
 from octavia_hmsync.cluster import looks
@@ -73,11 +72,11 @@ def is_ours(work):
     """Tell whether what was begun may be undone by us."""
     try:
         work.look()
-    except claims.Lost:
+    except exceptions.Lost:
         LOG.warning('Cluster %s was taken up by somebody else.',
                     work.cluster_id)
         return False
-    except (claims.Unwanted, claims.Stopped):
+    except (exceptions.Unwanted, exceptions.Stopped):
         # Whoever deletes it, or goes on, finds what there is.
         work.release()
         return False
@@ -181,7 +180,7 @@ def take_back(work):
             compat_cluster.delete_server_group(load_balancer.server_group_id)
             compat_cluster.update_load_balancer(load_balancer.id,
                                                 server_group_id=None)
-    except members.INTERRUPTIONS:
+    except exceptions.Interrupted:
         # Who goes on there takes it back, too.
         raise
     except Exception:
@@ -378,7 +377,7 @@ class FinishCluster(task.Task):
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)
-        with contextlib.suppress(claims.Lost):
+        with contextlib.suppress(exceptions.Lost):
             lock_repo.unlock(work.engine, cluster_id, owner,
                              work_.CLAIM_EXPIRY)
         work.release()

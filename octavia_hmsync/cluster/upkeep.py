@@ -76,7 +76,7 @@ class Upkeep:
         work = work_.Work(self._context, self._cluster_id, owner, is_deletion)
         try:
             return self._run(work)
-        except members.INTERRUPTIONS as e:
+        except exceptions.Interrupted as e:
             LOG.info('Cluster %s is left as it is: %s.', self._cluster_id,
                      type(e).__name__)
             return None
@@ -139,7 +139,7 @@ class Upkeep:
         kind, reason = base.EventKind.DONE, action.reason
         try:
             _DOERS[action.kind](work, action)
-        except members.INTERRUPTIONS:
+        except exceptions.Interrupted:
             raise
         except Exception as e:
             work.check()

@@ -203,13 +203,17 @@ class VIPs:
                           port.addresses)
         return None
 
-    def settle(self, cluster_id):
-        """Have a cluster be on two distributors, none of which has left.
+    def settle(self, cluster_id, check=lambda: None):
+        """Ensure that a cluster is on two distributors, none of which left.
 
         :param cluster_id: which cluster.
+        :param check: called before each step, which takes as long as Neutron
+                      and distributors do; what it raises ends the work.
         :raises: as add().
         """
+        check()
         self.add(cluster_id)
+        check()
         enabled = {row.id for row in self.sync() if row.takes_vips}
         vips = vip_repo.get_of_cluster(self._engine, cluster_id)
         staying = [vip for vip in vips
@@ -224,6 +228,7 @@ class VIPs:
                     vip.distributor_name for vip in staying}:
                 # It is still needed.
                 return
+            check()
         self._leave(cluster_id, leaving)
 
     def remove(self, cluster_id):

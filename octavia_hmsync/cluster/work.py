@@ -129,7 +129,7 @@ class Work:
         """
         found = cluster_repo.get(self.engine, self.cluster_id)
         if found is None:
-            raise claims.Lost
+            raise exceptions.Lost
         return found
 
     def read_members(self):

@@ -24,7 +24,6 @@ from octavia_hmsync.cluster import affinity
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import distribution
 from octavia_hmsync.cluster import flows
-from octavia_hmsync.cluster import members
 from octavia_hmsync.cluster import readiness
 from octavia_hmsync.cluster import sizes
 from octavia_hmsync.cluster import tasks
@@ -128,7 +127,7 @@ class Worker:
             del store[name]
         try:
             self._run(factory, *args, store=store)
-        except members.INTERRUPTIONS as e:
+        except exceptions.Interrupted as e:
             LOG.info('Load balancer %s, %s: is left to somebody else: %s.',
                      load_balancer_id, what, type(e).__name__)
             return

@@ -167,10 +167,10 @@ class InstanceKeeper:
         periodic.leave_signals_to_main_thread()
         try:
             target(instance_id, *args)
-        except booted_repo.Lost:
+        except exceptions.Lost:
             LOG.info('Somebody else works on the distributor %s.',
                      instance_id)
-        except instance_flow.Stopped:
+        except exceptions.Stopped:
             LOG.info('The distributor %s was taken back, because this '
                      'process ends.', instance_id)
         except Exception as e:

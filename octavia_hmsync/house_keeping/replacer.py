@@ -20,7 +20,6 @@ from oslo_utils import uuidutils
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
@@ -181,10 +180,10 @@ class Replacer:
         periodic.leave_signals_to_main_thread()
         try:
             self._carry_out(replacement, owner, works)
-        except lock_repo.Lost:
+        except exceptions.Lost:
             LOG.warning('Replacement of load balancer %s was taken up by '
                         'somebody else.', replacement.load_balancer_id)
-        except work_.Stopped:
+        except exceptions.Stopped:
             self._release(replacement, owner)
         except Exception as e:
             self._give_up(replacement, owner, works, e)

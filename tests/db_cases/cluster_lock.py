@@ -19,6 +19,7 @@ from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
 from octavia_hmsync.db.repositories import cluster_vip as address_repo
+from octavia_hmsync import exceptions
 from tests.db_cases import base
 from tests.db_cases import cluster_calls
 
@@ -88,11 +89,11 @@ class ClusterLockCases(base.DatabaseTestCase):
         """Whoever has lost the claim neither locks nor unlocks."""
         self.make_older(models.Cluster, 'claim_expires_at', 1)
         claim_repo.claim(self.engine, CLUSTER, 'another', 60)
-        self.assertRaises(claim_repo.Lost, self.lock)
+        self.assertRaises(exceptions.Lost, self.lock)
         self.assertStatus('ACTIVE', 'ACTIVE')
         self.lock('another')
-        self.assertRaises(claim_repo.Lost, self.unlock)
-        self.assertRaises(claim_repo.Lost, lock_repo.fail_deletion,
+        self.assertRaises(exceptions.Lost, self.unlock)
+        self.assertRaises(exceptions.Lost, lock_repo.fail_deletion,
                           self.engine, CLUSTER, 'me', 60)
         self.assertStatus('PENDING_UPDATE', 'PENDING_UPDATE')
 

@@ -17,6 +17,7 @@ from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync import exceptions
 from tests.db_cases import base
 
 EXPIRY = 60
@@ -82,10 +83,10 @@ class ImageLockCases(_Cases):
 
     def test_lost(self):
         """Whoever has lost the claim neither locks nor unlocks."""
-        self.assertRaises(lock_repo.Lost, self.lock, 'another')
+        self.assertRaises(exceptions.Lost, self.lock, 'another')
         self.assertEqual('ACTIVE', self.status())
         self.lock()
-        self.assertRaises(lock_repo.Lost, self.unlock, 'another')
+        self.assertRaises(exceptions.Lost, self.unlock, 'another')
         self.assertEqual('PENDING_UPDATE', self.status())
 
     def test_not_given_back_twice(self):

@@ -25,10 +25,6 @@ from octavia_hmsync.db import types
 _TABLE = models.Cluster.__table__
 
 
-class Lost(Exception):
-    """Somebody else has claimed the cluster meanwhile."""
-
-
 def _is_free():
     return sa.or_(_TABLE.c.claimed_by.is_(None),
                   _TABLE.c.claim_expires_at <= types.utcnow())

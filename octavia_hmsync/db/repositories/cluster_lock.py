@@ -24,6 +24,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_news as news_repo
 from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
 
 _CLUSTER = models.Cluster.__table__
 _LB = compat.LOAD_BALANCER
@@ -41,7 +42,7 @@ def _hold(connection, cluster_id, owner, expiry):
     # First: at another node of Galera it is what keeps a second one from
     # committing.
     if not claim_repo.hold(connection, cluster_id, owner, expiry):
-        raise claim_repo.Lost
+        raise exceptions.Lost
 
 
 def _enter(connection, cluster_id, status):

@@ -25,6 +25,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import turn
 from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
 
 _TABLE = models.DistributorInstance.__table__
 _DISTRIBUTOR = models.Distributor.__table__
@@ -36,10 +37,6 @@ STATES = (BUILDING, READY, LEAVING)
 
 # Of whoever decides that one more is booted.
 TURN = 'distributor-instance'
-
-
-class Lost(Exception):
-    """Somebody else has claimed the instance meanwhile."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +164,7 @@ def record(engine, instance_id, owner, expiry, is_booted=False, **values):
                        _TABLE.c.claimed_by == owner)
                 .values(claim_expires_at=types.utcnow_plus(expiry),
                         **values)).rowcount:
-            raise Lost
+            raise exceptions.Lost
 
 
 @api.retry

@@ -21,15 +21,12 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import image_claim as claims_repo
+from octavia_hmsync import exceptions
 
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 _LISTENER = compat.LISTENER
-
-
-class Lost(Exception):
-    """Somebody else has claimed the replacement meanwhile."""
 
 
 @api.retry
@@ -84,7 +81,7 @@ def unlock(engine, replacement, owner, expiry, phase):
 def _enter(connection, replacement, owner, expiry, **values):
     if not claims_repo.update_claimed(connection, replacement.id, owner,
                                       expiry, **values):
-        raise Lost
+        raise exceptions.Lost
 
 
 @api.retry

@@ -26,7 +26,6 @@ from octavia_hmsync.image import outdated
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import verdict
 from octavia_hmsync.image.replace import known_octavia
-from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 
 LOG = logging.getLogger(__name__)
@@ -249,7 +248,7 @@ class Attempt:
         try:
             function(*arguments)
             return None
-        except (lock_repo.Lost, work_.Stopped):
+        except exceptions.Interrupted:
             raise
         except exceptions.HMSyncException as e:
             problem = str(e)

@@ -22,7 +22,6 @@ from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import compute
-from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
 
@@ -108,8 +107,8 @@ def _try(work, what, function, argument):
             stop=tenacity.stop_after_attempt(_TRIES), sleep=work.pause,
             wait=tenacity.wait_fixed(_PAUSE), reraise=True,
             retry=tenacity.retry_if_not_exception_type(
-                (lock_repo.Lost, work_.Stopped)))(function, argument)
-    except (lock_repo.Lost, work_.Stopped):
+                exceptions.Interrupted))(function, argument)
+    except exceptions.Interrupted:
         raise
     except Exception as e:  # A driver may raise anything.
         LOG.debug('%s: %s', what, e)

@@ -26,7 +26,6 @@ from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
-from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
@@ -41,10 +40,6 @@ _PATIENCE = 10
 _PAUSE = 0.7
 
 AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
-
-
-class Stopped(Exception):
-    """This housekeeper ends; another one goes on."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -103,9 +98,9 @@ class Work:
         :raises Stopped: if this process ends.
         """
         if self.lost.is_set():
-            raise lock_repo.Lost
+            raise exceptions.Lost
         if self.stopping.is_set():
-            raise Stopped
+            raise exceptions.Stopped
 
     def pause(self, seconds=INTERVAL):
         """Wait, unless there is no reason any more.
@@ -127,7 +122,7 @@ class Work:
                 self.engine, self.replacement.id, self.owner, self.expiry,
                 phase, **amphorae):
             self.lost.set()
-            raise lock_repo.Lost
+            raise exceptions.Lost
         self.phase = phase
         LOG.info('Replacement of load balancer %s: %s.',
                  self.load_balancer_id, phase)

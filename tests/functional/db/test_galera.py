@@ -434,7 +434,7 @@ class TestClustersAtOnce(GaleraTestCase):
         def lock(engine, owner):
             try:
                 return cluster_lock.lock(engine, self.cluster_id, owner, 60)
-            except cluster_claim.Lost:
+            except exceptions.Lost:
                 return None
 
         for _ in range(ROUNDS):

@@ -13,6 +13,7 @@
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync import exceptions
 from tests.db_cases import base
 from tests.db_cases import cluster_calls
 from tests.unit.db import sqlite
@@ -45,8 +46,10 @@ class TestClaims(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.now = EXPIRY - 1
         self.claims.check(CLUSTER, self.owner)
         self.now = EXPIRY
-        self.assertRaises(claims.Lost, self.claims.check, CLUSTER, self.owner)
-        self.assertRaises(claims.Lost, self.claims.check, CLUSTER, self.owner)
+        self.assertRaises(exceptions.Lost, self.claims.check, CLUSTER,
+                          self.owner)
+        self.assertRaises(exceptions.Lost, self.claims.check, CLUSTER,
+                          self.owner)
 
     def test_hung_and_nobody_came(self):
         self.now = 2 * EXPIRY
@@ -56,4 +59,5 @@ class TestClaims(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.now = 3 * EXPIRY - 1
         self.claims.check(CLUSTER, self.owner)
         self.now = 3 * EXPIRY
-        self.assertRaises(claims.Lost, self.claims.check, CLUSTER, self.owner)
+        self.assertRaises(exceptions.Lost, self.claims.check, CLUSTER,
+                          self.owner)

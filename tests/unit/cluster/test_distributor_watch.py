@@ -20,6 +20,7 @@ from octavia_hmsync.cluster import distributors as cluster_distributors
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import vips as cluster_vips
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_news as news_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
@@ -208,12 +209,12 @@ class TestLook(distributors.DistributorTestCase):
         self.watch._looked.clear()
         settle, settled = self.vips.settle, []
 
-        def take_long(cluster_id):
+        def take_long(cluster_id, check):
             settled.append(cluster_id)
             self.now += 20
             if len(settled) == 1:
                 raise exceptions.CloudUnavailable('down')
-            settle(cluster_id)
+            settle(cluster_id, check)
 
         leaving = {cluster_id for cluster_id in self.clusters
                    if 'network1' in self.get_names(cluster_id)}
@@ -225,6 +226,34 @@ class TestLook(distributors.DistributorTestCase):
         self.assertEqual(leaving, set(settled))
         for cluster_id in leaving:
             self.assertNotIn('network1', self.get_names(cluster_id))
+
+    def test_claim_is_lost_while_one_leaves(self):
+        """The other owner of the cluster decides where it is from now on."""
+        self.watch.look()
+        one = distributor_repo.get_all(self.engine)[0]
+        distributor_repo.drain(self.engine, one.id)
+        self.watch._looked.clear()
+        before = {cluster_id: self.get_names(cluster_id)
+                  for cluster_id in self.clusters}
+        apply = self.subject.apply
+
+        def apply_and_lose(cluster_id):
+            # It hung for longer than the claim lasts.
+            result = apply(cluster_id)
+            with self.engine.begin() as connection:
+                connection.execute(models.Cluster.__table__.update().values(
+                    claimed_by='another'))
+            return result
+
+        with mock.patch.object(self.subject, 'apply', apply_and_lose):
+            self.watch.look()
+        for cluster_id, names in before.items():
+            # It has got another one by then, and has left none.
+            self.assertLessEqual(set(names), set(self.get_names(cluster_id)))
+            self.assertEqual('another', self.get_claim(cluster_id))
+
+    def get_claim(self, cluster_id):
+        return cluster_repo.get(self.engine, cluster_id).claimed_by
 
     def test_its_open_vswitch_is_down(self):
         self.fakes['network1'].ovs_error = 'Open vSwitch does not work'

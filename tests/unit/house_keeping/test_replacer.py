@@ -17,7 +17,6 @@ from unittest import mock
 import fixtures
 from oslo_db import exception as db_exc
 
-from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
@@ -155,7 +154,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_lost(self):
         """It is somebody else's to say how it ended."""
-        self.outcomes = {'a': lock_repo.Lost()}
+        self.outcomes = {'a': exceptions.Lost()}
         self.ask_for('a')
         self.replacer.run_once()
         self.wait_until(self.idle)
@@ -174,7 +173,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         """Another one may go on at once."""
         self.gate.clear()
         self.outcomes = {'a': lambda work: (
-            work_.Stopped() if work.stopping.is_set() else DONE)}
+            exceptions.Stopped() if work.stopping.is_set() else DONE)}
         self.ask_for('a')
         self.replacer.run_once()
         threading.Timer(0.2, self.gate.set).start()

@@ -18,7 +18,6 @@ from taskflow.patterns import linear_flow
 from taskflow import retry
 from taskflow import task
 
-from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import build
 from octavia_hmsync.image.replace import work as work_
@@ -81,14 +80,14 @@ class TestBuild(base.TestCase):
 
     def test_lost(self):
         """Nothing more is done, and nothing undone: it is somebody else's."""
-        self.work.enter.side_effect = lock_repo.Lost
-        self.assertRaises(lock_repo.Lost, self.build, CREATE, 'boot')
+        self.work.enter.side_effect = exceptions.Lost
+        self.assertRaises(exceptions.Lost, self.build, CREATE, 'boot')
         self.assertEqual([CREATE], self.done)
 
     def test_stopped(self):
-        self.work.check.side_effect = [None, None, work_.Stopped]
-        self.assertRaises(work_.Stopped, self.build, 'before', CREATE, 'boot',
-                          'plug', 'more')
+        self.work.check.side_effect = [None, None, exceptions.Stopped]
+        self.assertRaises(exceptions.Stopped, self.build, 'before', CREATE,
+                          'boot', 'plug', 'more')
         self.assertEqual('boot', self.done[-1])
 
     def test_nobody_can_record(self):

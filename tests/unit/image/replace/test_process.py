@@ -425,7 +425,7 @@ class TestProcess(ProcessTestCase):
         world.step = mock.Mock(side_effect=lambda name, function=None: (
             function() if function else None,
             lose() if name == 'configure' else None))
-        self.assertRaises(lock_repo.Lost, self.replace, world)
+        self.assertRaises(exceptions.Lost, self.replace, world)
         self.assertEqual(['remember', 'create', 'boot', 'configure', 'prove'],
                          [call.args[0] for call in world.step.mock_calls])
 
@@ -441,7 +441,7 @@ class TestProcess(ProcessTestCase):
             'one', world.load_balancer_id, 'replace', NEW))
         claimed, = claims_repo.claim(self.engine, 'me', 1, attempts.EXPIRY)
         work = work_.Work(self.conf, self.engine, claimed, 'me', stopping)
-        self.assertRaises(work_.Stopped, process.Process(
+        self.assertRaises(exceptions.Stopped, process.Process(
             work, inventory.Inventory(self.conf, self.engine)).run)
         self.assertEqual('BUILD', replace_repo.get(self.engine, 'one').phase)
 

@@ -121,7 +121,8 @@ class TestRemoval(base.TestCase):
 
     def test_lost(self):
         """Nothing more is deleted by one who has lost it."""
-        for error in (lock_repo.Lost, work_.Stopped):
+        for error in (exceptions.Lost, exceptions.Stopped,
+                      exceptions.Unwanted):
             self.steps.clear()
             self.refused = {'instance'}
             self.work.pause.side_effect = error

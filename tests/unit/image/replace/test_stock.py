@@ -451,7 +451,7 @@ class TestStock(StockTestCase):
         self.patch(Prover, 'remember', lose)
         work = work_.Work(self.conf, self.engine, claimed, 'me',
                           threading.Event())
-        self.assertRaises(stock.attempt.lock_repo.Lost, stock.Stock(
+        self.assertRaises(exceptions.Lost, stock.Stock(
             work, inventory.Inventory(self.conf, self.engine)).run)
         self.assertUntouched(world)
 
