@@ -52,15 +52,18 @@ class VipInterface:
     """The interface of an amphora at which its VIPs are.
 
     :param mac: of its port.
-    :param vrrp_ip: the address of its own.
+    :param vrrp_ip: the address of its own beside that of the load balancer.
     :param mtu: of the network.
     :param vips: (address, Subnet) pairs, that of the load balancer first.
+    :param fixed_ips: (address, Subnet) pairs, all that its port has, vrrp_ip
+                      among them. Members may be in any of these subnets.
     """
 
     mac: str
     vrrp_ip: str
     mtu: int
     vips: tuple
+    fixed_ips: tuple
 
 
 def _is_listener(found):
@@ -181,7 +184,7 @@ class Agent:
     def release_vip(self, interface):
         """Have it take the VIPs from its interface; connections to them end.
 
-        Its own address stays: it answers no ARP but for that.
+        Its own addresses stay: it answers no ARP but for these.
 
         :param interface: a VipInterface.
         :raises AgentUnreachable, AgentRefused: if it may not have done so.
@@ -194,7 +197,9 @@ class Agent:
         self._ask('POST', 'plug/network', json.dumps({
             'mac_address': interface.mac, 'mtu': interface.mtu,
             'is_sriov': False,
-            'fixed_ips': [{'ip_address': interface.vrrp_ip, **described}],
+            # The agent deletes the addresses that are not here.
+            'fixed_ips': [{'ip_address': address, **other.describe()}
+                          for address, other in interface.fixed_ips],
             'vip_net_info': {
                 'vip': vip, 'vrrp_ip': interface.vrrp_ip,
                 'mac_address': interface.mac, 'mtu': interface.mtu,

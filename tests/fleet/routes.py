@@ -97,14 +97,16 @@ def _plug_network(amphora, body):
         return 400, {'message': 'Invalid network port'}
     if told['mac_address'] != amphora.mac:
         return 404, {'details': 'No suitable network interface found'}
-    amphora.addresses = _addresses(told['vip_net_info'])
+    amphora.addresses = _addresses(told['vip_net_info'],
+                                   *told['fixed_ips'])
     return 202, {'message': 'OK'}
 
 
-def _addresses(told):
+def _addresses(told, *fixed_ips):
     return frozenset(map(ipaddress.ip_address, [
         told['vip'], told['vrrp_ip'],
-        *(each['ip_address'] for each in told.get('additional_vips', ()))]))
+        *(each['ip_address'] for each in (
+            *told.get('additional_vips', ()), *fixed_ips))]))
 
 
 def _serve(amphora, _body, load_balancer_id):

@@ -38,10 +38,14 @@ CERTIFICATES = '/etc/octavia/certs'
 SUBNET = agent.Subnet('192.0.2.0/24', '192.0.2.1',
                       (('203.0.113.0/24', '192.0.2.9'),))
 IPV6 = agent.Subnet('2001:db8::/64', '2001:db8::1')
+# Of members in the VIP's network.
+OTHER = agent.Subnet('198.51.100.0/24', None)
 INTERFACE = agent.VipInterface(
     'fa:16:3e:00:00:01', '192.0.2.6', 1450,
-    (('192.0.2.5', SUBNET), ('192.0.2.7', SUBNET), ('2001:db8::5', IPV6)))
+    (('192.0.2.5', SUBNET), ('192.0.2.7', SUBNET), ('2001:db8::5', IPV6)),
+    (('192.0.2.6', SUBNET), ('2001:db8::6', IPV6), ('198.51.100.6', OTHER)))
 VIPS = [address for address, _subnet in INTERFACE.vips]
+OWN = [address for address, _subnet in INTERFACE.fixed_ips]
 
 
 class AgentTestCase(base.TestCase):
@@ -81,9 +85,32 @@ class AgentTestCase(base.TestCase):
                     for address, other in additional]})))
         self.assertEqual(202, status, said)
 
+    def plug_more(self):
+        """Have it take the other addresses of the VIP's port, for members.
+
+        As Octavia does when members in other subnets of its network come
+        (post_network_plug), but for the additional VIPs, which Octavia 19
+        leaves out there.
+        """
+        (vip, subnet), *additional = INTERFACE.vips
+        common = {'mac_address': INTERFACE.mac, 'mtu': INTERFACE.mtu,
+                  'is_sriov': False}
+        status, said = self.call(asyncio.run, self.client.ask(
+            self.amphora_id, self.agent.lb_network_ip, 'POST',
+            'plug/network', json.dumps({
+                **common, 'fixed_ips': [
+                    {'ip_address': address, **other.describe()}
+                    for address, other in INTERFACE.fixed_ips],
+                'vip_net_info': {
+                    **common, 'vip': vip, 'vrrp_ip': INTERFACE.vrrp_ip,
+                    **subnet.describe(), 'additional_vips': [
+                        {'ip_address': address, **other.describe()}
+                        for address, other in additional]}})))
+        self.assertEqual(202, status, said)
+
     def held(self):
         return [address for address in
-                (*VIPS, INTERFACE.vrrp_ip, '192.0.2.77', '2001:db8::77')
+                (*VIPS, *OWN, '192.0.2.77', '2001:db8::77')
                 if self.call(self.agent.holds, address)]
 
     def assertRefused(self, words, function, *args):
@@ -99,12 +126,14 @@ class ContractCases:
     def test_it_does_as_it_is_told(self):
         self.plug_vip()
         self.assertEqual([*VIPS, INTERFACE.vrrp_ip], self.held())
+        self.plug_more()
+        self.assertEqual([*VIPS, *OWN], self.held())
         for _ in range(2):
             self.call(self.agent.release_vip, INTERFACE)
-            self.assertEqual([INTERFACE.vrrp_ip], self.held())
+            self.assertEqual(OWN, self.held())
         for _ in range(2):
             self.call(self.agent.take_vip, INTERFACE)
-            self.assertEqual([*VIPS, INTERFACE.vrrp_ip], self.held())
+            self.assertEqual([*VIPS, *OWN], self.held())
 
         self.assertEqual({}, self.call(self.agent.get_listeners))
         self.assertRefused('400 to GET interface/nonsense', self.agent.holds,
@@ -112,19 +141,19 @@ class ContractCases:
         self.assertRefused(
             '400 to POST plug/network', self.agent.take_vip,
             agent.VipInterface(INTERFACE.mac, 'nonsense', 1450,
-                               INTERFACE.vips))
+                               INTERFACE.vips, (('nonsense', SUBNET),)))
         self.assertRefused('404 to PUT loadbalancer/nobody/start',
                            self.agent.advertise, 'nobody')
         self.assertRefused('500 to PUT config', self.agent.configure,
                            'nonsense\n')
         self.call(self.agent.configure, '[amphora_agent]\n')
-        self.assertEqual([*VIPS, INTERFACE.vrrp_ip], self.held())
+        self.assertEqual([*VIPS, *OWN], self.held())
         # It is another one that is meant.
         other = agent.Agent(self.client, records.new_id(),
                             self.agent.lb_network_ip)
         self.assertRaises(exceptions.AgentUnreachable, self.call,
                           other.release_vip, INTERFACE)
-        self.assertEqual([*VIPS, INTERFACE.vrrp_ip], self.held())
+        self.assertEqual([*VIPS, *OWN], self.held())
 
 
 class TestSimulatedAgent(ContractCases, AgentTestCase):
@@ -215,4 +244,4 @@ class TestRealAgentThatWaits(RealAgentTestCase):
         self.call(self.agent.configure, self.agent_conf('SINGLE'))
         self.assertEqual([INTERFACE.vrrp_ip], self.held())
         self.call(self.agent.take_vip, INTERFACE)
-        self.assertEqual([*VIPS, INTERFACE.vrrp_ip], self.held())
+        self.assertEqual([*VIPS, *OWN], self.held())

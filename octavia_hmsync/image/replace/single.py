@@ -131,13 +131,19 @@ class Single:
         """Return the VipInterface of an amphora, as Neutron has it."""
         network = self._work.network
         port = network.get_port(amphora.vrrp_port_id)
-        vips = tuple(
-            (vip.ip_address, _describe_subnet(network.get_subnet(
-                vip.subnet_id)))
-            for vip in (load_balancer.vip, *load_balancer.additional_vips))
+
+        @functools.cache
+        def get_subnet(subnet_id):
+            return _describe_subnet(network.get_subnet(subnet_id))
+
+        vips, fixed_ips = (
+            tuple((each.ip_address, get_subnet(each.subnet_id))
+                  for each in some) for some in (
+                (load_balancer.vip, *load_balancer.additional_vips),
+                port.fixed_ips))
         return agent.VipInterface(
             port.mac_address, _find(load_balancer, amphora.id).vrrp_ip,
-            network.get_network(port.network_id).mtu, vips)
+            network.get_network(port.network_id).mtu, vips, fixed_ips)
 
 
 def _find(load_balancer, amphora_id):

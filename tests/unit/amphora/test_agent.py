@@ -31,7 +31,8 @@ SUBNET = agent.Subnet('192.0.2.0/24', '192.0.2.1',
 IPV6 = agent.Subnet('2001:db8::/64', None)
 INTERFACE = agent.VipInterface(
     'fa:16:3e:00:00:01', '192.0.2.6', 1450,
-    (('192.0.2.5', SUBNET), ('2001:db8::5', IPV6)))
+    (('192.0.2.5', SUBNET), ('2001:db8::5', IPV6)),
+    (('192.0.2.6', SUBNET), ('2001:db8::6', IPV6)))
 SECRET = 'S3cret'
 
 
@@ -120,17 +121,19 @@ class TestAgent(AgentTestCase):
 
     def held(self):
         return [self.agent.holds(address) for address in
-                ('192.0.2.5', '2001:db8::5', '2001:db8:0:0::5', '192.0.2.6')]
+                ('192.0.2.5', '2001:db8::5', '2001:db8:0:0::5', '192.0.2.6',
+                 '2001:db8::6')]
 
     def test_vip(self):
-        self.assertEqual([False] * 4, self.held())
+        self.assertEqual([False] * 5, self.held())
         self.amphora.state.mac = INTERFACE.mac
         for _ in range(2):
             self.agent.take_vip(INTERFACE)
-            self.assertEqual([True] * 4, self.held())
+            self.assertEqual([True] * 5, self.held())
         for _ in range(2):
             self.agent.release_vip(INTERFACE)
-            self.assertEqual([False, False, False, True], self.held())
+            self.assertEqual([False, False, False, True, True],
+                             self.held())
 
     def test_what_it_is_told(self):
         self.amphora.state.mac = INTERFACE.mac
@@ -149,7 +152,10 @@ class TestAgent(AgentTestCase):
                       'is_sriov': False}
             self.assertEqual({
                 **common,
-                'fixed_ips': [{'ip_address': '192.0.2.6', **subnet}],
+                'fixed_ips': [
+                    {'ip_address': '192.0.2.6', **subnet},
+                    {'ip_address': '2001:db8::6', 'gateway': None,
+                     'subnet_cidr': '2001:db8::/64', 'host_routes': []}],
                 'vip_net_info': {**common, 'vip': vip, **subnet,
                                  'vrrp_ip': '192.0.2.6',
                                  'additional_vips': additional},

@@ -43,6 +43,13 @@ class TestSingle(base.TestCase):
         self.work = mock.Mock(spec=work_.Work, conf=None, network=mock.Mock())
         self.work.network.get_subnet.return_value = SUBNET
         self.work.network.get_network.return_value.mtu = 1450
+        self.work.network.get_port.side_effect = lambda port_id: (
+            types.SimpleNamespace(
+                mac_address='fa:16:3e:00:00:01', network_id='network',
+                fixed_ips=[types.SimpleNamespace(
+                    ip_address=address, subnet_id='subnet') for address in (
+                        port_id.removesuffix('-port'), '2001:db8::6')]))
+        self.described = []
         self.work.get_load_balancer.side_effect = self._get_load_balancer
         self.work.agent_of.side_effect = self._agent_of
         self.work.insist.side_effect = lambda function, *args: function(*args)
@@ -67,12 +74,18 @@ class TestSingle(base.TestCase):
                 change(each.id)
             return done
 
+        def do_with(change):
+            def done(interface):
+                self.described.append(interface)
+                do(change)()
+            return done
+
         def tell(name):
             self.assertIn(name, self.holders)
             self.told = name
         return types.SimpleNamespace(
-            take_vip=do(self.holders.add), advertise=do(tell),
-            release_vip=do(self.holders.discard))
+            take_vip=do_with(self.holders.add), advertise=do(tell),
+            release_vip=do_with(self.holders.discard))
 
     def assertServes(self, name):
         """Whom the neighbours go to has the VIP, and nobody else."""
@@ -81,6 +94,17 @@ class TestSingle(base.TestCase):
     def test_switch(self):
         self.single.switch(amphora('old'), amphora('new'))
         self.assertServes('new')
+
+    def test_all_addresses_of_a_port(self):
+        """Those for members in other subnets are the agents' to keep."""
+        self.single.switch(amphora('old'), amphora('new'))
+        self.single.back(amphora('old'), amphora('new'))
+        self.assertEqual(
+            [[name, '2001:db8::6'] for name in ('new', 'old', 'old', 'new')],
+            [[address for address, _subnet in interface.fixed_ips]
+             for interface in self.described])
+        self.assertEqual(['new', 'old', 'old', 'new'],
+                         [interface.vrrp_ip for interface in self.described])
 
     def test_never_without_a_holder(self):
         self.single.switch(amphora('old'), amphora('new'))
