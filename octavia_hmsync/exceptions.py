@@ -129,6 +129,10 @@ class CloudUnavailable(HMSyncException):
     """Neutron or Keystone does not answer, or not as it should."""
 
 
+class SecretsUnavailable(CloudUnavailable):
+    """Not all certificates of a load balancer are at hand."""
+
+
 class CloudRefused(HMSyncException):
     """Neutron does not do what it was asked for: a policy, a quota, ..."""
 

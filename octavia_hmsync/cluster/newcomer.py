@@ -19,6 +19,7 @@ from oslo_log import log as logging
 from octavia_hmsync.amphora import agent
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import listeners as listener_rules
+from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import outcome
 from octavia_hmsync.cluster import own as own_
@@ -26,7 +27,6 @@ from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import plans as plans_
 from octavia_hmsync.cluster import roster
 from octavia_hmsync.cluster import silent_vip
-from octavia_hmsync.cluster import telling
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -41,7 +41,8 @@ _LOOPBACK = 'lo'
 _INTERVAL = 0.3
 _ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused,
            exceptions.ClusterNotUpdated, exceptions.InvalidAddress,
-           exceptions.NotPossible, exceptions.NotProven)
+           exceptions.NotPossible, exceptions.NotProven,
+           exceptions.SecretsUnavailable)
 
 
 class Newcomer:

@@ -11,26 +11,26 @@
 #    under the License.
 """What members of a cluster are told of their load balancer.
 
-It is what Octavia's driver would ask of their agents, strictly: a listener
-that it leaves out, for want of a certificate, makes it fail.
+See octavia_hmsync.amphora.listener_plan for what makes it fail.
 """
 
 import hashlib
 import json
 
+from octavia_hmsync.amphora import listener_plan
 from octavia_hmsync.cluster import own as own_
 from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import silent_vip
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
-from octavia_hmsync import exceptions
 
 
 class Plans:
     """Plans of what members are told of a load balancer.
 
     :param without: a listener that is about to go.
-    :raises NotPossible: if something that a listener needs cannot be fetched.
+    :raises SecretsUnavailable: if something that a listener needs cannot be
+                                fetched.
     """
 
     def __init__(self, load_balancer, without=None):
@@ -38,17 +38,8 @@ class Plans:
         self._load_balancer = load_balancer
         self._without = without
         self._own = own_.find(load_balancer)
-        for listener in self._get_listeners(load_balancer):
-            try:
-                self._planner.fetch_secrets(listener)
-            except Exception as e:
-                # Of any certificate manager. Octavia's driver would leave the
-                # listener out, in all members.
-                raise exceptions.NotPossible(
-                    f'What listener {listener.id} needs cannot be fetched '
-                    f'({type(e).__name__}: {" ".join(str(e).split())}), and '
-                    f'no amphora was changed: see its certificates, and '
-                    f'[certificates] cert_manager in octavia.conf.') from e
+        listener_plan.fetch_secrets(self._planner,
+                                    self._get_listeners(load_balancer))
 
     def _get_listeners(self, load_balancer):
         return [listener for listener in load_balancer.listeners
@@ -63,12 +54,8 @@ class Plans:
         """Return the plan of a Target that gets all listeners."""
         def plan(facts):
             shown = self._show(group, amphora_id)
-            amphora = find_amphora(shown, amphora_id)
-            requests = self._planner.plan(
-                'update_amphora_listeners', shown, amphora,
-                facts=facts).get(amphora_id, [])
-            self._check(requests)
-            return requests
+            return listener_plan.plan(self._planner, shown, find_amphora(
+                shown, amphora_id), facts)
         return plan
 
     def delete(self, group, amphora_id):
@@ -83,7 +70,9 @@ class Plans:
             requests = self._planner.plan('delete', listener,
                                           facts=facts).get(amphora_id, [])
             if any(request.path.endswith('/haproxy') for request in requests):
-                self._check(requests)
+                listener_plan.check(
+                    self._load_balancer,
+                    self._get_listeners(self._load_balancer), requests)
             return requests
         return plan
 
@@ -100,18 +89,6 @@ class Plans:
         return hashlib.sha256(json.dumps(
             [(request.method, request.path, request.body)
              for request in requests]).encode()).hexdigest()
-
-    def _check(self, requests):
-        """Look whether Octavia has left something out; it only logs that."""
-        text = ''.join(request.body for request in requests
-                       if request.path.endswith('/haproxy'))
-        for listener in self._get_listeners(self._load_balancer):
-            if (self._load_balancer.enabled and listener.enabled and
-                    listener.protocol not in compat.LVS_PROTOCOLS and
-                    f'frontend {listener.id}' not in text):
-                raise exceptions.UnknownTemplate(
-                    f'Octavia leaves listener {listener.id} out: see the log '
-                    f'of this service')
 
 
 def make_act(load_balancer, function):

@@ -18,6 +18,7 @@ new connections from that moment on: nobody new sees an old configuration.
 from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster import affinity
 from octavia_hmsync.cluster import backends
 from octavia_hmsync.cluster import conf as cluster_conf
@@ -27,7 +28,6 @@ from octavia_hmsync.cluster import outcome
 from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import plans as plans_
 from octavia_hmsync.cluster import roster
-from octavia_hmsync.cluster import telling
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -55,8 +55,9 @@ class Updater:
         """Give all members the listeners of their load balancer.
 
         :param load_balancer: Octavia's data model of it.
-        :raises NotPossible: if something that they need cannot be fetched;
-                             nobody was told anything then.
+        :raises SecretsUnavailable: if a certificate cannot be fetched; no
+                                    member was told anything then.
+        :raises NotPossible: if Neutron does not tell of their ports; likewise.
         :raises ClusterNotUpdated: if too few have taken it.
         :raises NoDistributor: if nobody can keep new connections from those
                                who have not.
@@ -117,7 +118,8 @@ class Updater:
         """Have no member serve a listener any more.
 
         :param listener: Octavia's data model of it.
-        :raises NotPossible, ClusterNotUpdated: as update().
+        :raises SecretsUnavailable, NotPossible, ClusterNotUpdated: as
+                update().
         """
         plans = plans_.Plans(listener.load_balancer, without=listener)
         self._leave_ports(listener.load_balancer, listener.id)
@@ -250,7 +252,7 @@ class Updater:
     def update_amphora(self, load_balancer, amphora):
         """Give one amphora the listeners of its load balancer.
 
-        :raises NotPossible: as update().
+        :raises SecretsUnavailable, NotPossible: as update().
         :raises ClusterNotUpdated: with the reason, if it did not take it.
         """
         if not load_balancer.listeners:

@@ -48,18 +48,6 @@ SINGLE = constants.TOPOLOGY_SINGLE
 ACTIVE_STANDBY = constants.TOPOLOGY_ACTIVE_STANDBY
 
 
-def get_few_tries():
-    """Return how often an amphora driver tries to reach an agent.
-
-    By default it does so for ten minutes.
-    """
-    haproxy = CONF.haproxy_amphora
-    return {constants.CONN_MAX_RETRIES:
-            haproxy.failover_connection_max_retries,
-            constants.CONN_RETRY_INTERVAL:
-            haproxy.failover_connection_retry_interval}
-
-
 def load_network_driver():
     """Load the network driver that octavia.conf names."""
     return stevedore_driver.DriverManager(

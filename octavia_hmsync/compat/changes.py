@@ -88,19 +88,24 @@ _FAILOVER = (
 )
 
 _REST = 'octavia.amphorae.drivers.haproxy.rest_api_driver'
-# Of the amphora driver, which plans with Octavia's what members are told.
-_MEMBERS = (
+# Of what plans with Octavia's driver what amphorae are told.
+_LISTENERS = (
     Call(_REST, 'HaproxyAmphoraLoadBalancerDriver'),
-    *(Call(_REST, f'HaproxyAmphoraLoadBalancerDriver.{name}', count)
-      for name, count in (
-          ('update', 2), ('update_amphora_listeners', 4), ('delete', 2),
-          ('start', 4), ('reload', 4), ('post_network_plug', 4),
-          ('upload_cert_amp', 3), ('update_amphora_agent_config', 4),
-          ('update_vrrp_conf', 5))),
+    Call(_REST, 'HaproxyAmphoraLoadBalancerDriver.update_amphora_listeners',
+         4),
     Call(_REST, 'AmphoraAPIClient1_0.request', 4,
          ('timeout_dict', 'retry_404', 'raise_retry_exception')),
     Call('octavia.common.tls_utils.cert_parser', 'load_certificates_data',
          2),
+)
+# Of the amphora driver, which plans all that members are told.
+_MEMBERS = (
+    *(Call(_REST, f'HaproxyAmphoraLoadBalancerDriver.{name}', count)
+      for name, count in (
+          ('update', 2), ('delete', 2),
+          ('start', 4), ('reload', 4), ('post_network_plug', 4),
+          ('upload_cert_amp', 3), ('update_amphora_agent_config', 4),
+          ('update_vrrp_conf', 5))),
 )
 
 # Of what octavia_hmsync.compat.cluster puts together.
@@ -139,16 +144,13 @@ _FLOWS = (
     Call('octavia.common.rpc', 'get_server', 2, ('access_policy',)),
 )
 
-_CONSTANTS_OF_REPLACE = (
-    'AMP_BASE_PORT_PREFIX', 'CONN_MAX_RETRIES', 'CONN_RETRY_INTERVAL',
-    'CREATE_AMPHORA_INDB', 'LB_CREATE_NORMAL_PRIORITY')
+_CONSTANTS_OF_REPLACE = ('AMP_BASE_PORT_PREFIX', 'CREATE_AMPHORA_INDB',
+                         'LB_CREATE_NORMAL_PRIORITY')
 _CONSTANTS_OF_FAILOVER = ('RPC_NAMESPACE_CONTROLLER_AGENT',
                           'TOPIC_AMPHORA_V2')
 
 # Methods of drivers, by the namespace and the option that has the name.
 _DRIVERS = (
-    ('octavia.amphora.drivers', 'amphora_driver', (
-        ('update_amphora_listeners', 4),)),
     ('octavia.network.drivers', 'network_driver', (
         ('delete_port', 2), ('get_network', 2), ('get_network_configs', 3),
         ('get_port', 2), ('get_port_by_name', 2), ('get_subnet', 2))),
@@ -162,7 +164,7 @@ def find_of_replace():
     :returns: what is not as it was, in words; empty where all is.
     """
     return [*_find_constants(_CONSTANTS_OF_REPLACE),
-            *_find(_REPLACE + _BOTH), *_find_in_drivers()]
+            *_find(_REPLACE + _BOTH + _LISTENERS), *_find_in_drivers()]
 
 
 def find_of_failover():
@@ -179,7 +181,7 @@ def find_of_members():
 
     :returns: what is not as it was, in words; empty where all is.
     """
-    return _find(_MEMBERS + _FLOWS)
+    return _find(_LISTENERS + _MEMBERS + _FLOWS)
 
 
 def _find_constants(names):

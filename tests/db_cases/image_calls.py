@@ -257,18 +257,6 @@ class ImageCalls(base.DatabaseTestCase):
     def set_gone(self):
         return self._add_pair()[1][0],
 
-    @_call(lock_repo.set_listeners_right)
-    def set_listeners_right(self):
-        lb_id, _ids = self._add_pair()
-        statuses = {}
-        for port in (80, 81):
-            listener_id = self.records.add_listener(lb_id, port)
-            self.records.change('listener', listener_id,
-                                provisioning_status='ERROR')
-            statuses[listener_id] = 'ACTIVE', 'ONLINE'
-        self.records.add_listener(lb_id, 82)
-        return statuses,
-
     @_call(lock_repo.get_unfinished)
     def get_unfinished(self):
         lb_id, _ids = self._add_pair()

@@ -133,19 +133,6 @@ class ImageLockCases(_Cases):
             for row in self.records.rows('amphora_health')})
         lock_repo.set_right(self.engine, [])
 
-    def test_set_listeners_right(self):
-        first, second = (self.records.add_listener(self.lb_id, port)
-                         for port in (80, 81))
-        before = {first: ('ACTIVE', 'ONLINE'), second: ('ACTIVE', 'DEGRADED')}
-        self.records.change('listener', first, provisioning_status='ERROR',
-                            operating_status='ERROR')
-        self.records.change('listener', second, operating_status='ERROR')
-        lock_repo.set_listeners_right(self.engine, before)
-        self.assertEqual({first: ('ACTIVE', 'ONLINE'),
-                          second: ('ACTIVE', 'ERROR')}, {
-            row['id']: (row['provisioning_status'], row['operating_status'])
-            for row in self.records.rows('listener')})
-
     def test_interface(self):
         lock_repo.set_interface(self.engine, self.ids[0], 'eth7')
         self.assertEqual({self.ids[0]: 'eth7', self.ids[1]: 'eth1'}, {

@@ -26,7 +26,6 @@ from octavia_hmsync import exceptions
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
-_LISTENER = compat.LISTENER
 
 
 @api.retry
@@ -139,25 +138,6 @@ def set_gone(engine, amphora_id):
         connection.execute(
             sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
             .values(status=compat.DELETED, load_balancer_id=None))
-
-
-@api.retry
-def set_listeners_right(engine, statuses):
-    """Give listeners the statuses again that they had.
-
-    Octavia's driver marks one in ERROR that it leaves out.
-
-    :param engine: an SQLAlchemy engine.
-    :param statuses: {id: (provisioning_status, operating_status)}.
-    """
-    with engine.begin() as connection:
-        for listener_id, (provisioning, operating) in statuses.items():
-            connection.execute(
-                sa.update(_LISTENER)
-                .where(_LISTENER.c.id == listener_id,
-                       _LISTENER.c.provisioning_status == compat.ERROR)
-                .values(provisioning_status=provisioning,
-                        operating_status=operating))
 
 
 def get_unfinished(engine, load_balancer_id):

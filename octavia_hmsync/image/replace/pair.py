@@ -51,10 +51,13 @@ class Pair:
 
         :param old: Amphora of the evidence.
         :param new: likewise.
+        :raises SecretsUnavailable: if not all certificates are at hand; no
+                                    amphora was told anything.
         :raises AgentUnreachable, AgentRefused: if one of them does not.
         :raises UnknownTemplate: if Octavia renders something unknown.
         """
         load_balancer = self._work.get_load_balancer()
+        listeners = self._work.get_listeners(load_balancer)
         models = {each.id: each for each in load_balancer.amphorae}
         # Found out before anything is touched.
         keepalived.prefer(self._render(load_balancer, models[new.id]))
@@ -62,8 +65,8 @@ class Pair:
                                       models[new.id].vrrp_ip)
         lock_repo.set_interface(self._work.engine, new.id, interface)
         models[new.id].vrrp_interface = interface
-        self._work.update_listeners(load_balancer, models[new.id])
-        self._update_others(load_balancer, old, new)
+        listeners.update(load_balancer, models[new.id])
+        self._update_others(listeners, load_balancer, old, new)
         for each in load_balancer.amphorae:
             self._upload(load_balancer, each)
         for each in load_balancer.amphorae:
@@ -106,29 +109,37 @@ class Pair:
         """Have those that are left know of each other alone.
 
         :param gone_id: the amphora that is deleted.
+        :raises SecretsUnavailable: if not all certificates are at hand; the
+                                    listeners are as they were then.
         :raises AgentUnreachable, AgentRefused: if one of them does not.
         """
         load_balancer = self._work.get_load_balancer(without=(gone_id,))
         vip = load_balancer.vip.ip_address
         holding = self._work.find_holders(load_balancer.amphorae, vip)
-        error = None
+        error = listeners = None
+        try:
+            listeners = self._work.get_listeners(load_balancer)
+        except exceptions.SecretsUnavailable as e:
+            # That an amphora is gone keepalived has to know at once, and
+            # haproxy when the listeners change next.
+            error = e
         for each in load_balancer.amphorae:
             try:
-                self._settle_one(load_balancer, each, holding[each.id])
+                self._upload(load_balancer, each)
+                self._work.insist(
+                    self._work.agent_of(each).reload_keepalived)
+                # As in configure().
+                if listeners is not None and (
+                        holding[each.id] is False or
+                        _has_tables(load_balancer)):
+                    listeners.update(load_balancer, each)
             except work_.AGENT_ERRORS as e:
                 # The others have to know all the same.
                 error = e
         if error is not None:
             raise error
 
-    def _settle_one(self, load_balancer, amphora, holds):
-        self._upload(load_balancer, amphora)
-        self._work.insist(self._work.agent_of(amphora).reload_keepalived)
-        # As in configure().
-        if holds is False or _has_tables(load_balancer):
-            self._work.update_listeners(load_balancer, amphora)
-
-    def _update_others(self, load_balancer, old, new):
+    def _update_others(self, listeners, load_balancer, old, new):
         """Tell the others whom to share with what haproxy has in memory.
 
         A haproxy that is loaded anew closes connections that clients keep:
@@ -144,7 +155,7 @@ class Pair:
         for each in later.amphorae:
             if each.id != new.id and (has_tables or
                                       holding[each.id] is False):
-                self._work.update_listeners(later, each)
+                listeners.update(later, each)
 
     def _render(self, load_balancer, amphora):
         return compat_amphora.render_keepalived(load_balancer, amphora,

@@ -169,8 +169,6 @@ class Process(attempt.Attempt):
         lock_repo.set_right(self._work.engine, [
             amphora_id for amphora_id in evidence.amphorae
             if amphora_id != self._work.new_id])
-        lock_repo.set_listeners_right(self._work.engine,
-                                      self._prover.listeners)
         if make_outcome is None and self._prover.were_members_at_fault():
             # A rollout does not end for what happens to members.
             return self._unlock(attempt.skip(

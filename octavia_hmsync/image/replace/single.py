@@ -50,11 +50,12 @@ class Single:
 
         :param old: Amphora of the evidence.
         :param new: likewise.
+        :raises SecretsUnavailable: if not all certificates are at hand.
         :raises AgentUnreachable, AgentRefused: if it does not.
         """
         load_balancer = self._work.get_load_balancer()
-        self._work.update_listeners(load_balancer,
-                                    _find(load_balancer, new.id))
+        self._work.get_listeners(load_balancer).update(
+            load_balancer, _find(load_balancer, new.id))
 
     def switch(self, old, new):
         """Have the new amphora take the VIP, and the old one leave it.

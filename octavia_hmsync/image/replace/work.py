@@ -29,6 +29,7 @@ from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.replace import listeners
 
 LOG = logging.getLogger(__name__)
 
@@ -76,8 +77,6 @@ class Work:
             raise exceptions.CloudUnavailable(
                 f'A driver of the network or compute service cannot be '
                 f'used: {" ".join(str(e).split()).rstrip(".")}.') from e
-        self.driver = compat.load_amphora_driver(
-            self.conf.controller_worker.amphora_driver)
 
     @property
     def load_balancer_id(self):
@@ -187,20 +186,13 @@ class Work:
                 found[amphora.id] = None
         return found
 
-    def update_listeners(self, load_balancer, amphora):
-        """Give an amphora its listeners; what fails is an error.
+    def get_listeners(self, load_balancer):
+        """Fetch all that the listeners of a load balancer need.
 
         :param load_balancer: as get_load_balancer() has it.
-        :param amphora: one of its amphorae.
-        :raises AgentRefused: if the amphora does not take them.
+        :returns: Listeners, to be given to amphorae.
+        :raises SecretsUnavailable: if something cannot be fetched.
         """
-        try:
-            self.driver.update_amphora_listeners(
-                load_balancer, amphora, compat_amphora.get_few_tries())
-        except Exception as e:
-            # Of an HTTP client, a template, a secret store: anything. The
-            # text may hold what was sent.
-            raise exceptions.AgentRefused(
-                f'Amphora {amphora.id} does not take its listeners '
-                f'({type(e).__name__}). The log of this housekeeper, and '
-                f'/var/log/amphora-agent.log in the amphora, say why.') from e
+        return listeners.Listeners(
+            self._client, load_balancer, self.options.image_timeout,
+            self.options.agent_timeout)

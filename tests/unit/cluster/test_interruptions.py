@@ -93,4 +93,3 @@ class TestBuild(cloud.CloudTestCase):
         self.useFixture(fixtures.MockPatchObject(
             member_repo, 'assign_amphora', lambda *_: False))
         self.assertRaises(exceptions.Lost, members.build, work, member_id)
-

@@ -342,8 +342,8 @@ class TestSecrets(clusters.ClusterTestCase):
         self.get_cert.side_effect = ValueError('not\nthere')
         with mock.patch('octavia.db.repositories.ListenerRepository.update',
                         autospec=True) as update:
-            e = self.assertRaises(exceptions.NotPossible, self.subject.update,
-                                  self.lb)
+            e = self.assertRaises(exceptions.SecretsUnavailable,
+                                  self.subject.update, self.lb)
         update.assert_not_called()
         self.assertIn('What listener l1 needs cannot be fetched', str(e))
         self.assertNotIn('\n', str(e))

@@ -181,7 +181,6 @@ class TestOrdered(attempts.AttemptTestCase):
         self.world = None
         for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
-                (work_.compat, 'load_amphora_driver', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),
                 (attempt.verdict, 'judge',
                  lambda *args: verdict.Verdict()),

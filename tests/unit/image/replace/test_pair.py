@@ -39,6 +39,9 @@ class World:
         self.calls = []
         self.deaf = False
         self.silent = set()
+        self.lacks_secrets = False
+        # Those that take no listeners.
+        self.strict = set()
         self.config = {}
         self.ids = ['old', 'other', 'new']
         self.persistence = persistence
@@ -51,6 +54,17 @@ class World:
             pools=[types.SimpleNamespace(session_persistence=persistence)],
             amphorae=[amphora(name) for name in self.ids
                       if name not in without])
+
+    def get_listeners(self, load_balancer):
+        if self.lacks_secrets:
+            raise exceptions.SecretsUnavailable('No certificate.')
+        return types.SimpleNamespace(update=self.update_listeners)
+
+    def update_listeners(self, load_balancer, each):
+        if each.id in self.strict:
+            raise exceptions.AgentRefused('No.')
+        self.calls.append(f'listeners {each.id} '
+                          f'{"+".join(a.id for a in load_balancer.amphorae)}')
 
     def agent(self, each):
         name = each.id
@@ -85,10 +99,7 @@ class TestPair(base.TestCase):
         work.get_load_balancer.side_effect = world.load_balancer
         work.find_holders.side_effect = lambda amphorae, vip: {
             each.id: each.id == world.holder for each in amphorae}
-        work.update_listeners.side_effect = (
-            lambda load_balancer, each: world.calls.append(
-                f'listeners {each.id} '
-                f'{"+".join(a.id for a in load_balancer.amphorae)}'))
+        work.get_listeners.side_effect = world.get_listeners
         for target, name, new in (
                 (pair.lock_repo, 'set_interface', lambda *args: None),
                 (pair.compat_amphora, 'render_keepalived',

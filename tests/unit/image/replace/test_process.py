@@ -192,7 +192,6 @@ class ProcessTestCase(attempts.AttemptTestCase):
         image_conf.register_opts(self.conf)
         for patched, name, new in (
                 (work_.agent_client, 'RestAgentClient', mock.Mock()),
-                (work_.compat, 'load_amphora_driver', mock.Mock()),
                 (work_, 'compat_amphora', mock.Mock()),
                 (attempt.verdict, 'judge', self._judge),
                 (attempt.target, 'Targets', self._make_targets),

@@ -19,7 +19,7 @@ import time
 import fixtures
 
 from octavia_hmsync.amphora import agent_client
-from octavia_hmsync.cluster import telling
+from octavia_hmsync.amphora import telling
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from tests.cloud import ailing
 from tests.unit.amphora import test_agent_client

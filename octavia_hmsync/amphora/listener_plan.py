@@ -1,0 +1,72 @@
+# Licensed under the Apache License, Version 2.0 (the "License"); you may
+# not use this file except in compliance with the License. You may obtain
+# a copy of the License at
+#
+#      http://www.apache.org/licenses/LICENSE-2.0
+#
+# Unless required by applicable law or agreed to in writing, software
+# distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+# WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+# License for the specific language governing permissions and limitations
+# under the License.
+
+"""What an amphora is told of the listeners of its load balancer.
+
+It is what Octavia's driver would ask its agent for, strictly: that driver
+leaves a listener out for which it cannot fetch a certificate, and takes it
+from an amphora that serves it.
+"""
+
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora_driver as compat_driver
+from octavia_hmsync import exceptions
+
+
+def fetch_secrets(planner, listeners):
+    """Fetch what listeners need, before any amphora is changed.
+
+    :param planner: a compat Planner, which keeps it.
+    :raises SecretsUnavailable: if something cannot be fetched.
+    """
+    for listener in listeners:
+        try:
+            planner.fetch_secrets(listener)
+        except Exception as e:
+            # Of any certificate manager.
+            raise exceptions.SecretsUnavailable(
+                f'What listener {listener.id} needs cannot be fetched '
+                f'({type(e).__name__}: {" ".join(str(e).split())}), and no '
+                f'amphora was changed: see its certificates, and '
+                f'[certificates] cert_manager in octavia.conf.') from e
+
+
+def plan(planner, load_balancer, amphora, facts=compat_driver.ANY):
+    """Plan what an amphora is asked for, to have all listeners.
+
+    :param planner: a compat Planner.
+    :param load_balancer: Octavia's data model of it.
+    :param amphora: one of its amphorae.
+    :param facts: what its agent says of it.
+    :returns: a list of compat's Request.
+    :raises UnknownTemplate: if Octavia leaves a listener out.
+    """
+    requests = planner.plan('update_amphora_listeners', load_balancer,
+                            amphora, facts=facts).get(amphora.id, [])
+    check(load_balancer, load_balancer.listeners, requests)
+    return requests
+
+
+def check(load_balancer, listeners, requests):
+    """Look whether Octavia has left a listener out; it only logs that.
+
+    :raises UnknownTemplate: if it has.
+    """
+    text = ''.join(request.body for request in requests
+                   if request.path.endswith('/haproxy'))
+    for listener in listeners:
+        if (load_balancer.enabled and listener.enabled and
+                listener.protocol not in compat.LVS_PROTOCOLS and
+                f'frontend {listener.id}' not in text):
+            raise exceptions.UnknownTemplate(
+                f'Octavia leaves listener {listener.id} out: see the log of '
+                f'this service')
