@@ -19,6 +19,7 @@ octavia_hmsync.compat.changes, which has each call of it.
 from octavia.common import constants
 from octavia.db import api as db_api
 from octavia.db import repositories
+from octavia.network import base as network_base
 from oslo_config import cfg
 from stevedore import driver as stevedore_driver
 from taskflow.patterns import linear_flow
@@ -30,6 +31,9 @@ CREATE_TASK = constants.CREATE_AMPHORA_INDB
 # Names of those that only wait end so.
 WAITING_TASKS = (constants.COMPUTE_WAIT,
                  constants.AMP_COMPUTE_CONNECTIVITY_WAIT)
+
+# What a network driver raises for a port that is not there.
+PortNotFound = network_base.PortNotFound
 
 VRRP_PORT_PREFIX = constants.AMP_BASE_PORT_PREFIX
 MEMBER_PORT_PREFIX = 'octavia-lb-member-'

@@ -154,7 +154,7 @@ def renew(engine, replacement_id, owner, expiry):
 
 
 @api.retry
-def set_phase(engine, replacement_id, owner, expiry, phase, **amphorae):
+def set_phase(engine, replacement_id, owner, expiry, phase, **values):
     """Record the phase that begins, and go on holding the claim.
 
     :param engine: an SQLAlchemy engine.
@@ -162,12 +162,12 @@ def set_phase(engine, replacement_id, owner, expiry, phase, **amphorae):
     :param owner: who has claimed it.
     :param expiry: seconds after which the claim lapses.
     :param phase: see octavia_hmsync.image.phases.
-    :param amphorae: old_amphora_id or new_amphora_id where they change, None
-                     too.
+    :param values: old_amphora_id or new_amphora_id where they change, None
+                   too; reason where it takes its time.
     :returns: False if somebody else has claimed it meanwhile.
     """
     return _update(engine, replacement_id, owner, phase=phase,
-                   claim_expires_at=types.utcnow_plus(expiry), **amphorae)
+                   claim_expires_at=types.utcnow_plus(expiry), **values)
 
 
 def _update(engine, replacement_id, owner, **values):

@@ -67,6 +67,22 @@ def fail(reason):
     return Outcome(replace_repo.FAILED, reason)
 
 
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Why something was not done.
+
+    :param text: in words.
+    :param is_passing: whether it is a service that does not answer, which
+                       says nothing of the amphora.
+    """
+
+    text: str
+    is_passing: bool = False
+
+    def __str__(self):
+        return self.text
+
+
 class Attempt:
     """One replacement; a mode is a class below it.
 
@@ -240,8 +256,9 @@ class Attempt:
         return outcome
 
     def _survive(self, function, *arguments):
-        """Call what may fail; tell why it did, None if it did not.
+        """Call what may fail.
 
+        :returns: the Problem, None if it did not fail.
         :raises Lost, Stopped: as Work.check().
         :raises DBError: if the database cannot be used.
         """
@@ -251,15 +268,17 @@ class Attempt:
         except exceptions.Interrupted:
             raise
         except exceptions.HMSyncException as e:
-            problem = str(e)
+            problem = Problem(str(e), isinstance(
+                e, exceptions.CloudUnavailable))
         except Exception as e:
             if api.is_database_error(e):
                 raise
             # Octavia's drivers, and the libraries of four services.
             LOG.exception('Replacement of load balancer %s:',
                           self._work.load_balancer_id)
-            problem = (f'{type(e).__name__}, see the log of the housekeeper '
-                       f'{self._work.conf.host}.')
+            problem = Problem(
+                f'{type(e).__name__}, see the log of the housekeeper '
+                f'{self._work.conf.host}.')
         LOG.warning('Replacement of load balancer %s, phase %s: %s',
                     self._work.load_balancer_id, self._work.phase, problem)
         return problem

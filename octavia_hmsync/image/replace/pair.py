@@ -78,12 +78,14 @@ class Pair:
     def switch(self, old, new):
         """Have another amphora take the VIP, if the old one has it.
 
+        :param old: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if one of them does not say.
         :raises NotProven: if nobody takes it.
         """
         load_balancer = self._work.get_load_balancer()
         vip = load_balancer.vip.ip_address
-        if not self._work.insist(self._work.agent_of(old).holds, vip):
+        if old is None or not self._work.insist(
+                self._work.agent_of(old).holds, vip):
             return
         others = [each for each in load_balancer.amphorae
                   if each.id not in (old.id, new.id)]
@@ -104,6 +106,16 @@ class Pair:
         if not holding.get(old.id) and new is not None and (
                 holding.get(new.id) is not False):
             self._prefer(load_balancer, _find(load_balancer, old.id))
+
+    def leave(self, amphora):
+        """Have an amphora that is to go never take the VIP again.
+
+        Its peers know it until it is gone: one that they do not know takes
+        the VIP beside them.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        self._work.agent_of(amphora).stop_keepalived()
 
     def settle(self, gone_id):
         """Have those that are left know of each other alone.

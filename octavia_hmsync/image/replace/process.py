@@ -15,10 +15,14 @@ What a phase does may have been done in part already, by somebody who died
 with it.
 """
 
+import functools
 import types
 import typing
 
+from oslo_log import log as logging
+
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
@@ -30,6 +34,8 @@ from octavia_hmsync.image.replace import prover
 from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import single
 from octavia_hmsync.image.replace import work as work_
+
+LOG = logging.getLogger(__name__)
 
 # What serves is at stake.
 _BACK_TRIES = 3
@@ -78,8 +84,9 @@ class Process(attempt.Attempt):
         if error:
             silent = self._find_silent()
             # It says nothing of the new image then.
-            return self._go_back(f'{error} {silent}' if silent else error,
-                                 attempt.skip if silent else None)
+            return self._go_back(
+                f'{error} {silent}' if silent else str(error),
+                attempt.skip if silent or error.is_passing else None)
         return self._finish()
 
     def _find_silent(self):
@@ -120,8 +127,9 @@ class Process(attempt.Attempt):
         self._prover.prove(is_switched=True)
 
     def _switch(self):
-        self._topology.switch(self._get(self._work.old_id),
-                              self._get(self._work.new_id))
+        self._topology.switch(
+            self._work.read().amphorae.get(self._work.old_id),
+            self._get(self._work.new_id))
 
     def _get(self, amphora_id):
         """Return an Amphora of the evidence.
@@ -151,20 +159,24 @@ class Process(attempt.Attempt):
         """Have everything as it was before.
 
         What serves is not given up for what does not: with an old amphora
-        that cannot serve again the new one stays.
+        that cannot serve again, or is gone, the new one stays.
         """
         was_switched = self._work.phase in _SWITCHED
         self._work.enter(phases.Phase.BACK)
         evidence = self._work.read()
         old = evidence.amphorae.get(self._work.old_id)
         new = evidence.amphorae.get(self._work.new_id)
+        if old is None and new is not None and self._is_only_one(evidence):
+            return self._keep(reason, new)
         if old is not None and was_switched:
             error = self._give_back(old, new)
             if error and self._prover.serves(new):
                 return self._finish(f'{reason} The old amphora cannot have '
                                     f'the VIP again: {error}')
+        left = []
         for amphora_id in self._get_new_ids():
-            self._remove(amphora_id, evidence)
+            left += self._remove(amphora_id, evidence)
+        reason += _describe_left(left)
         self._survive(self._topology.settle, self._work.new_id)
         lock_repo.set_right(self._work.engine, [
             amphora_id for amphora_id in evidence.amphorae
@@ -174,6 +186,19 @@ class Process(attempt.Attempt):
             return self._unlock(attempt.skip(
                 f'{reason} They are no better without it.'))
         return self._unlock((make_outcome or attempt.fail)(reason))
+
+    def _is_only_one(self, evidence):
+        """Tell whether no amphora but the new one is left."""
+        return evidence.amphorae.keys() == {self._work.new_id}
+
+    def _keep(self, reason, new):
+        """Have the new amphora serve: the row of the old one is gone."""
+        self._survive(self._topology.switch, None, new)
+        reason = (f'{reason} Amphora {self._work.old_id} is gone, so that '
+                  f'amphora {new.id} stays.')
+        outcome = self._finish(reason)
+        return (outcome if self._prover.serves(new) else
+                attempt.fail(f'{reason} It is not shown to serve.'))
 
     def _give_back(self, old, new):
         """Have the old amphora take the VIP; tell why it does not.
@@ -193,15 +218,43 @@ class Process(attempt.Attempt):
             self._work.engine, self._work.load_balancer_id)} - {None})
 
     def _remove(self, amphora_id, evidence):
-        removal.remove(self._work, evidence.amphorae.get(
-            amphora_id, types.SimpleNamespace(
-                id=amphora_id, compute_id=None, vrrp_port_id=None)))
+        """Delete an amphora; return what could not be deleted, in words."""
+        amphora = evidence.amphorae.get(amphora_id, types.SimpleNamespace(
+            id=amphora_id, compute_id=None, vrrp_port_id=None,
+            lb_network_ip=None))
+        return removal.remove(self._work, amphora,
+                              functools.partial(self._leave, amphora))
+
+    def _leave(self, amphora):
+        """Have an amphora leave the VIP; tell whether its agent answers."""
+        if not amphora.lb_network_ip:
+            return False
+        try:
+            self._topology.leave(amphora)
+        except exceptions.AgentUnreachable:
+            return False
+        except exceptions.HMSyncException as e:
+            LOG.debug('%s', e)
+        except Exception as e:
+            if api.is_database_error(e):
+                raise
+            # Of Octavia's network driver: the agent said that it has the VIP.
+            LOG.debug('Amphora %s was not told to leave the VIP: %r',
+                      amphora.id, e)
+        return True
 
     def _finish(self, reason=None):
         """Delete the old amphora, and give the load balancer back."""
         if self._work.phase != phases.Phase.UNLOCK:
             self._work.enter(phases.Phase.DELETE_OLD)
-            self._remove(self._work.old_id, self._work.read())
-            self._survive(self._topology.settle, self._work.old_id)
-            self._work.enter(phases.Phase.UNLOCK)
+            left = self._remove(self._work.old_id, self._work.read())
+            problem = self._survive(self._topology.settle, self._work.old_id)
+            reason = (f'{reason or ""}{_describe_left(left)}'
+                      f'{f" {problem}" if problem else ""}'.strip() or None)
+            self._work.enter(phases.Phase.UNLOCK, reason=reason)
         return self._unlock(attempt.Outcome(replace_repo.DONE, reason))
+
+
+def _describe_left(left):
+    return left and (f' Could not be deleted: {", ".join(left)}; see '
+                     f'"octavia-hmsync image leaks".') or ''

@@ -27,23 +27,26 @@ LOG = logging.getLogger(__name__)
 
 _TRIES = 4
 _PAUSE = 2
+# Seconds, the longest, between two tries to delete one that answers; from
+# such a pause on, an instance takes longer to end than any does.
+_LONGEST_PAUSE = 60
+_LATE = 16
 
 
-def remove(work, amphora):
+def remove(work, amphora, answers=lambda: False):
     """Delete an amphora.
 
     :param work: a Work.
     :param amphora: an Amphora of the evidence, or anything else that has its
                     id, compute_id and vrrp_port_id.
+    :param answers: called without arguments, before and after each try to
+                    delete its instance, for whether its agent answers. While
+                    it does, this goes on: nothing else may forget it.
     :returns: what could not be deleted, in words; empty if all is gone.
     :raises Lost, Stopped: as Work.check().
     """
     lock_repo.set_going(work.engine, amphora.id)
-    left = []
-    for compute_id in [amphora.compute_id] if amphora.compute_id else (
-            _find_instances(work, amphora.id)):
-        left += _try(work, f'instance {compute_id}', work.compute.delete,
-                     compute_id)
+    left = _remove_instances(work, amphora, answers)
     for port_id in compat_amphora.get_member_ports(amphora.id):
         problem = _try(work, f'port {port_id}', work.network.delete_port,
                        port_id)
@@ -63,18 +66,47 @@ def remove(work, amphora):
     return left
 
 
-def _find_instances(work, amphora_id):
-    """Return instances whose ids whoever built them did not record.
+def _remove_instances(work, amphora, answers):
+    """Delete instances, until the amphora does not answer any more."""
+    answers()
+    pause, told = _PAUSE, None
+    while True:
+        left = (_try(work, f'instance {amphora.compute_id}',
+                     work.compute.delete, amphora.compute_id)
+                if amphora.compute_id else
+                _try(work, f'instance amphora-{amphora.id}',
+                     _remove_instances_named, work, amphora.id))
+        if not answers():
+            return left
+        if left != told and (left or pause >= _LATE):
+            told = left
+            work.note(_describe_living(amphora, left))
+        work.pause(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
-    By the amphora's name; where nobody knows names, none is found.
+
+def _describe_living(amphora, left):
+    problem = (f'its {" and ".join(left)} cannot be deleted' if left else
+               'the compute service has taken the order to delete it')
+    return (f'Amphora {amphora.id} is to go and answers, though {problem}. '
+            f'Until it is gone the load balancer stays locked, for it could '
+            f'take the VIP again: see the compute service.')
+
+
+def _find_instances(work, amphora_id):
+    """Return the ids of instances of which no row tells.
+
+    By the amphora's name; a compute driver that knows no names has none.
+
+    :raises CloudUnavailable, CloudRefused: if the service does not say.
     """
-    try:
-        return [each.id for each in compute.connect(work.conf).list_instances(
-            amphora_id) or ()]
-    except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-        LOG.warning('Whether amphora %s, which is replaced, has an instance '
-                    'is not known: %s', amphora_id, e)
-        return []
+    return [each.id for each in compute.connect(work.conf).list_instances(
+        amphora_id) or ()]
+
+
+def _remove_instances_named(work, amphora_id):
+    for compute_id in _find_instances(work, amphora_id):
+        work.compute.delete(compute_id)
 
 
 def _remove_unrecorded_ports(work, amphora):
@@ -82,32 +114,29 @@ def _remove_unrecorded_ports(work, amphora):
     left = []
     for name in (f'{compat_amphora.VRRP_PORT_PREFIX}{amphora.id}',
                  f'{compat_amphora.MEMBER_PORT_PREFIX}{amphora.id}'):
-        # There may be one in each network, and the driver tells of the first.
-        problem: list[str] = []
-        while not problem and (port_id := _find_port(work, name)):
-            problem = _try(work, f'port {port_id}', work.network.delete_port,
-                           port_id)
-        left += problem
+        left += _try(work, f'port {name}', _remove_ports_named, work, name)
     return left
 
 
-def _find_port(work, name):
-    try:
-        return work.network.get_port_by_name(name).id
-    except Exception as e:
-        # Of a driver: there is none, which is the rule.
-        LOG.debug('No port %s: %s', name, e)
-        return None
+def _remove_ports_named(work, name):
+    # There may be one in each network, and the driver tells of the first.
+    while True:
+        try:
+            port = work.network.get_port_by_name(name)
+        except compat_amphora.PortNotFound:
+            # Which is the rule.
+            return
+        work.network.delete_port(port.id)
 
 
-def _try(work, what, function, argument):
+def _try(work, what, function, *arguments):
     """Return what could not be deleted: nothing, or one."""
     try:
         tenacity.Retrying(
             stop=tenacity.stop_after_attempt(_TRIES), sleep=work.pause,
             wait=tenacity.wait_fixed(_PAUSE), reraise=True,
             retry=tenacity.retry_if_not_exception_type(
-                exceptions.Interrupted))(function, argument)
+                exceptions.Interrupted))(function, *arguments)
     except exceptions.Interrupted:
         raise
     except Exception as e:  # A driver may raise anything.

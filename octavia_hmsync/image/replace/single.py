@@ -60,6 +60,7 @@ class Single:
     def switch(self, old, new):
         """Have the new amphora take the VIP, and the old one leave it.
 
+        :param old: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if one of them does not.
         """
         load_balancer = self._work.get_load_balancer()
@@ -77,6 +78,16 @@ class Single:
             new = None
         self._move(self._work.get_load_balancer(), new, old,
                    is_giver_needed=False)
+
+    def leave(self, amphora):
+        """Have an amphora that is to go leave the VIP.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        """
+        load_balancer = self._work.get_load_balancer()
+        agent_ = self._work.agent_of(amphora)
+        if agent_.holds(load_balancer.vip.ip_address):
+            agent_.release_vip(self._describe(load_balancer, amphora))
 
     def settle(self, gone_id):
         """Have the amphora that is left tell its neighbours once more.

@@ -104,7 +104,7 @@ class Stock(attempt.Attempt):
         with compat_workers.Workers() as workers:
             error = self._survive(self._connect, workers)
             if error:
-                return attempt.skip(error)
+                return attempt.skip(str(error))
             self._workers = workers
             self._prover.remember()
             return super()._begin(old_id)

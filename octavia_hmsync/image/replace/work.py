@@ -109,22 +109,36 @@ class Work:
         self.stopping.wait(seconds)
         self.check()
 
-    def enter(self, phase, **amphorae):
+    def enter(self, phase, **values):
         """Record the phase that begins.
 
         :param phase: a Phase.
-        :param amphorae: old_amphora_id or new_amphora_id where they change.
+        :param values: as set_phase() of image_claim.
         :raises Lost, Stopped: as check().
         """
         self.check()
         if not claims_repo.set_phase(
                 self.engine, self.replacement.id, self.owner, self.expiry,
-                phase, **amphorae):
+                phase, **values):
             self.lost.set()
             raise exceptions.Lost
         self.phase = phase
         LOG.info('Replacement of load balancer %s: %s.',
                  self.load_balancer_id, phase)
+
+    def note(self, reason):
+        """Record why the phase takes its time, for whoever looks at the row.
+
+        :raises Lost, Stopped: as check().
+        """
+        self.check()
+        LOG.warning('Replacement of load balancer %s, phase %s: %s',
+                    self.load_balancer_id, self.phase, reason)
+        if not claims_repo.set_phase(
+                self.engine, self.replacement.id, self.owner, self.expiry,
+                self.phase, reason=reason):
+            self.lost.set()
+            raise exceptions.Lost
 
     def renew(self):
         """Go on holding the claim."""

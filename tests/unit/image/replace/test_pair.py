@@ -86,7 +86,8 @@ class World:
             holds=lambda vip: name == self.holder,
             get_interface=lambda address: 'eth1',
             upload_keepalived=upload, reload_keepalived=reload,
-            start_keepalived=lambda: note('start'))
+            start_keepalived=lambda: note('start'),
+            stop_keepalived=lambda: note('stop'))
 
 
 class TestPair(base.TestCase):
@@ -170,6 +171,27 @@ class TestPair(base.TestCase):
         self.assertEqual(['usual other', 'reload other',
                           'listeners other old+other+new', 'usual new',
                           'reload new'], self.world.calls)
+
+    def test_settle_without_certificates(self):
+        """keepalived knows at once who is left; haproxy stays as it is."""
+        topology = self.make('new')
+        self.world.lacks_secrets = True
+        self.assertRaises(exceptions.SecretsUnavailable, topology.settle,
+                          'old')
+        self.assertEqual(['usual other', 'reload other', 'usual new',
+                          'reload new'], self.world.calls)
+
+    def test_settle_where_one_takes_no_listeners(self):
+        topology = self.make('new')
+        self.world.strict = {'other'}
+        self.assertRaises(exceptions.AgentRefused, topology.settle, 'old')
+        self.assertEqual(['usual other', 'reload other', 'usual new',
+                          'reload new'], self.world.calls)
+
+    def test_leave(self):
+        topology = self.make('old')
+        topology.leave(amphora('other'))
+        self.assertEqual(['stop other'], self.world.calls)
 
     def test_nobody_takes_it(self):
         """Whoever was preferred is one as the others then."""

@@ -33,6 +33,7 @@ from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import verdict
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import process
+from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 from tests.cloud import records
@@ -61,6 +62,10 @@ class World:
         self.prepared = set()
         # Those that do not answer.
         self.silent = set()
+        # What of an amphora cannot be deleted.
+        self.undeletable = []
+        # Those whose keepalived was stopped, or that left the VIP.
+        self.left = set()
         for role in records.ROLES[topology]:
             self.add(OLD, role)
         self.holder = self.ids()[-1]
@@ -105,12 +110,22 @@ class World:
         self.step('create', record)
         self.step('boot')
 
-    def remove(self, work, amphora):
+    def remove(self, work, amphora, answers):
+        # One that answers was told to leave the VIP.
+        if answers():
+            assert amphora.id in self.left
+
         def gone():
             self.instances.discard(amphora.id)
             lock_repo.set_gone(self.engine, amphora.id)
         self.step('remove', gone)
-        return []
+        assert not answers()
+        return list(self.undeletable)
+
+    def leave(self, amphora):
+        if amphora.id in self.silent or amphora.id not in self.instances:
+            raise exceptions.AgentUnreachable('No answer.')
+        self.left.add(amphora.id)
 
     def get_load_balancer(self, load_balancer_id):
         found = evidence_repo.read(self.engine, load_balancer_id).amphorae
@@ -142,8 +157,11 @@ class Topology:
         return give
 
     def switch(self, old, new):
-        if self.world.holder == old.id:
+        if old is None or self.world.holder == old.id:
             self.world.step('switch', self._give(new.id))
+
+    def leave(self, amphora):
+        self.world.leave(amphora)
 
     def back(self, old, new):
         if new is not None and self.world.holder == new.id:
@@ -316,6 +334,16 @@ class TestProcess(ProcessTestCase):
         self.assertEqual(('FAILED', 'No heartbeat.'), (row.state, row.reason))
         self.assertWhole(world, row)
         self.assertEqual([OLD], self.images(world))
+
+    def test_no_certificates(self):
+        """A service that is away says nothing of the image."""
+        for topology in TOPOLOGIES:
+            world = World(self, topology, {3: (
+                'before', exceptions.SecretsUnavailable('Barbican.'))})
+            row = self.replace(world)
+            self.assertEqual(('SKIPPED', 'Barbican.'),
+                             (row.state, row.reason))
+            self.assertWhole(world, row)
 
     def test_members_failed(self):
         """What happens to members is tried again later."""
@@ -519,3 +547,156 @@ class TestPermission(ProcessTestCase):
         self.assertEqual('SKIPPED', row.state)
         self.assertIn('of image newest', row.reason)
         self.assertEqual([], world.steps)
+
+
+class TestRemoval(ProcessTestCase):
+    """What cannot be deleted, with the removal as it is."""
+
+    def setUp(self):
+        self.remove = removal.remove
+        super().setUp()
+        for name, new in (('get_member_ports', lambda amphora_id: []),
+                          ('forget_member_port', lambda port_id: None)):
+            self.useFixture(fixtures.MockPatchObject(
+                removal.compat_amphora, name, new))
+        # How often Nova refuses; what happens at each pause.
+        self.refusals = 0
+        self.on_pause = lambda: None
+        self.useFixture(fixtures.MockPatchObject(
+            work_.Work, 'pause', lambda *args: self.on_pause()))
+        self.seen = []
+
+    def _remove(self, work, amphora, answers):
+        world = self.world
+
+        def delete(compute_id):
+            # Its peers know it, and it knows that it is to go.
+            assert 'settle' not in world.steps[world.begun:], world.steps
+            assert amphora.id in world.left
+            if self.refusals:
+                self.refusals -= 1
+                self.seen.append(replace_repo.get_open(self.engine)[0])
+                raise OSError('503 of Keystone')
+            world.instances.discard(amphora.id)
+
+        work.compute = types.SimpleNamespace(delete=delete)
+        work.network = types.SimpleNamespace(
+            delete_port=lambda port_id: None, get_port_by_name=mock.Mock(
+                side_effect=removal.compat_amphora.PortNotFound))
+        world.begun = len(world.steps)
+        return self.remove(work, amphora, answers)
+
+    def make(self, topology, events=()):
+        world = World(self, topology, events)
+        for amphora_id in world.ids():
+            self.records.change('amphora', amphora_id, compute_id=amphora_id)
+        add = world.add
+
+        def add_with_instance(*args):
+            found = add(*args)
+            self.records.change('amphora', found, compute_id=found)
+            return found
+        world.add = add_with_instance
+        return world
+
+    def test_nova_is_away(self):
+        for topology in TOPOLOGIES:
+            self.seen.clear()
+            # In four tries one removal gives up once.
+            self.refusals = 30
+            world = self.make(topology)
+            row = self.replace(world)
+            self.assertEqual(('DONE', None), (row.state, row.reason))
+            self.assertWhole(world, row)
+            self.assertEqual({'DELETE_OLD'}, {r.phase for r in self.seen})
+            self.assertIn('is to go and answers, though its instance',
+                          self.seen[-1].reason)
+
+    def test_nova_is_away_on_the_way_back(self):
+        for topology in TOPOLOGIES:
+            self.seen.clear()
+            self.refusals = 30
+            world = self.make(topology, {4: (
+                'before', exceptions.NotProven('No heartbeat.'))})
+            row = self.replace(world)
+            self.assertEqual(('FAILED', 'No heartbeat.'),
+                             (row.state, row.reason))
+            self.assertWhole(world, row)
+            self.assertEqual({'BACK'}, {r.phase for r in self.seen})
+
+    def test_housekeeper_ends_meanwhile(self):
+        """The next one goes on deleting; the lock stays."""
+        world = self.make('ACTIVE_STANDBY')
+        self.refusals = 30
+        deaths = [6, 3]
+
+        def die():
+            if self.seen and deaths:
+                deaths[-1] -= 1
+                if not deaths[-1]:
+                    deaths.pop()
+                    raise attempts.Death
+        self.on_pause = die
+        row = self.replace(world)
+        self.assertEqual([], deaths)
+        self.assertEqual(('DONE', 3), (row.state, row.attempts))
+        self.assertWhole(world, row)
+
+    def test_it_falls_silent_and_cannot_be_deleted(self):
+        world = self.make('ACTIVE_STANDBY')
+        self.refusals = 10 ** 6
+
+        def fall_silent():
+            if len(self.seen) >= 9:
+                # Its network is cut off.
+                world.silent |= {self.seen[-1].old_amphora_id}
+        self.on_pause = fall_silent
+        row = self.replace(world)
+        self.assertEqual('DONE', row.state)
+        self.assertIn('Could not be deleted: instance ', row.reason)
+        self.assertIn('"octavia-hmsync image leaks"', row.reason)
+
+
+class TestGone(ProcessTestCase):
+    """The row of the old amphora is gone, in the middle."""
+
+    def lose(self, world, step):
+        """Lose it when a step begins."""
+        original = world.step
+
+        def wrapped(name, function=lambda: None):
+            if name == step and not world.lost:
+                world.lost = [r.old_amphora_id for r in
+                              replace_repo.get_open(self.engine)]
+                world.instances.difference_update(world.lost)
+                lock_repo.set_gone(self.engine, world.lost[0])
+                if world.holder in world.lost:
+                    world.holder = next(iter(world.instances))
+                    world.prepared |= world.instances
+            original(name, function)
+        world.lost = []
+        world.step = wrapped
+
+    def test_single(self):
+        for step in ('switch', 'prove'):
+            for events in ({}, {6: ('before', exceptions.NotProven('No.'))}):
+                world = World(self, 'SINGLE', events)
+                self.lose(world, step)
+                row = self.replace(world)
+                with self.subTest(f'{step} {events} {world.steps}'):
+                    self.assertEqual('DONE', row.state, row.reason)
+                    self.assertWhole(world, row)
+                    self.assertEqual([NEW], self.images(world))
+                    if events:
+                        self.assertIn('is gone, so that amphora', row.reason)
+
+    def test_it_does_not_serve(self):
+        world = World(self, 'SINGLE', {6: ('before', exceptions.NotProven(
+            'No.'))})
+        self.lose(world, 'prove')
+        self.useFixture(fixtures.MockPatchObject(
+            Prover, 'serves', lambda *_: False))
+        row = self.replace(world)
+        self.assertEqual('FAILED', row.state)
+        self.assertIn('It is not shown to serve.', row.reason)
+        self.assertWhole(world, row)

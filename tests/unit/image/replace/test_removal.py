@@ -62,7 +62,7 @@ class TestRemoval(base.TestCase):
     def _find(self, name):
         ports = self.named.get(name.removesuffix('amphora'))
         if not ports:
-            raise LookupError(name)
+            raise removal.compat_amphora.PortNotFound(name)
         return types.SimpleNamespace(id=ports[0])
 
     def _delete(self, resource):
@@ -96,19 +96,72 @@ class TestRemoval(base.TestCase):
         self.cloud.list_instances.assert_called_once_with('amphora')
 
     def test_nobody_tells_of_instances(self):
-        for answer in ({'return_value': None}, {
-                'side_effect': exceptions.CloudUnavailable('Nova hangs.')}):
-            self.steps.clear()
-            self.cloud.list_instances.configure_mock(**answer)
-            self.assertEqual([], removal.remove(self.work, NOTHING))
-            self.assertEqual('gone', self.steps[-1])
+        self.cloud.list_instances.return_value = None
+        self.assertEqual([], removal.remove(self.work, NOTHING))
+        self.assertEqual('gone', self.steps[-1])
+        # What no service tells is not taken for nothing.
+        self.cloud.list_instances.side_effect = (
+            exceptions.CloudUnavailable('Nova hangs.'))
+        self.assertEqual(['instance amphora-amphora'],
+                         removal.remove(self.work, NOTHING))
+
+    def test_nobody_tells_of_ports(self):
+        self.work.network.get_port_by_name.side_effect = OSError('down')
+        self.assertEqual(['port octavia-lb-vrrp-amphora',
+                          'port octavia-lb-member-amphora'],
+                         removal.remove(self.work, AMPHORA))
+
+    def test_it_goes_on_answering(self):
+        """Its peers must know of it for as long as it can take the VIP."""
+        self.refused = {'instance'}
+        looks = []
+
+        def answers():
+            # Each try asks four times.
+            looks.append(list(self.steps))
+            if len(looks) == 4:
+                self.refused.clear()
+            return len(looks) < 5
+        self.assertEqual([], removal.remove(self.work, AMPHORA, answers))
+        # First before anything is deleted.
+        self.assertEqual([['going']] * 4 + [['going', 'instance']], looks)
+        self.assertEqual('gone', self.steps[-1])
+        reason, = (call.args[0] for call in self.work.note.call_args_list)
+        self.assertIn('Amphora amphora is to go and answers, though its '
+                      'instance instance cannot be deleted.', reason)
+
+    def test_the_order_to_delete_it_is_only_taken(self):
+        looks = iter([True] * 8 + [False])
+        self.assertEqual([], removal.remove(self.work, AMPHORA,
+                                            lambda: next(looks)))
+        self.assertEqual(8, self.steps.count('instance'))
+        reason, = (call.args[0] for call in self.work.note.call_args_list)
+        self.assertIn('the compute service has taken the order', reason)
+        pauses = [call.args[0] for call in self.work.pause.call_args_list]
+        self.assertEqual([2, 4, 8, 16, 32, 60, 60], pauses)
+
+    def test_it_cannot_be_deleted_and_is_silent(self):
+        """Octavia deletes it when it is heard again."""
+        self.refused = {'instance'}
+        self.assertEqual(['instance instance'], removal.remove(
+            self.work, AMPHORA, lambda: False))
+        self.assertEqual('gone', self.steps[-1])
+        self.work.note.assert_not_called()
+
+    def test_lost_while_it_answers(self):
+        self.work.note.side_effect = exceptions.Lost
+        self.refused = {'instance'}
+        self.assertRaises(exceptions.Lost, removal.remove, self.work,
+                          AMPHORA, lambda: True)
+        self.assertNotIn('gone', self.steps)
 
     def test_refused(self):
         """The rest goes all the same; what is left is told, and once."""
         self.refused = {'instance', 'member1', 'b'}
         self.named = {'octavia-lb-member-': ['b']}
         self.assertEqual(
-            ['instance instance', 'port member1', 'port b'],
+            ['instance instance', 'port member1',
+             'port octavia-lb-member-amphora'],
             removal.remove(self.work, AMPHORA))
         self.assertEqual(['going', 'member2', 'vrrp', 'gone'], self.steps)
         # Whoever looks for it again finds its row.

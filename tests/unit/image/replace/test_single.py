@@ -84,6 +84,8 @@ class TestSingle(base.TestCase):
             self.assertIn(name, self.holders)
             self.told = name
         return types.SimpleNamespace(
+            holds=lambda vip: do(lambda _: None)() or (
+                each.id in self.holders),
             take_vip=do_with(self.holders.add), advertise=do(tell),
             release_vip=do_with(self.holders.discard))
 
@@ -135,6 +137,21 @@ class TestSingle(base.TestCase):
                     amphora('new', vrrp_port_id=None)):
             self.single.back(amphora('old'), new)
             self.assertServes('old')
+
+    def test_leave(self):
+        self.holders = {'old', 'new'}
+        for _ in range(2):
+            self.single.leave(amphora('old'))
+            self.assertEqual({'new'}, self.holders)
+        self.assertEqual(1, len(self.described))
+        self.silent = {'old'}
+        self.assertRaises(exceptions.AgentUnreachable, self.single.leave,
+                          amphora('old'))
+
+    def test_old_row_is_gone(self):
+        self.holders = set()
+        self.single.switch(None, amphora('new'))
+        self.assertServes('new')
 
     def test_settle(self):
         """The one that is gone may have been the last to tell."""
