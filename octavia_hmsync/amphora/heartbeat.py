@@ -12,14 +12,15 @@
 
 """What a heartbeat says: pure, of the messages of every amphora so far."""
 
-import collections
 from collections import abc
 import dataclasses
 
 # What haproxy, or keepalived, calls a member, by how it begins; and what
-# Octavia calls that. RESTARTING is none: nothing is known then.
+# Octavia calls that.
 _STATUSES = (('UP', 'ONLINE'), ('DOWN', 'ERROR'), ('DRAIN', 'DRAINING'),
              ('MAINT', 'OFFLINE'), ('no check', 'NO_MONITOR'))
+# Of what keepalived has not looked at yet.
+UNKNOWN = 'UNKNOWN'
 
 # The worse, the higher; one that nobody checks, or that is not told, is no
 # worse than any.
@@ -40,9 +41,15 @@ class Heartbeat:
     members: abc.Mapping[str, str]
 
 
-def get_worse(one: str, other: str) -> str:
-    """Return the worse one of two operating statuses, the first if neither."""
-    return max(one, other, key=lambda status: BADNESS.get(status, 0))
+def worst(*statuses: str) -> str:
+    """Return the worst operating status, the last one of several."""
+    return max(reversed(statuses),
+               key=lambda status: BADNESS.get(status, 0))
+
+
+def _translate(said: str) -> str:
+    return next((status for begin, status in _STATUSES
+                 if said.startswith(begin)), UNKNOWN)
 
 
 def read(message: abc.Mapping) -> Heartbeat:
@@ -58,14 +65,9 @@ def read(message: abc.Mapping) -> Heartbeat:
     # Before version 2 each listener had pools of its own.
     pools = ([message['pools']] if message.get('ver', 0) >= 2 else
              [each.get('pools', {}) for each in listeners.values()])
-    seen: dict[str, list[str]] = collections.defaultdict(list)
+    members: dict[str, str] = {}
     for pool in (pool for some in pools for pool in some.values()):
         for member_id, said in pool['members'].items():
-            seen[member_id] += [status for begin, status in _STATUSES
-                                if said.startswith(begin)]
-    members = {}
-    for member_id, statuses in seen.items():
-        if statuses:
-            members[member_id] = max(
-                statuses, key=lambda status: BADNESS.get(status, 0))
+            members[member_id] = worst(
+                members.get(member_id, UNKNOWN), _translate(said))
     return Heartbeat(message['id'], frozenset(listeners), members)
