@@ -57,6 +57,7 @@ class Prover:
         self._since: datetime.datetime | None = None
         self._are_members_all = False
         self._bad: set[str] = set()
+        self._known_untold: set[str] = set()
         self._haproxies = haproxies.Haproxies(work)
         self.listeners: dict[str, tuple[str, str]] = {}
 
@@ -165,11 +166,12 @@ class Prover:
         if any(self._testimony.count(amphora_id) < heartbeats
                for amphora_id in ids if amphora_id not in untold):
             return False
-        for amphora_id in sorted(untold):
+        for amphora_id in sorted(untold - self._known_untold):
             LOG.warning('What amphora %s says in its heartbeats is not told '
                         'by any health manager, so that it is taken to see '
                         'members as Octavia has them, whichever amphora saw '
                         'them last.', amphora_id)
+        self._known_untold |= untold
         return True
 
     def _watch(self, ids):
