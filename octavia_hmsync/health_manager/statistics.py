@@ -18,6 +18,7 @@ heartbeats, so that it can never be what delays one.
 
 import os
 import time
+import typing
 
 from oslo_log import log as logging
 
@@ -36,8 +37,8 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
 
     def __init__(self):
         super().__init__()
-        self._observer = None
-        self._recorder = None
+        self._observer: typing.Any = None
+        self._recorder: typing.Any = None
         self._pid = None
         self._problem = None
         self._record_problem = None

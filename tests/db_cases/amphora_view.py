@@ -196,9 +196,10 @@ class AmphoraViewCases(HeartbeatMixin, base.DatabaseTestCase):
         self.beat(self.old)
         self.make_older(models.AmphoraView, 'seen_at', LONG)
         self.beat(self.new)
-        self.assertEqual([self.new], [view.amphora_id for view in
-                                      view_repo.get(
-            self.engine, self.lb_id, self.get_all()[-1].seen_at)])
+        since = self.get_all()[-1].seen_at
+        self.assertEqual([self.new], [
+            view.amphora_id for view in view_repo.get(
+                self.engine, self.lb_id, since)])
 
     def test_a_thousand_members(self):
         self.replace()

@@ -80,7 +80,8 @@ class TestSingle(base.TestCase):
 
     def test_list_of_its_zone(self):
         """Before it serves."""
-        with mock.patch.object(single.own_list, 'give_of_zone') as give:
+        with mock.patch.object(single.own_list, 'give_of_zone',
+                               autospec=True) as give:
             give.side_effect = lambda *args: (
                 self.work.update_listeners.assert_not_called())
             self.single.configure(amphora('old'), amphora('new'))
