@@ -13,6 +13,7 @@
 """What is told of rollouts and replacements, by whom, and that it is once."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -146,7 +147,7 @@ class NewsCases(base.DatabaseTestCase):
         for number in (1, 2):
             replace_repo.add(self.engine, image_calls.new(number))
         self.assertEqual([], self.look())
-        replace_repo.cancel(self.engine, 'replacement2', 'not needed')
+        cancel_repo.cancel(self.engine, 'replacement2', 'not needed')
         claims_repo.claim(self.engine, 'one', 10, 60)
         told, = self.look()
         self.assertEqual(('replacement1', None),

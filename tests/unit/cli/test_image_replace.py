@@ -19,6 +19,7 @@ from unittest import mock
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -278,7 +279,7 @@ class TestWait(ReplaceTestCase):
 
     def test_cancelled(self):
         def cancel():
-            self.assertTrue(replace_repo.cancel(
+            self.assertTrue(cancel_repo.cancel(
                 self.engine, self.open()[0].id, 'by an operator'))
 
         code, lines, err = self.wait(cancel)

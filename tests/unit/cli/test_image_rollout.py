@@ -20,6 +20,7 @@ from oslo_utils import timeutils
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -390,7 +391,7 @@ class TestReading(RolloutTestCase):
         replace_repo.add(self.engine, replace_repo.New(
             'own', second, 'replace', 'new'))
         self.assertEqual([], self.decide()[-1])
-        replace_repo.cancel(self.engine, 'own', 'because')
+        cancel_repo.cancel(self.engine, 'own', 'because')
         self.begin(second)
         self.assertEqual('RUNNING', self.decide()[0])
         claims_repo.finish(self.engine, 'replacement', 'one', 'FAILED')
