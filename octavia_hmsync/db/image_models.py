@@ -45,8 +45,12 @@ class ImageRollout(model_base.Base):
     parallel_per_az = sa.Column(sa.Integer, nullable=False)
     rate_per_hour = sa.Column(sa.Integer, nullable=False)
     max_failures = sa.Column(sa.Integer, nullable=False)
+    # Seconds; none for a rollout of a release that did not watch.
+    watch_time = sa.Column(sa.Integer, nullable=True)
     # As they were given.
     windows = sa.Column(sa.Text, nullable=False)
+    # The rollout that this one takes back; none for any other.
+    undo_of = sa.Column(sa.String(36), nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
     updated_at = sa.Column(types.Timestamp, nullable=False)
     finished_at = sa.Column(types.Timestamp, nullable=True)
@@ -98,6 +102,10 @@ class ImageReplacement(model_base.Base):
     # How often somebody took it up: more than once if one died with it.
     attempts = sa.Column(sa.Integer, nullable=False, default=0)
     reason = sa.Column(sa.Text, nullable=True)
+    # Why an operator wants it back, in words; none as long as none does.
+    cancel_requested = sa.Column(sa.Text, nullable=True)
+    # The operating status of the load balancer before it began.
+    operating_status = sa.Column(sa.String(36), nullable=True)
     # One that waits, and the next one of a load balancer that was skipped,
     # is not begun before.
     not_before = sa.Column(types.Timestamp, nullable=True)

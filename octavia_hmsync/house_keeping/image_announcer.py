@@ -39,6 +39,8 @@ _REPLACEMENT_STATES = {
     replace_repo.DONE: payloads.ImageReplacementDone,
     replace_repo.FAILED: payloads.ImageReplacementFailed,
     replace_repo.SKIPPED: payloads.ImageReplacementSkipped,
+    replace_repo.REFUSED: payloads.ImageReplacementRefused,
+    replace_repo.CANCELLED: payloads.ImageReplacementCancelled,
 }
 
 
@@ -77,7 +79,8 @@ class ImageAnnouncer:
         self._notifier.send(payloads.ImageRolloutStarted(
             rollout.id, rollout.settings.mode,
             # Where it has gone on to another state, it is that one's.
-            rollout.reason if rollout.state == rollout_repo.RUNNING else ''))
+            rollout.reason if rollout.state == rollout_repo.RUNNING else '',
+            rollout.undo_of))
 
     def _announce_states(self, rollouts):
         changed = [
@@ -95,7 +98,8 @@ class ImageAnnouncer:
                     rollout.id, rollout.settings.mode, rollout.reason,
                     *(counts[rollout.id].get(state, 0) for state in (
                         replace_repo.DONE, replace_repo.FAILED,
-                        replace_repo.SKIPPED, replace_repo.RUNNING))))
+                        replace_repo.SKIPPED, replace_repo.RUNNING,
+                        replace_repo.REFUSED))))
 
     def _announce_replacement(self, replacement, announced):
         if not news_repo.set_replacement_announced(

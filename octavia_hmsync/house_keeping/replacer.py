@@ -9,7 +9,10 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Replaces amphorae: what was asked for, and what rollouts begin."""
+"""Replaces amphorae: what was asked for, and what rollouts begin.
+
+Which that is, of the rollout that runs, is looked up in rollout_keeper.
+"""
 
 import threading
 import time
@@ -19,28 +22,28 @@ from oslo_utils import uuidutils
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.house_keeping import rollout_keeper
+from octavia_hmsync.house_keeping import way
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
+from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import ordered
 from octavia_hmsync.image.replace import process
 from octavia_hmsync.image.replace import stock
 from octavia_hmsync.image.replace import work as work_
-from octavia_hmsync.image.rollout import reading
-from octavia_hmsync.image.rollout import rules
-from octavia_hmsync.image import target
+from octavia_hmsync.image.rollout import limits
 from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
 # A claim is renewed so often before it lapses.
 RENEWALS = 4
-# Seconds for which it is believed which image a tag has.
-_TARGETS_AGE = 30
 
 
 def _choose_way(replacement):
@@ -66,8 +69,8 @@ class Replacer:
         self._wake = wake
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        self._targets = None
-        self._targets_at = 0.0
+        self._way = way.Way(conf, engine)
+        self._rollouts = rollout_keeper.RolloutKeeper(conf, engine)
         # By the owner of each claim.
         self._running: dict[str, tuple[threading.Thread, list]] = {}
 
@@ -82,7 +85,11 @@ class Replacer:
         :raises CloudUnavailable: if a rollout runs, and the image service
                                   gives no answer.
         """
+        rollout = self._rollouts.watch()
         room = self._options.replacements_at_once - self._count()
+        if room > 0 and not self._way.is_there():
+            # Others take up what waits, and what is abandoned.
+            return
         while room > 0 and not self._stopping.is_set():
             # One after the other: a claim has an owner of its own.
             owner = self._make_owner()
@@ -93,8 +100,8 @@ class Replacer:
                 break
             self._begin(claimed[0], owner)
             room -= 1
-        if room > 0:
-            self._go_on_with_rollout(room)
+        if room > 0 and rollout is not None:
+            self._go_on_with_rollout(rollout, room)
 
     def renew(self):
         """Go on holding the claims of what runs here."""
@@ -129,25 +136,15 @@ class Replacer:
     def _make_owner(self):
         return f'{self._conf.host}/{uuidutils.generate_uuid()}'
 
-    def _go_on_with_rollout(self, room):
-        rollout = rollout_repo.get_active(self._engine)
-        if rollout is None or rollout.state != rollout_repo.RUNNING:
-            return
-        decision = rules.decide(reading.read_situation(
-            self._conf, self._engine, self._get_targets(), rollout))
-        if decision.state != rollout_repo.RUNNING:
-            if rollout_repo.end(self._engine, rollout.id, rollout.version,
-                                decision.state, decision.reason):
-                LOG.info('Rollout %s is %s: %s.', rollout.id, decision.state,
-                         decision.reason)
-            return
+    def _go_on_with_rollout(self, rollout, room):
         version = rollout.version
-        for candidate, is_canary in decision.chosen[:room]:
+        for candidate, is_canary in self._rollouts.decide(rollout)[:room]:
             new = replace_repo.New(
                 uuidutils.generate_uuid(), candidate.load_balancer_id,
                 rollout.settings.mode, candidate.target_image_id,
                 candidate.topology, candidate.flavor_id,
-                candidate.availability_zone, is_canary)
+                candidate.availability_zone, is_canary,
+                operating_status=candidate.operating_status)
             owner = self._make_owner()
             begun = claims_repo.begin(
                 self._engine, rollout.id, version, [new], owner,
@@ -158,14 +155,6 @@ class Replacer:
             version += 1
             if begun:
                 self._begin(replace_repo.get(self._engine, new.id), owner)
-
-    def _get_targets(self):
-        """Ask the image service now and then; each attempt asks for itself."""
-        now = time.monotonic()
-        if self._targets is None or now - self._targets_at > _TARGETS_AGE:
-            self._targets = target.Targets(self._conf)
-            self._targets_at = now
-        return self._targets
 
     def _begin(self, replacement, owner):
         works: list = []
@@ -200,18 +189,33 @@ class Replacer:
                  replacement.load_balancer_id, replacement.target_image_id)
         outcome = _choose_way(replacement)(work, inventory.Inventory(
             self._conf, self._engine)).run()
-        log = (LOG.warning if outcome.state == replace_repo.FAILED
+        self._finish(replacement, owner, outcome)
+
+    def _finish(self, replacement, owner, outcome):
+        reason, wait = outcome.reason, outcome.wait
+        if outcome.state == replace_repo.SKIPPED:
+            self._way.doubt()
+            if replacement.rollout_id is not None and wait is not None:
+                wait = limits.get_wait(wait, aftermath_repo.count_skipped(
+                    self._engine, replacement))
+                if wait is None:
+                    reason = (f'{reason.rstrip(".")}. It was tried '
+                              f'{limits.TRIES} times: this rollout leaves '
+                              f'it alone.')
+        log = (LOG.warning if outcome.state in (replace_repo.FAILED,
+                                                replace_repo.REFUSED)
                else LOG.info)
         log('Replacement of load balancer %s is %s%s.',
             replacement.load_balancer_id, outcome.state,
-            f': {outcome.reason.rstrip(".")}' if outcome.reason else '')
+            f': {reason.rstrip(".")}' if reason else '')
         claims_repo.finish(self._engine, replacement.id, owner,
-                           outcome.state, outcome.reason, outcome.wait)
+                           outcome.state, reason, wait)
 
     def _give_up(self, replacement, owner, works, error):
         """Leave a replacement to whoever can do what this process cannot.
 
-        With nothing touched, it has failed.
+        With nothing touched, it is tried again where a service gave no
+        answer, and has failed where something else is wrong.
         """
         phase = works[0].phase if works else replacement.phase
         if api.is_database_error(error):
@@ -221,16 +225,16 @@ class Replacer:
             return
         if isinstance(error, exceptions.HMSyncException):
             reason = str(error)
-            LOG.warning('Replacement of load balancer %s: %s',
-                        replacement.load_balancer_id, reason)
         else:
             reason = (f'{type(error).__name__}, see the log of the '
                       f'housekeeper {self._conf.host}.')
             LOG.exception('Replacement of load balancer %s:',
                           replacement.load_balancer_id)
         if not phases.is_begun(phase):
-            claims_repo.finish(self._engine, replacement.id, owner,
-                               replace_repo.FAILED, reason)
+            self._finish(replacement, owner, (
+                attempt.skip(reason)
+                if isinstance(error, exceptions.CloudUnavailable)
+                else attempt.fail(reason)))
 
     def _release(self, replacement, owner):
         try:

@@ -56,6 +56,15 @@ _rollout_opts = [
                help='With so many load balancers that failed a rollout is '
                     'HALTED. More of them go on past what one load balancer '
                     'alone has.'),
+    cfg.IntOpt('rollout_watch_time', default=300, min=0,
+               help='Seconds for which the new amphorae of a load balancer '
+                    'are watched when it is done, before that makes room for '
+                    'the next one, canaries before all others. What falls '
+                    'silent, is in ERROR or is failed over again in this '
+                    'time has failed. A larger value finds what fails late, '
+                    'and a rollout takes longer by so much for each load '
+                    'balancer, divided by rollout_parallel. 0 does not '
+                    'watch.'),
     cfg.StrOpt('rollout_windows', default='',
                help='When a rollout may begin something, in UTC: days and a '
                     'time of day, "Sat,Sun 01:00-05:00", several separated '

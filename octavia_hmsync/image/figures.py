@@ -26,13 +26,15 @@ from octavia_hmsync.metrics import reading
 NONE = 'NONE'
 
 _STATES = (replace_repo.WAITING, replace_repo.RUNNING, replace_repo.DONE,
-           replace_repo.FAILED, replace_repo.SKIPPED, replace_repo.CANCELLED)
+           replace_repo.FAILED, replace_repo.SKIPPED, replace_repo.REFUSED,
+           replace_repo.CANCELLED)
 _ROLLOUT_STATES = (rollout_repo.RUNNING, rollout_repo.PAUSED,
                    rollout_repo.CANCELLED, rollout_repo.HALTED,
                    rollout_repo.DONE)
-# A rollout has none that wait, nor that somebody cancelled.
+# A rollout has none that wait.
 _STATES_OF_ROLLOUT = (replace_repo.RUNNING, replace_repo.DONE,
-                      replace_repo.FAILED, replace_repo.SKIPPED)
+                      replace_repo.FAILED, replace_repo.SKIPPED,
+                      replace_repo.REFUSED, replace_repo.CANCELLED)
 
 
 class Figures:

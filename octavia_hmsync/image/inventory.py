@@ -106,7 +106,8 @@ class Inventory:
             row.id, row.name, row.project_id, row.provider, row.topology,
             row.provisioning_status, row.flavor_id, row.availability_zone,
             row.server_group_id, tags[row.flavor_id],
-            amphorae.get(row.id, ())) for row in rows]
+            amphorae.get(row.id, ()), row.operating_status,
+            row.updated_at or row.created_at) for row in rows]
 
 
 def _make_amphora(row):

@@ -13,6 +13,7 @@
 """What the rules of image upgrades know of a load balancer."""
 
 import dataclasses
+import datetime
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +52,8 @@ class LoadBalancer:
     :param tag: that of the image which its next amphora boots from; None
                 where its flavor cannot be read.
     :param amphorae: tuple of Amphora, by id.
+    :param operating_status: as Octavia has it.
+    :param changed_at: when Octavia changed it last, UTC, by its own clock.
     """
 
     id: str
@@ -64,3 +67,5 @@ class LoadBalancer:
     server_group_id: str | None = None
     tag: str | None = None
     amphorae: tuple[Amphora, ...] = ()
+    operating_status: str | None = None
+    changed_at: datetime.datetime | None = None

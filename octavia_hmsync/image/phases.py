@@ -114,6 +114,17 @@ def is_begun(phase: str | None) -> bool:
     return phase not in (None, Phase.LOCK)
 
 
+def may_be_cancelled(phase: str | None) -> bool:
+    """Tell whether a phase may be left for the way back, when asked to.
+
+    Half a switch is not left, and of what is deleted there is no way back.
+
+    :param phase: what the row has.
+    """
+    return phase in (None, Phase.LOCK, Phase.BUILD, Phase.PROVE,
+                     Phase.PROVE_SWITCHED)
+
+
 def has_lock(phase: str | None) -> bool:
     """Tell whether the load balancer is locked by us.
 

@@ -25,15 +25,17 @@ class ImageRolloutStarted(payloads.Payload):
     :param rollout_id: its id.
     :param mode: how amphorae are replaced: replace or failover.
     :param reason: why, in the operator's words; may be empty.
+    :param undo_of: the id of the rollout that it takes back, or None.
     """
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.started'
     PRIORITY = payloads.INFO
-    VERSION = '1.0'
+    VERSION = '1.1'
 
     rollout_id: str
     mode: str
     reason: str
+    undo_of: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,7 @@ class _ImageRollout(payloads.Payload):
     :param failed: how many are FAILED.
     :param skipped: how many are SKIPPED.
     :param running: how many run, and come to their end whatever the state.
+    :param refused: how many are REFUSED.
     """
 
     rollout_id: str
@@ -56,6 +59,7 @@ class _ImageRollout(payloads.Payload):
     failed: int
     skipped: int
     running: int
+    refused: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +68,7 @@ class ImageRolloutPaused(_ImageRollout):
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.paused'
     PRIORITY = payloads.INFO
-    VERSION = '1.0'
+    VERSION = '1.1'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +77,7 @@ class ImageRolloutResumed(_ImageRollout):
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.resumed'
     PRIORITY = payloads.INFO
-    VERSION = '1.0'
+    VERSION = '1.1'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +86,7 @@ class ImageRolloutCancelled(_ImageRollout):
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.cancelled'
     PRIORITY = payloads.INFO
-    VERSION = '1.0'
+    VERSION = '1.1'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +95,7 @@ class ImageRolloutHalted(_ImageRollout):
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.halted'
     PRIORITY = payloads.ERROR
-    VERSION = '1.0'
+    VERSION = '1.1'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +104,7 @@ class ImageRolloutDone(_ImageRollout):
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.done'
     PRIORITY = payloads.INFO
-    VERSION = '1.0'
+    VERSION = '1.1'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,8 +198,27 @@ class ImageReplacementSkipped(_ImageReplacementEnded):
     not_before: datetime.datetime | None
 
 
+@dataclasses.dataclass(frozen=True)
+class ImageReplacementRefused(_ImageReplacementEnded):
+    """A load balancer has a fault of its own, and nothing was begun."""
+
+    EVENT_TYPE = 'octavia_hmsync.image_replacement.refused'
+    PRIORITY = payloads.WARN
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageReplacementCancelled(_ImageReplacementEnded):
+    """An operator sent an attempt back that had begun."""
+
+    EVENT_TYPE = 'octavia_hmsync.image_replacement.cancelled'
+    PRIORITY = payloads.INFO
+    VERSION = '1.0'
+
+
 ALL = (
     ImageRolloutStarted, ImageRolloutPaused, ImageRolloutResumed,
     ImageRolloutCancelled, ImageRolloutHalted, ImageRolloutDone,
     ImageReplacementStarted, ImageReplacementDone, ImageReplacementFailed,
-    ImageReplacementSkipped)
+    ImageReplacementSkipped, ImageReplacementRefused,
+    ImageReplacementCancelled)

@@ -20,6 +20,8 @@ import datetime
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora_view as view_repo
+from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
@@ -201,10 +203,51 @@ class ImageCalls(base.DatabaseTestCase):
         self._begin()
         return 'replacement1', 'two', 'FAILED', 'because'
 
-    @_call(replace_repo.cancel)
+    @_call(cancel_repo.cancel)
     def cancel_replacement(self):
         self._begin()
         return 'replacement4', 'not needed'
+
+    @_call(cancel_repo.cancel)
+    def cancel_replacement_that_runs(self):
+        self._begin()
+        return 'replacement1', 'not needed'
+
+    @_call(cancel_repo.cancel_rollout)
+    def cancel_rollout(self):
+        self._begin()
+        return 'rollout', ('RUNNING',), 'not needed'
+
+    @_call(cancel_repo.get_request)
+    def get_request_to_cancel(self):
+        self._begin()
+        return 'replacement1',
+
+    # What came of them
+
+    @_call(aftermath_repo.count_skipped)
+    def count_skipped(self):
+        self._begin()
+        return replace_repo.get(self.engine, 'replacement1'),
+
+    @_call(aftermath_repo.get_brought)
+    def get_brought(self):
+        self._begin()
+        return 'rollout',
+
+    @_call(aftermath_repo.set_failed)
+    def set_failed(self):
+        self._begin()
+        return 'rollout', 'replacement3', 'it fell silent'
+
+    @_call(aftermath_repo.get_watched)
+    def get_watched(self):
+        lb_id, _ids = self._add_pair()
+        self._start('rollout')
+        claims_repo.begin(self.engine, 'rollout', 0, [replace_repo.New(
+            'one', lb_id, 'replace', 'image')], 'me', LONG)
+        claims_repo.finish(self.engine, 'one', 'me', 'DONE')
+        return 'rollout', LONG
 
     # What one that is worked on changes, of Octavia's
 
@@ -284,7 +327,7 @@ class ImageCalls(base.DatabaseTestCase):
         return lb_id
 
     @_call(view_repo.get_watched)
-    def get_watched(self):
+    def get_watched_amphorae(self):
         self._add_pair()
         self._begin()
         return ()
@@ -352,7 +395,7 @@ class ImageCalls(base.DatabaseTestCase):
         for number in (1, 2):
             claims_repo.finish(self.engine, f'replacement{number}', 'one',
                                'DONE')
-        replace_repo.cancel(self.engine, 'replacement4', 'not needed')
+        cancel_repo.cancel(self.engine, 'replacement4', 'not needed')
         for model in (base.models.ImageReplacement, base.models.ImageRollout):
             self.make_older(model, 'finished_at', LONG)
         replace_repo.add(self.engine, new(5))

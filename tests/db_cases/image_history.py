@@ -17,6 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_history as history_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -46,7 +47,7 @@ class HistoryCases(base.DatabaseTestCase):
         new = image_calls.new(number)
         replace_repo.add(self.engine, new)
         if ended is not None:
-            replace_repo.cancel(self.engine, new.id, 'because')
+            cancel_repo.cancel(self.engine, new.id, 'because')
             self.make_older(models.ImageReplacement, 'finished_at', ended,
                             id=new.id)
         with self.engine.begin() as connection:
@@ -91,7 +92,7 @@ class HistoryCases(base.DatabaseTestCase):
         self.add_replacement(1, 91 * DAY, 'old')
         self.add_replacement(2, None, 'old')
         self.assertEqual((0, 0), self.delete())
-        replace_repo.cancel(self.engine, 'replacement2', 'because')
+        cancel_repo.cancel(self.engine, 'replacement2', 'because')
         self.assertEqual((0, 0), self.delete())
         self.make_older(models.ImageReplacement, 'finished_at', 91 * DAY,
                         id='replacement2')

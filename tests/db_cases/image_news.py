@@ -13,6 +13,8 @@
 """What is told of rollouts and replacements, by whom, and that it is once."""
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -65,14 +67,14 @@ class NewsCases(base.DatabaseTestCase):
     def test_rollout(self):
         self.start()
         self.assertEqual([payloads.ImageRolloutStarted(
-            'rollout', 'replace', 'CVE')], self.look())
+            'rollout', 'replace', 'CVE', None)], self.look())
         self.assertEqual([], self.look())
         self.begin(1, 2)
         self.change('PAUSED')
         self.look()
         self.change('RUNNING', '')
         self.assertEqual([payloads.ImageRolloutResumed(
-            'rollout', 'replace', '', 0, 0, 0, 2)], self.look())
+            'rollout', 'replace', '', 0, 0, 0, 2, 0)], self.look())
         self.finish(1)
         self.finish(2, 'FAILED', 'no heartbeat')
         rollout = rollout_repo.get_active(self.engine)
@@ -80,7 +82,7 @@ class NewsCases(base.DatabaseTestCase):
                          '1 failed: lb2')
         told = self.look()
         self.assertEqual(payloads.ImageRolloutHalted(
-            'rollout', 'replace', '1 failed: lb2', 1, 1, 0, 0), told[-1])
+            'rollout', 'replace', '1 failed: lb2', 1, 1, 0, 0, 0), told[-1])
         self.assertEqual(3, len(told))
         self.assertEqual([], self.look())
 
@@ -146,7 +148,7 @@ class NewsCases(base.DatabaseTestCase):
         for number in (1, 2):
             replace_repo.add(self.engine, image_calls.new(number))
         self.assertEqual([], self.look())
-        replace_repo.cancel(self.engine, 'replacement2', 'not needed')
+        cancel_repo.cancel(self.engine, 'replacement2', 'not needed')
         claims_repo.claim(self.engine, 'one', 10, 60)
         told, = self.look()
         self.assertEqual(('replacement1', None),
@@ -155,6 +157,30 @@ class NewsCases(base.DatabaseTestCase):
         told, = self.look()
         self.assertEqual((payloads.ImageReplacementFailed, 'no heartbeat'),
                          (type(told), told.reason))
+
+    def test_cancelled_in_the_middle_and_refused(self):
+        self.start()
+        self.look()
+        self.begin(1, 2)
+        self.look()
+        self.finish(1, 'CANCELLED', 'a customer calls')
+        self.finish(2, 'REFUSED', 'no secret')
+        self.assertEqual(
+            {(payloads.ImageReplacementCancelled, 'a customer calls'),
+             (payloads.ImageReplacementRefused, 'no secret')},
+            {(type(told), told.reason) for told in self.look()})
+
+    def test_failed_late(self):
+        """It was told that it is done, and is told that it is not."""
+        self.start()
+        self.begin(1)
+        self.finish(1)
+        self.look()
+        aftermath_repo.set_failed(self.engine, 'rollout', 'replacement1',
+                                  'It fell silent.')
+        told, = self.look()
+        self.assertEqual((payloads.ImageReplacementFailed,
+                          'It fell silent.'), (type(told), told.reason))
 
     def test_another_takes_over(self):
         self.start()

@@ -15,6 +15,7 @@
 import functools
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -322,10 +323,45 @@ class ReplacementCases(_Cases):
                     if r.state == 'RUNNING')
         waiting, = (r for r in replace_repo.get_open(self.engine)
                     if r.state == 'WAITING')
-        self.assertFalse(replace_repo.cancel(self.engine, running.id, 'no'))
-        self.assertTrue(replace_repo.cancel(self.engine, waiting.id, 'no'))
-        self.assertFalse(replace_repo.cancel(self.engine, waiting.id, 'no'))
+        for reason in ('no', 'once more'):
+            self.assertEqual('RUNNING', cancel_repo.cancel(
+                self.engine, running.id, reason))
+        self.assertEqual('no', cancel_repo.get_request(self.engine,
+                                                       running.id))
+        self.assertEqual('CANCELLED', cancel_repo.cancel(
+            self.engine, waiting.id, 'no'))
+        self.assertIsNone(cancel_repo.cancel(self.engine, waiting.id, 'no'))
+        self.assertIsNone(cancel_repo.get_request(self.engine, waiting.id))
         self.assertEqual([], self.claim('two'))
+
+    def test_cancel_rollout(self):
+        """What runs of it is to go back, and nothing else."""
+        self.start()
+        self.begin(1, 2, 3)
+        self.finish(3)
+        replace_repo.add(self.engine, new(4))
+        self.assertEqual(2, cancel_repo.cancel_rollout(
+            self.engine, 'rollout', ('RUNNING',), 'enough'))
+        self.assertEqual(['enough', 'enough', None, None], [
+            cancel_repo.get_request(self.engine, f'replacement{number}')
+            for number in (1, 2, 3, 4)])
+        self.assertIsNone(self.active())
+        self.assertIsNone(cancel_repo.cancel_rollout(
+            self.engine, 'rollout', ('RUNNING',), 'enough'))
+
+    def test_what_uses_up_the_rate(self):
+        """What ended before anything was touched does not."""
+        self.start()
+        self.begin(1, 2, 3, 4)
+        self.assertEqual(4, len(replace_repo.get_start_ages(self.engine,
+                                                            60)))
+        claims_repo.set_phase(self.engine, 'replacement1', 'one', 60,
+                              'BUILD', old_amphora_id='amphora')
+        for number, state in ((1, 'SKIPPED'), (2, 'SKIPPED'), (3, 'REFUSED'),
+                              (4, 'CANCELLED')):
+            self.finish(number, state)
+        self.assertEqual(1, len(replace_repo.get_start_ages(self.engine,
+                                                            60)))
 
 
 class ExclusionCases(_Cases):

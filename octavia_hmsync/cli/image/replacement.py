@@ -16,6 +16,7 @@ from cliff import command
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli import load_balancers
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
@@ -23,7 +24,15 @@ from octavia_hmsync import exceptions
 _COLUMNS = ('id', 'load_balancer', 'rollout', 'mode', 'state', 'phase',
             'reason', 'created_at', 'started_at', 'finished_at')
 _LONG_COLUMNS = ('canary', 'forced', 'target_image', 'old_amphora',
-                 'new_amphora', 'attempts', 'not_before')
+                 'new_amphora', 'attempts', 'not_before', 'cancel_requested')
+
+
+# What becomes of one, by the state that it has.
+_TEXTS = {
+    replace_repo.WAITING: 'can be cancelled',
+    replace_repo.CANCELLED: 'is cancelled',
+    replace_repo.RUNNING: 'has begun: it goes back at its next step, or '
+                          'comes to its end where there is no way back'}
 
 
 class ListReplacements(base.DatabaseMixin, base.Lister):
@@ -51,7 +60,7 @@ class ListReplacements(base.DatabaseMixin, base.Lister):
                      r.created_at, r.started_at, r.finished_at)),
                  r.canary, r.forced, r.target_image_id, r.old_amphora_id,
                  r.new_amphora_id, r.attempts,
-                 base.format_time(r.not_before))
+                 base.format_time(r.not_before), r.cancel_requested)
                 for r in _find(engine, parsed_args)]
         if base.is_long(parsed_args, _LONG_COLUMNS):
             return (*_COLUMNS, *_LONG_COLUMNS), rows
@@ -75,9 +84,11 @@ def _find(engine, parsed_args):
 
 
 class CancelReplacement(base.DatabaseMixin, command.Command):
-    """Have a replacement that waits for housekeeping not begin.
+    """End a replacement that waits for housekeeping, or send one back.
 
-    One that runs comes to its end. Of a rollout see "image rollout cancel".
+    One that runs goes back at its next step, until it deletes the old
+    amphora: from then on it comes to its end. Of a rollout see "image rollout
+    cancel".
     """
 
     def get_parser(self, prog_name):
@@ -94,15 +105,13 @@ class CancelReplacement(base.DatabaseMixin, command.Command):
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         found = _get_open(engine, parsed_args.replacement)
-        if found.state != replace_repo.WAITING:
-            raise _begun(found)
-        text = 'can be cancelled'
+        state = found.state
         if not parsed_args.dry_run:
-            if not replace_repo.cancel(engine, found.id, parsed_args.reason):
-                raise _begun(found)
-            text = 'is cancelled'
+            state = cancel_repo.cancel(engine, found.id, parsed_args.reason)
+            if state is None:
+                raise _ended(parsed_args.replacement)
         self.app.stdout.write(f'Replacement {found.id} of load balancer '
-                              f'{found.load_balancer_id} {text}.\n')
+                              f'{found.load_balancer_id} {_TEXTS[state]}.\n')
 
 
 def _get_open(engine, name):
@@ -112,14 +121,11 @@ def _get_open(engine, name):
         found = open_.get(name) or open_.get(load_balancers.find(engine,
                                                                  name))
     if found is None or found.state not in replace_repo.OPEN_STATES:
-        raise exceptions.NotPossible(
-            f'No replacement waits that is, or is of, {name}: see '
-            f'"octavia-hmsync image replacement list".')
+        raise _ended(name)
     return found
 
 
-def _begun(replacement):
+def _ended(name):
     return exceptions.NotPossible(
-        f'Replacement {replacement.id} of load balancer '
-        f'{replacement.load_balancer_id} has begun, and comes to its end: '
-        f'see "octavia-hmsync image replacement list".')
+        f'No replacement waits or runs that is, or is of, {name}: see '
+        f'"octavia-hmsync image replacement list".')

@@ -27,9 +27,9 @@ from octavia_hmsync.db import types
 _ROLLOUT = models.ImageRollout.__table__
 _REPLACEMENT = models.ImageReplacement.__table__
 
-# What did not begin, as an operator cancelled it, is no news to anybody.
 _ENDED_STATES = (replace_repo.DONE, replace_repo.FAILED,
-                 replace_repo.SKIPPED)
+                 replace_repo.SKIPPED, replace_repo.REFUSED,
+                 replace_repo.CANCELLED)
 
 
 def get_rollouts(engine, max_age):
@@ -65,6 +65,8 @@ def get_replacements(engine, max_age, limit):
     ended = (replace_repo.select(
         _REPLACEMENT.c.finished_at > since,
         _REPLACEMENT.c.state.in_(_ENDED_STATES),
+        # What an operator cancelled before it began is no news.
+        _REPLACEMENT.c.started_at.is_not(None),
         _REPLACEMENT.c.announced.is_distinct_from(_REPLACEMENT.c.state))
         .order_by(_REPLACEMENT.c.finished_at, _REPLACEMENT.c.id))
     running = (replace_repo.select(

@@ -32,10 +32,13 @@ RUNNING = 'RUNNING'
 DONE = 'DONE'
 FAILED = 'FAILED'
 SKIPPED = 'SKIPPED'
+REFUSED = 'REFUSED'
 CANCELLED = 'CANCELLED'
 
 # In these there is no other one of the load balancer.
 OPEN_STATES = (WAITING, RUNNING)
+# One may end so before anything was touched.
+UNTOUCHED_STATES = (SKIPPED, REFUSED, CANCELLED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +55,7 @@ class New:
     :param canary: whether it is a canary of its rollout.
     :param forced: whether amphorae of the target image are replaced, too:
                    those that were there when it was asked for.
+    :param operating_status: that of the load balancer before, or None.
     """
 
     id: str
@@ -63,6 +67,7 @@ class New:
     availability_zone: str | None = None
     canary: bool = False
     forced: bool = False
+    operating_status: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +101,8 @@ class Replacement:
     claim_expires_at: datetime.datetime | None
     now: datetime.datetime
     forced: bool = False
+    cancel_requested: str | None = None
+    operating_status: str | None = None
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Replacement)]
@@ -139,23 +146,32 @@ def get_of_rollout(engine, rollout_id):
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
-def get_standing(engine, rollout_id):
+def get_standing(engine, rollout_id, watch_time=None):
     """Return what decides about a rollout's next step, of thousands of them.
 
     Of these the time goes by columns, those with times above all.
 
     :param engine: an SQLAlchemy engine.
     :param rollout_id: of this rollout, the ended ones too.
+    :param watch_time: seconds: of those that have ended only FAILED ones, and
+                       those that were done since then; None for all.
     :returns: rows with state, load_balancer_id, target_image_id, topology,
-              flavor_id, availability_zone, canary and not_before.
+              flavor_id, availability_zone, canary, not_before and
+              finished_at.
     """
     c = _TABLE.c
+    conditions = [c.rollout_id == rollout_id]
+    if watch_time is not None:
+        conditions.append(sa.or_(
+            c.state.in_((*OPEN_STATES, FAILED)),
+            sa.and_(c.state == DONE,
+                    c.finished_at > types.utcnow_plus(-watch_time))))
     with engine.connect() as connection:
         return connection.execute(
             sa.select(c.state, c.load_balancer_id, c.target_image_id,
                       c.topology, c.flavor_id, c.availability_zone, c.canary,
-                      c.not_before)
-            .where(c.rollout_id == rollout_id)
+                      c.not_before, c.finished_at)
+            .where(*conditions)
             .order_by(c.created_at, c.id)).all()
 
 
@@ -169,6 +185,8 @@ def get_of_load_balancer(engine, load_balancer_id):
 def get_start_ages(engine, seconds):
     """Return how long ago replacements of any rollout began.
 
+    Those that ended before anything was touched do not count.
+
     :param engine: an SQLAlchemy engine.
     :param seconds: no longer ago than that.
     :returns: a list of seconds.
@@ -179,7 +197,10 @@ def get_start_ages(engine, seconds):
                     sa.select(_TABLE.c.started_at,
                               types.utcnow().label('now'))
                     .where(_TABLE.c.rollout_id.is_not(None),
-                           _TABLE.c.started_at > types.utcnow_plus(-seconds))
+                           _TABLE.c.started_at > types.utcnow_plus(-seconds),
+                           sa.or_(_TABLE.c.state.not_in(UNTOUCHED_STATES),
+                                  # Which one is written with the lock.
+                                  _TABLE.c.old_amphora_id.is_not(None)))
                     .order_by(_TABLE.c.started_at)).all()]
 
 
@@ -239,20 +260,3 @@ def make_values(new):
     """Return the columns of one that is to be."""
     return {**dataclasses.asdict(new), 'active_key': new.load_balancer_id,
             'created_at': types.utcnow()}
-
-
-@api.retry
-def cancel(engine, replacement_id, reason):
-    """Have one that waits not begin.
-
-    :param engine: an SQLAlchemy engine.
-    :param replacement_id: of what.
-    :param reason: why, in words.
-    :returns: False if it has begun, or ended.
-    """
-    with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == replacement_id, _TABLE.c.state == WAITING)
-            .values(state=CANCELLED, reason=reason, active_key=None,
-                    finished_at=types.utcnow())).rowcount == 1

@@ -59,6 +59,8 @@ class Settings:
     :param max_failures: with so many it ends.
     :param windows: when something may begin, as the operator wrote it; empty
                     for always.
+    :param watch_time: for how many seconds what is done is watched before it
+                       makes room for the next one.
     """
 
     mode: str
@@ -68,6 +70,7 @@ class Settings:
     rate_per_hour: int
     max_failures: int
     windows: str
+    watch_time: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +86,7 @@ class Rollout:
     :param updated_at: when its state changed last.
     :param finished_at: when it ended, or None.
     :param now: when the row was read.
+    :param undo_of: the id of the rollout that this one takes back, or None.
     """
 
     id: str
@@ -94,16 +98,20 @@ class Rollout:
     updated_at: datetime.datetime
     finished_at: datetime.datetime | None
     now: datetime.datetime
+    undo_of: str | None = None
 
 
 def from_row(row):
     """Return the Rollout that a row of select() is."""
+    settings = {field.name: getattr(row, field.name)
+                for field in dataclasses.fields(Settings)}
+    # None where a release that does not watch has started it.
+    settings['watch_time'] = settings['watch_time'] or 0
     return Rollout(
         id=row.id, state=row.state, version=row.version, reason=row.reason,
-        settings=Settings(**{field.name: getattr(row, field.name)
-                             for field in dataclasses.fields(Settings)}),
+        settings=Settings(**settings),
         created_at=row.created_at, updated_at=row.updated_at,
-        finished_at=row.finished_at, now=row.now)
+        finished_at=row.finished_at, now=row.now, undo_of=row.undo_of)
 
 
 def select():
@@ -141,21 +149,23 @@ def get_all(engine, limit=None):
 
 
 @api.retry
-def add(engine, rollout_id, settings, reason=''):
+def add(engine, rollout_id, settings, reason='', undo_of=None):
     """Start a rollout, unless there is one that has not ended.
 
     :param engine: an SQLAlchemy engine.
     :param rollout_id: a new id.
     :param settings: Settings.
     :param reason: why, in the operator's words.
+    :param undo_of: the id of the rollout that it takes back, or None.
     :returns: False if there is another one.
     """
     try:
         with engine.begin() as connection:
             connection.execute(sa.insert(_TABLE).values(
                 id=rollout_id, state=RUNNING, active_key=_ACTIVE_KEY,
-                version=0, reason=reason, created_at=types.utcnow(),
-                updated_at=types.utcnow(), **dataclasses.asdict(settings)))
+                version=0, reason=reason, undo_of=undo_of,
+                created_at=types.utcnow(), updated_at=types.utcnow(),
+                **dataclasses.asdict(settings)))
         return True
     except db_exc.DBDuplicateEntry:
         return False
@@ -172,7 +182,13 @@ def change_state(engine, rollout_id, old, new, reason=''):
     :param reason: why.
     :returns: False if the rollout is in no such state.
     """
-    return _change(engine, new, reason, _TABLE.c.id == rollout_id,
+    with engine.begin() as connection:
+        return change(connection, rollout_id, old, new, reason)
+
+
+def change(connection, rollout_id, old, new, reason=''):
+    """The same as part of a transaction."""
+    return _change(connection, new, reason, _TABLE.c.id == rollout_id,
                    _TABLE.c.state.in_(old))
 
 
@@ -187,20 +203,21 @@ def end(engine, rollout_id, version, state, reason):
     :param reason: why.
     :returns: False if something has changed.
     """
-    return _change(engine, state, reason, _TABLE.c.id == rollout_id,
-                   _TABLE.c.state == RUNNING, _TABLE.c.version == version)
-
-
-def _change(engine, state, reason, *conditions):
-    is_active = state in ACTIVE_STATES
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE).where(*conditions)
-            .values(state=state, reason=reason, updated_at=types.utcnow(),
-                    version=_TABLE.c.version + 1,
-                    active_key=_ACTIVE_KEY if is_active else None,
-                    finished_at=None if is_active else types.utcnow())
-        ).rowcount == 1
+        return _change(connection, state, reason, _TABLE.c.id == rollout_id,
+                       _TABLE.c.state == RUNNING,
+                       _TABLE.c.version == version)
+
+
+def _change(connection, state, reason, *conditions):
+    is_active = state in ACTIVE_STATES
+    return connection.execute(
+        sa.update(_TABLE).where(*conditions)
+        .values(state=state, reason=reason, updated_at=types.utcnow(),
+                version=_TABLE.c.version + 1,
+                active_key=_ACTIVE_KEY if is_active else None,
+                finished_at=None if is_active else types.utcnow())
+    ).rowcount == 1
 
 
 def take(connection, rollout_id, version):

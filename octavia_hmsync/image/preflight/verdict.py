@@ -28,11 +28,13 @@ class Verdict:
     :param failures: what is in the way, in words; empty where nothing is.
     :param warnings: what may be, likewise.
     :param is_passing: whether all that is in the way passes by itself.
+    :param is_own: whether all that does not is of this load balancer alone.
     """
 
     failures: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_passing: bool = False
+    is_own: bool = False
 
 
 def judge(conf, engine, load_balancer, targets, mode):
@@ -53,16 +55,19 @@ def judge(conf, engine, load_balancer, targets, mode):
         return Verdict((
             f'Mode replace is not for load balancer {load_balancer.id}: '
             f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
-            f'some seconds.',))
+            f'some seconds.',), is_own=True)
     # What that finds of the mode was told just now, or was asked for.
     rows = [row for row in run.run_all(conf, engine, [load_balancer], targets)
             if row.check != run.MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
+    lasting = [row for row in failures if not row.found.is_passing]
     return Verdict(
         tuple(f'Load balancer {load_balancer.id} cannot be replaced: '
               f'{row.check}: {row.found.details}' for row in failures),
         tuple(f'{row.found.name}: {row.check}: {row.found.details}'
               for row in rows
               if row.found.severity is finding.Severity.WARNING),
-        bool(failures) and all(row.found.is_passing for row in failures))
+        bool(failures) and not lasting,
+        bool(lasting) and all(row.load_balancer_id is not None
+                              for row in lasting))

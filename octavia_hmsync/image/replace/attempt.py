@@ -47,7 +47,7 @@ class Gone(Exception):
 class Outcome:
     """How a replacement ended.
 
-    :param state: DONE, FAILED or SKIPPED.
+    :param state: DONE, FAILED, SKIPPED, REFUSED or CANCELLED.
     :param reason: why, in words.
     :param wait: seconds before which this load balancer is not tried again.
     """
@@ -60,6 +60,14 @@ class Outcome:
 def skip(reason, wait=BUSY_WAIT):
     """Return the Outcome of one that could not be begun, or gone on with."""
     return Outcome(replace_repo.SKIPPED, reason, wait)
+
+
+def refuse(reason):
+    """Return the Outcome of one that has to be put right first.
+
+    Nothing was touched: the fault is its own, and says nothing of the image.
+    """
+    return Outcome(replace_repo.REFUSED, reason)
 
 
 def fail(reason):
@@ -110,6 +118,15 @@ class Attempt:
         :raises Stopped: if this process ends.
         :raises DBError: if the database cannot be used.
         """
+        outcome = self._run()
+        reason = (self._work.find_cancel() if self._work.was_interrupted or
+                  outcome.state == replace_repo.SKIPPED else None)
+        if reason is not None and outcome.state in (replace_repo.SKIPPED,
+                                                    replace_repo.FAILED):
+            return Outcome(replace_repo.CANCELLED, reason)
+        return outcome
+
+    def _run(self):
         try:
             following = phases.after_death(self._work.phase)
             if following is not phases.Next.AGAIN:
@@ -153,6 +170,9 @@ class Attempt:
             old = self._find_old(load_balancer)
             if not old:
                 return self._end()
+            reason = self._work.find_cancel()
+            if reason is not None:
+                return Outcome(replace_repo.CANCELLED, reason)
             outcome = (self._check(load_balancer) or
                        self._begin(self._choose(old)))
             if outcome.state != replace_repo.DONE:
@@ -160,6 +180,11 @@ class Attempt:
             self._notes.append(outcome.reason)
 
     def _begin(self, old_id):
+        self._work.old_id, self._work.new_id = old_id, None
+        silent = self._find_silent()
+        if silent:
+            # Its owner is not locked out for that, again and again.
+            return skip(silent)
         if not self._lock(old_id):
             return skip('Octavia, or its owner, works on it')
         # It may have changed before the lock.
@@ -168,6 +193,10 @@ class Attempt:
         if blocks:
             return self._unlock(self._say_blocked(blocks))
         return self._replace()
+
+    def _find_silent(self):
+        """Tell what does not answer, None where that is no matter."""
+        return None
 
     def _find_old(self, load_balancer):
         """Return the amphorae that are left to be replaced."""
@@ -205,7 +234,9 @@ class Attempt:
                               load_balancer, targets, replacement.mode)
         if found.failures:
             reason = ' '.join(found.failures)
-            return skip(reason) if found.is_passing else fail(reason)
+            if found.is_passing:
+                return skip(reason)
+            return refuse(reason) if found.is_own else fail(reason)
         image_id = targets.get(load_balancer.tag).image_id
         if image_id != (replacement.target_image_id or image_id):
             return skip(f'the next amphora would be of image {image_id}, '
@@ -244,7 +275,6 @@ class Attempt:
                               self._work.owner, self._work.expiry,
                               self._first_phase, old_id):
                 self._work.phase = self._first_phase
-                self._work.old_id, self._work.new_id = old_id, None
                 return True
         return False
 
@@ -263,7 +293,8 @@ class Attempt:
         :raises DBError: if the database cannot be used.
         """
         try:
-            function(*arguments)
+            with self._work.interruptible():
+                function(*arguments)
             return None
         except exceptions.Interrupted:
             raise

@@ -160,6 +160,10 @@ class Ordered(attempt.Attempt):
             member = self._get_old(members)
             if member is None:
                 return self._prove()
+            reason = self._work.find_cancel()
+            if reason is not None and not any(map(_is_leaving, members)):
+                self._take_back(member)
+                return attempt.Outcome(replace_repo.CANCELLED, reason)
             if member.ordered != member_repo.REPLACE:
                 return attempt.fail(
                     f'Somebody took the order back to replace member '

@@ -77,9 +77,6 @@ class Process(attempt.Attempt):
 
     def _replace(self):
         self._choose_topology()
-        silent = self._find_silent()
-        if silent:
-            return self._unlock(attempt.skip(silent))
         error = self._survive(self._carry_out)
         if error:
             silent = self._find_silent()

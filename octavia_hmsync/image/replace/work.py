@@ -11,8 +11,10 @@
 #    under the License.
 """What all that is done for one replacement shares."""
 
+import contextlib
 import dataclasses
 import threading
+import time
 
 from keystoneauth1 import exceptions as ks_exc
 from oslo_config import cfg
@@ -25,11 +27,13 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import amphora_view as view_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import listeners
 
 LOG = logging.getLogger(__name__)
@@ -40,8 +44,14 @@ INTERVAL = 0.2
 # take its time. Seconds.
 _PATIENCE = 10
 _PAUSE = 0.7
+# Seconds between two looks whether an operator wants it back.
+_CANCEL_INTERVAL = 1
 
 AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
+
+
+class Cancelled(exceptions.HMSyncException):
+    """An operator wants the replacement back."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -69,6 +79,10 @@ class Work:
         self.lost = threading.Event()
         # Whether nothing is changed now, and nothing interrupts that.
         self.is_idle = False
+        # Whether an operator's wish has ended something here.
+        self.was_interrupted = False
+        self._is_interruptible = False
+        self._looked_at = float('-inf')
         self._client = agent_client.RestAgentClient(self.conf)
         try:
             # That of Neutron asks for its extensions.
@@ -96,11 +110,34 @@ class Work:
 
         :raises Lost: if somebody else has claimed it.
         :raises Stopped: if this process ends.
+        :raises Cancelled: within interruptible(), before there is no way
+                           back, if an operator wants it back.
         """
         if self.lost.is_set():
             raise exceptions.Lost
         if self.stopping.is_set():
             raise exceptions.Stopped
+        now = time.monotonic()
+        if (self._is_interruptible and phases.may_be_cancelled(self.phase) and
+                now - self._looked_at >= _CANCEL_INTERVAL):
+            self._looked_at = now
+            reason = self.find_cancel()
+            if reason is not None:
+                self.was_interrupted = True
+                raise Cancelled(f'An operator has cancelled it: {reason}.')
+
+    @contextlib.contextmanager
+    def interruptible(self):
+        """Have check() raise Cancelled; who enters this knows the way back."""
+        self._is_interruptible = True
+        try:
+            yield
+        finally:
+            self._is_interruptible = False
+
+    def find_cancel(self):
+        """Return why an operator wants it back, None if none does."""
+        return cancel_repo.get_request(self.engine, self.replacement.id)
 
     def pause(self, seconds=INTERVAL):
         """Wait, unless there is no reason any more.

@@ -20,25 +20,29 @@ from collections.abc import Sequence
 import datetime
 
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
-from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import windows as win
 
 
 def get_end(settings: rollout_repo.Settings,
-            waves: Sequence[tuple[bool, Sequence[rules.Candidate]]],
-            now: datetime.datetime, seconds: float) -> datetime.datetime:
+            waves: Sequence[tuple[bool, Sequence[model.Candidate]]],
+            now: datetime.datetime, seconds: float,
+            at_once: int) -> datetime.datetime:
     """Return when all is done if nothing fails and nobody has to wait.
 
     :param settings: of the rollout.
     :param waves: see octavia_hmsync.image.rollout.waves.
     :param now: UTC.
     :param seconds: what one load balancer takes.
+    :param at_once: how many all housekeepers together replace at once; a
+                    larger wave takes several turns.
     :returns: now for no wave.
     :raises NotPossible: if the windows cannot be read.
     """
     windows = win.parse(settings.windows)
     per_hour = settings.rate_per_hour
-    hour = datetime.timedelta(seconds=rules.HOUR)
+    hour = datetime.timedelta(seconds=limits.HOUR)
     starts: list[datetime.datetime] = []
     for _is_canary, wave in waves:
         for _candidate in wave:
@@ -46,7 +50,9 @@ def get_end(settings: rollout_repo.Settings,
                 now = max(now, starts[-per_hour] + hour)
             now = win.get_opening(windows, now)
             starts.append(now)
-        now += datetime.timedelta(seconds=seconds)
+        turns = -(-len(wave) // at_once)
+        now += datetime.timedelta(
+            seconds=turns * seconds + settings.watch_time)
     return now
 
 

@@ -17,6 +17,7 @@ The number of statements is the same for one load balancer and for all.
 
 import dataclasses
 
+from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -25,7 +26,9 @@ from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import modes
 from octavia_hmsync.image.preflight import reading as preflight
-from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import model
+from octavia_hmsync.image.rollout import undo
 
 # What keeps a load balancer from a rollout beside outdated.Blocked.
 ONLY_FAILOVER = 'ONLY_FAILOVER'
@@ -42,18 +45,21 @@ class Fleet:
                     and that are left alone.
     """
 
-    candidates: list[rules.Candidate]
+    candidates: list[model.Candidate]
     excluded: list
     unknown: list
 
 
-def read_fleet(conf, engine, targets, mode):
+def read_fleet(conf, engine, targets, mode, now, undo_of=None):
     """Read who is outdated, and who of these is to be left alone.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param targets: target.Targets.
     :param mode: of the rollout.
+    :param now: UTC.
+    :param undo_of: the id of a rollout: only load balancers that are on the
+                    image to which it has brought them; None for all.
     :returns: a Fleet.
     :raises CloudUnavailable: if the image service gives no answer.
     """
@@ -61,7 +67,11 @@ def read_fleet(conf, engine, targets, mode):
                                      exclusion_repo.get_tagged(engine))
     fleet = Fleet([], [], [])
     only_failover = _find_only_failover(engine, mode)
+    brought = undo_of and aftermath_repo.get_brought(engine, undo_of)
     for load_balancer in inventory.Inventory(conf, engine).get_page():
+        if brought is not None and not undo.is_on_image(
+                load_balancer, brought):
+            continue
         image_id = targets.get(load_balancer.tag).image_id
         judgement = outdated.judge(load_balancer, image_id)
         if judgement is outdated.Outdated.NO:
@@ -76,7 +86,7 @@ def read_fleet(conf, engine, targets, mode):
         else:
             fleet.candidates.append(_make_candidate(
                 load_balancer, image_id, load_balancer.id in only_failover and
-                not outdated.has_cluster(load_balancer)))
+                not outdated.has_cluster(load_balancer), now))
     return fleet
 
 
@@ -89,16 +99,34 @@ def _find_only_failover(engine, mode):
             if modes.why_failover(needs)}
 
 
-def _make_candidate(load_balancer, image_id, is_only_failover):
+def _make_candidate(load_balancer, image_id, is_only_failover, now):
     blocks = outdated.get_blocks(load_balancer, image_id)
+    changed_at = load_balancer.changed_at
+    is_stuck = limits.is_stuck(
+        changed_at and (now - changed_at).total_seconds())
     # What else is in the way tells something only when Octavia is done.
-    is_pending = outdated.Blocked.PENDING in blocks
+    is_pending = outdated.Blocked.PENDING in blocks and not is_stuck
     blocked_by = () if is_pending else tuple(map(str, blocks))
     if is_only_failover:
         blocked_by += ONLY_FAILOVER,
-    return rules.Candidate(
+    return model.Candidate(
         load_balancer.id, load_balancer.topology, load_balancer.flavor_id,
-        load_balancer.availability_zone, image_id, is_pending, blocked_by)
+        load_balancer.availability_zone, image_id, is_pending, blocked_by,
+        load_balancer.operating_status)
+
+
+def read_current(engine, rollout):
+    """Read what tells whether anything may begin; nothing of the fleet.
+
+    :param engine: an SQLAlchemy engine.
+    :param rollout: the Rollout.
+    :returns: a model.Situation without candidates, of the replacements that
+              run, are watched, or failed.
+    """
+    return model.Situation(
+        rollout.settings, rollout.now, (), replace_repo.get_standing(
+            engine, rollout.id, rollout.settings.watch_time),
+        start_ages=replace_repo.get_start_ages(engine, limits.HOUR))
 
 
 def read_situation(conf, engine, targets, rollout):
@@ -109,15 +137,15 @@ def read_situation(conf, engine, targets, rollout):
     :param targets: target.Targets.
     :param rollout: the Rollout, read before: what changes meanwhile counts
                     its version up.
-    :returns: a rules.Situation.
+    :returns: a model.Situation.
     :raises CloudUnavailable: if the image service gives no answer.
     """
-    replacements = replace_repo.get_standing(engine, rollout.id)
     elsewhere = frozenset(
         r.load_balancer_id for r in replace_repo.get_open(engine)
         if r.rollout_id != rollout.id)
-    return rules.Situation(
-        rollout.settings, rollout.now,
-        read_fleet(conf, engine, targets,
-                   rollout.settings.mode).candidates, replacements,
-        elsewhere, replace_repo.get_start_ages(engine, rules.HOUR))
+    return dataclasses.replace(
+        read_current(engine, rollout),
+        replacements=replace_repo.get_standing(engine, rollout.id),
+        candidates=read_fleet(conf, engine, targets, rollout.settings.mode,
+                              rollout.now, rollout.undo_of).candidates,
+        open_elsewhere=elsewhere)

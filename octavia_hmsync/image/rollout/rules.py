@@ -20,71 +20,20 @@ flavor, availability zone and target image. Nobody of a group begins before
 its canaries are DONE, nobody but canaries while one of any group runs or may
 begin. A group of which nobody may begin, because Octavia works on all of
 them for example, holds up no other one.
+
+What is DONE is watched for a while, and keeps its place among those that run
+until then. What was SKIPPED comes after all that was tried less often, later
+each time, and a few times at most: it takes nothing from the others.
 """
 
 import collections
 from collections.abc import Iterable
-from collections.abc import Sequence
 import dataclasses
-import datetime
 
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
-from octavia_hmsync.image.rollout import windows as win
-
-HOUR = 3600
-
-Group = tuple[str | None, str | None, str | None, str | None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Candidate:
-    """A load balancer that is outdated, and not excluded.
-
-    :param load_balancer_id: its id.
-    :param topology: its topology.
-    :param flavor_id: its flavor, or None.
-    :param availability_zone: its zone, or None, which counts like one.
-    :param target_image_id: the image that it is to have.
-    :param is_pending: whether it waits for something that passes.
-    :param blocked_by: what else is in the way, empty for nothing.
-    """
-
-    load_balancer_id: str
-    topology: str | None = None
-    flavor_id: str | None = None
-    availability_zone: str | None = None
-    target_image_id: str | None = None
-    is_pending: bool = False
-    blocked_by: tuple[str, ...] = ()
-
-    @property
-    def group(self) -> Group:
-        return (self.topology, self.flavor_id, self.availability_zone,
-                self.target_image_id)
-
-
-@dataclasses.dataclass(frozen=True)
-class Situation:
-    """What a decision is made from.
-
-    :param settings: of the rollout.
-    :param now: by the database's clock, UTC.
-    :param candidates: Candidates, each load balancer once.
-    :param replacements: all of this rollout; rows as get_standing() has
-                         them, or Replacements.
-    :param open_elsewhere: ids of load balancers with one that is open and
-                           not of this rollout.
-    :param start_ages: how many seconds ago replacements of any rollout
-                       began, of the last hour at least.
-    """
-
-    settings: rollout_repo.Settings
-    now: datetime.datetime
-    candidates: Sequence[Candidate]
-    replacements: Sequence[replace_repo.Replacement] = ()
-    open_elsewhere: frozenset[str] = frozenset()
-    start_ages: Sequence[float] = ()
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import model
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,74 +49,27 @@ class Decision:
 
     state: str
     reason: str = ''
-    chosen: tuple[tuple[Candidate, bool], ...] = ()
+    chosen: tuple[tuple[model.Candidate, bool], ...] = ()
 
 
-def decide(situation: Situation) -> Decision:
+def decide(situation: model.Situation) -> Decision:
     """Tell what is next in a rollout that runs.
 
     :param situation: Situation.
     :raises NotPossible: if the windows cannot be read.
     """
-    settings = situation.settings
-    failed = [r for r in situation.replacements
-              if r.state == replace_repo.FAILED]
-    if len(failed) >= settings.max_failures:
-        return Decision(rollout_repo.HALTED, _describe_failed(failed))
+    halted = limits.why_halted(situation)
+    if halted:
+        return Decision(rollout_repo.HALTED, halted)
     progress = Progress(situation)
     if progress.is_over():
         return Decision(rollout_repo.DONE, progress.summarize())
-    reason = get_limit(situation, len(progress.open))
+    reason = limits.get_limit(situation)
     if reason:
         return Decision(rollout_repo.RUNNING, reason)
-    chosen = progress.choose(get_room(situation, len(progress.open)))
+    chosen = progress.choose(limits.get_room(situation, len(progress.open)))
     return Decision(rollout_repo.RUNNING,
                     '' if chosen else progress.explain(), chosen)
-
-
-def _describe_failed(failed: Sequence[replace_repo.Replacement]) -> str:
-    named = ', '.join(r.load_balancer_id for r in failed[:3])
-    more = f' and {len(failed) - 3} more' if len(failed) > 3 else ''
-    return f'{len(failed)} failed: {named}{more}'
-
-
-def get_limit(situation: Situation, running: int) -> str | None:
-    """Return why nothing may begin, whoever is next; None if it may.
-
-    :param situation: Situation; who is a candidate is no matter.
-    :param running: how many of this rollout run.
-    :raises NotPossible: if the windows cannot be read.
-    """
-    settings = situation.settings
-    windows = win.parse(settings.windows)
-    if not win.is_open(windows, situation.now):
-        opening = win.get_opening(windows, situation.now)
-        return (f'the maintenance window opens at '
-                f'{opening.isoformat(timespec="minutes")} UTC')
-    if running >= settings.parallel:
-        return f'{running} run, as many as may at once'
-    if get_room(situation, running) <= 0:
-        ages = sorted(age for age in situation.start_ages if age < HOUR)
-        wait = HOUR - ages[settings.rate_per_hour - 1]
-        # Not for how long: a line that changes all the time says nothing new.
-        opening = situation.now + datetime.timedelta(seconds=wait)
-        return (f'{len(ages)} began within an hour: the next one may at '
-                f'{opening.isoformat(timespec="minutes")} UTC')
-    return None
-
-
-def get_room(situation: Situation, running: int) -> int:
-    """Return how many may begin now, of all availability zones together.
-
-    :param situation: Situation.
-    :param running: how many run.
-    """
-    settings = situation.settings
-    room = settings.parallel - running
-    if settings.rate_per_hour:
-        room = min(room, settings.rate_per_hour - sum(
-            age < HOUR for age in situation.start_ages))
-    return max(room, 0)
 
 
 class Progress:
@@ -176,46 +78,65 @@ class Progress:
     :param situation: Situation.
     """
 
-    def __init__(self, situation: Situation):
+    def __init__(self, situation: model.Situation):
         self._settings = situation.settings
         self._open_elsewhere = situation.open_elsewhere
-        # What runs, by load balancer.
+        # What runs or is watched, by load balancer.
         self.open: dict[str, replace_repo.Replacement] = {}
         settled: set[tuple[str, str | None]] = set()
         self._waiting: set[str] = set()
+        # How often each was skipped.
+        tries: collections.Counter[tuple[str, str | None]] = (
+            collections.Counter())
+        self._refused: list[str] = []
         self._counts: collections.Counter[str] = collections.Counter()
         # Of each group: DONE, and canaries that run.
-        self._done: collections.Counter[Group] = collections.Counter()
-        self._canaries: collections.Counter[Group] = collections.Counter()
+        self._done: collections.Counter[model.Group] = collections.Counter()
+        self._canaries: collections.Counter[model.Group] = (
+            collections.Counter())
         for r in situation.replacements:
             group = (r.topology, r.flavor_id, r.availability_zone,
                      r.target_image_id)
             self._counts[r.state] += 1
-            if r.state in replace_repo.OPEN_STATES:
+            key = r.load_balancer_id, r.target_image_id
+            if (r.state in replace_repo.OPEN_STATES or
+                    limits.is_watched(r, situation.settings, situation.now)):
                 self.open[r.load_balancer_id] = r
                 self._canaries[group] += r.canary
-            elif r.state in (replace_repo.DONE, replace_repo.FAILED):
-                settled.add((r.load_balancer_id, r.target_image_id))
+            elif r.state == replace_repo.SKIPPED:
+                tries[key] += 1
+                if r.not_before is not None and r.not_before > situation.now:
+                    self._waiting.add(r.load_balancer_id)
+            else:
+                settled.add(key)
                 self._done[group] += r.state == replace_repo.DONE
-            elif r.not_before is not None and r.not_before > situation.now:
-                self._waiting.add(r.load_balancer_id)
+                if r.state == replace_repo.REFUSED:
+                    self._refused.append(r.load_balancer_id)
         # Another image than the one that it got, or failed to get, is
         # another matter.
-        self._left = sorted(
-            (c for c in situation.candidates
-             if (c.load_balancer_id, c.target_image_id) not in settled and
-             c.load_balancer_id not in self.open),
-            key=lambda c: c.load_balancer_id)
-        self._blocked = [c for c in self._left if c.blocked_by]
-        self._ready = [c for c in self._left if self._is_ready(c)]
+        left = [c for c in situation.candidates
+                if (c.load_balancer_id, c.target_image_id) not in settled and
+                c.load_balancer_id not in self.open]
 
-    def _is_ready(self, candidate: Candidate) -> bool:
-        return not (candidate.blocked_by or candidate.is_pending or
+        def get_tries(c: model.Candidate) -> int:
+            return tries[c.load_balancer_id, c.target_image_id]
+
+        self._left = sorted(left, key=lambda c: (get_tries(c),
+                                                 c.load_balancer_id))
+        self._blocked = [c for c in self._left
+                         if c.blocked_by or get_tries(c) >= limits.TRIES]
+        blocked = {c.load_balancer_id for c in self._blocked}
+        self._ready = [c for c in self._left
+                       if c.load_balancer_id not in blocked and
+                       self._is_ready(c)]
+
+    def _is_ready(self, candidate: model.Candidate) -> bool:
+        return not (candidate.is_pending or
                     candidate.load_balancer_id in self._waiting or
                     candidate.load_balancer_id in self._open_elsewhere)
 
     def is_over(self) -> bool:
-        """Tell whether nothing runs, and nothing is left that could."""
+        """Tell whether nothing runs, is watched, or is left that could."""
         return not self.open and len(self._left) == len(self._blocked)
 
     def summarize(self) -> str:
@@ -223,24 +144,33 @@ class Progress:
         parts = [f'{self._counts[replace_repo.DONE]} done']
         if self._counts[replace_repo.FAILED]:
             parts.append(f'{self._counts[replace_repo.FAILED]} failed')
-        if self._blocked:
-            parts.append(f'{len(self._blocked)} blocked')
+        for ids, word in ((self._refused, 'refused'),
+                          ([c.load_balancer_id for c in self._blocked],
+                           'blocked')):
+            if ids:
+                parts.append(f'{len(ids)} {word} ({limits.name(ids)})')
         return ', '.join(parts)
 
     def explain(self) -> str:
         """Tell why nothing begins though there is room."""
         if any(self._canaries.values()):
-            return 'the canaries have to be done first'
+            watched = [limits.get_watch_end(r, self._settings)
+                       for r in self.open.values()
+                       if r.state == replace_repo.DONE]
+            if len(watched) < len(self.open):
+                return 'the canaries have to be done first'
+            return (f'the canaries are done, and watched until '
+                    f'{max(watched).isoformat(timespec="minutes")} UTC')
         if self._ready:
             return 'as many run in their availability zones as may at once'
         return (f'{len(self._left) - len(self._blocked)} are left that '
                 f'Octavia works on, or that wait to be tried again')
 
-    def choose(self, room: int) -> tuple[tuple[Candidate, bool], ...]:
+    def choose(self, room: int) -> tuple[tuple[model.Candidate, bool], ...]:
         """Choose who begins now.
 
         :param room: how many at most.
-        :returns: (Candidate, whether it is a canary), in order.
+        :returns: (model.Candidate, whether it is a canary), in order.
         """
         canaries = self._get_canaries()
         is_canary = bool(canaries or any(self._canaries.values()))
@@ -250,9 +180,9 @@ class Progress:
                       self._settings.parallel_per_az, zones)
         return tuple((candidate, is_canary) for candidate in chosen)
 
-    def _get_canaries(self) -> list[Candidate]:
+    def _get_canaries(self) -> list[model.Candidate]:
         """Return the canaries that are still to begin."""
-        missing: dict[Group, int] = {}
+        missing: dict[model.Group, int] = {}
         canaries = []
         for candidate in self._ready:
             group = candidate.group
@@ -265,8 +195,8 @@ class Progress:
         return canaries
 
 
-def take(candidates: Iterable[Candidate], room: int, per_zone: int,
-         zones: collections.Counter[str | None]) -> list[Candidate]:
+def take(candidates: Iterable[model.Candidate], room: int, per_zone: int,
+         zones: collections.Counter[str | None]) -> list[model.Candidate]:
     """Take the first that may begin together.
 
     :param candidates: in order.
@@ -274,7 +204,7 @@ def take(candidates: Iterable[Candidate], room: int, per_zone: int,
     :param per_zone: how many of an availability zone at once, 0 for any.
     :param zones: how many run in each; counts up with what is taken.
     """
-    taken: list[Candidate] = []
+    taken: list[model.Candidate] = []
     for candidate in candidates:
         if len(taken) >= room:
             break

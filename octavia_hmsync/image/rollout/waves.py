@@ -12,8 +12,9 @@
 
 """What a rollout would do, wave by wave, if nothing failed.
 
-Pure rules. The real thing has no waves: what ends makes room for the next
-one. They tell who is a canary, and in which order the others come.
+Pure rules. The real thing has no waves: what is done, and was watched, makes
+room for the next one. They tell who is a canary, and in which order the
+others come.
 """
 
 import collections
@@ -21,12 +22,12 @@ from collections.abc import Sequence
 import heapq
 
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
-from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import model
 
 
 def get_waves(settings: rollout_repo.Settings,
-              candidates: Sequence[rules.Candidate]
-              ) -> list[tuple[bool, list[rules.Candidate]]]:
+              candidates: Sequence[model.Candidate]
+              ) -> list[tuple[bool, list[model.Candidate]]]:
     """Return who would begin together.
 
     :param settings: of the rollout.
@@ -34,9 +35,9 @@ def get_waves(settings: rollout_repo.Settings,
     :returns: (whether they are canaries, Candidates), in order.
     """
     ordered = sorted(candidates, key=lambda c: c.load_balancer_id)
-    seen: collections.Counter[rules.Group] = collections.Counter()
-    canaries: list[rules.Candidate] = []
-    others: list[rules.Candidate] = []
+    seen: collections.Counter[model.Group] = collections.Counter()
+    canaries: list[model.Candidate] = []
+    others: list[model.Candidate] = []
     for candidate in ordered:
         seen[candidate.group] += 1
         is_canary = seen[candidate.group] <= settings.canaries
@@ -47,16 +48,16 @@ def get_waves(settings: rollout_repo.Settings,
 
 
 def _split(settings: rollout_repo.Settings,
-           candidates: list[rules.Candidate]) -> list[list[rules.Candidate]]:
+           candidates: list[model.Candidate]) -> list[list[model.Candidate]]:
     """Split into waves, each of the first that may begin together."""
     per_zone = settings.parallel_per_az or len(candidates)
-    queues: dict[str | None, collections.deque[tuple[int, rules.Candidate]]]
+    queues: dict[str | None, collections.deque[tuple[int, model.Candidate]]]
     queues = collections.defaultdict(collections.deque)
     for item in enumerate(candidates):
         queues[item[1].availability_zone].append(item)
     waves = []
     while queues:
-        wave: list[rules.Candidate] = []
+        wave: list[model.Candidate] = []
         used: collections.Counter[str | None] = collections.Counter()
         # The first of each zone, by their place among all.
         heads = [(queue[0][0], zone)

@@ -42,6 +42,7 @@ from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -332,7 +333,7 @@ class TestImagesAtOnce(GaleraTestCase):
 
             def run(engine, kind, number=number):
                 if kind == 'cancel':
-                    return replace_repo.cancel(engine, f'r{number}', 'no')
+                    return cancel_repo.cancel(engine, f'r{number}', 'no')
                 return bool(claims_repo.claim(engine, f'{kind}{number}', 10,
                                               600))
 

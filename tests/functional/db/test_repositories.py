@@ -33,6 +33,7 @@ from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
+from tests.db_cases import image_aftermath
 from tests.db_cases import image_figures
 from tests.db_cases import image_history
 from tests.db_cases import image_inventory
@@ -184,6 +185,10 @@ class TestImageRollout(mariadb.MariaDBMixin, image_rollout.RolloutCases):
 
 class TestImageReplacement(mariadb.MariaDBMixin,
                            image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageAftermath(mariadb.MariaDBMixin, image_aftermath.AftermathCases):
     pass
 
 

@@ -19,6 +19,7 @@ from unittest import mock
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -278,7 +279,7 @@ class TestWait(ReplaceTestCase):
 
     def test_cancelled(self):
         def cancel():
-            self.assertTrue(replace_repo.cancel(
+            self.assertTrue(cancel_repo.cancel(
                 self.engine, self.open()[0].id, 'by an operator'))
 
         code, lines, err = self.wait(cancel)
@@ -393,9 +394,9 @@ class TestReplacements(ReplaceTestCase):
                     f'{words}.\n', self.cancel(name or found.id, more))
             self.assertEqual([], self.open())
         for name in ('web', lb_id, found.id):
-            self.assertFails(f'No replacement waits that is, or is of, '
-                             f'{name}: ', 'image', 'replacement', 'cancel',
-                             name)
+            self.assertFails(f'No replacement waits or runs that is, or is '
+                             f'of, {name}: ', 'image', 'replacement',
+                             'cancel', name)
         self.assertFails('There is no load balancer none', 'image',
                          'replacement', 'cancel', 'none')
 
@@ -403,9 +404,15 @@ class TestReplacements(ReplaceTestCase):
         lb_id = self.add('old')
         self.replace(lb_id)
         claims_repo.claim(self.engine, 'one', 1, 60)
-        for more in ((), ('--dry-run',)):
-            self.assertFails('has begun, and comes to its end', 'image',
-                             'replacement', 'cancel', lb_id, *more)
+        for more, reason in ((('--dry-run',), None),
+                             (('--reason', 'it is late'), 'it is late')):
+            self.assertIn(
+                'has begun: it goes back at its next step, or comes to its '
+                'end where there is no way back.',
+                self.cancel(lb_id, *more))
+            row, = self.list('--long')
+            self.assertEqual(('RUNNING', reason),
+                             (row['state'], row['cancel_requested']))
 
     def test_formats(self):
         self.replace(self.add('old'))

@@ -20,6 +20,7 @@ from oslo_utils import timeutils
 from octavia_hmsync.cli.image import changes
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
@@ -172,10 +173,10 @@ class TestStart(RolloutTestCase):
         self.assertEqual((old[0], 'SINGLE', None, None, 'new'), next(
             row[2:7] for row in found if row[2] == old[0]))
         self.assertIn('5 load balancers, 3 of them canaries, in 2 waves: at '
-                      'least 0 min, with no time for each', self.err)
+                      'least 10 min, with no time for each', self.err)
         self.assertEqual(5, len({row[0] for row in self.plan()} - {None}))
         # The first, the next one an hour later, and so on.
-        self.plan('--rate-per-hour', '1')
+        self.plan('--rate-per-hour', '1', '--watch-time', '0')
         self.assertIn('in 5 waves: at least 4 h', self.err)
         self.assertIsNone(rollout_repo.get_active(self.engine))
 
@@ -188,7 +189,7 @@ class TestStart(RolloutTestCase):
         self.assertEqual(f'Rollout {active.id} runs.',
                          err.splitlines()[-1])
         self.assertEqual(('CVE', rollout_repo.Settings(
-            'replace', 1, 3, 0, 0, 1, 'Sat 01:00-05:00')),
+            'replace', 1, 3, 0, 0, 1, 'Sat 01:00-05:00', 300)),
             (active.reason, active.settings))
         for more in ((), ('--dry-run',)):
             self.assertFails(f'There is a rollout that has not ended, '
@@ -209,7 +210,32 @@ class TestStart(RolloutTestCase):
         self.make_older(models.ImageReplacement, 'started_at', 100)
         self.run_ok('image', 'rollout', 'cancel')
         self.plan()
-        self.assertRegex(self.err, 'at least 2 min, with the 10. s that')
+        self.assertRegex(self.err, 'at least 7 min, with the 10. s that')
+
+    def test_more_than_housekeepers_do(self):
+        """Four each: what is allowed beyond that is nobody's."""
+        for _ in range(8):
+            self.add('old')
+        self.start('--windows', 'Sat 01:00-05:00')
+        self.begin('other')
+        claims_repo.finish(self.engine, 'replacement', 'one', 'DONE')
+        self.make_older(models.ImageReplacement, 'started_at', 100)
+        self.run_ok('image', 'rollout', 'cancel')
+        argv = ('--parallel', '8', '--canaries', '0', '--watch-time', '0')
+        said = 'Of the 8 that --parallel allows 4 are replaced at once'
+        self.plan(*argv)
+        self.assertIn(said, self.err)
+        self.assertIn('at least 4 min', self.err)
+        keeper_repo.touch(self.engine, 'another keeper', ())
+        self.plan(*argv)
+        self.assertNotIn('are replaced at once', self.err)
+        self.assertIn('at least 2 min', self.err)
+        self.make_older(models.HouseKeeper, 'replacer_at', 100000,
+                        host='another keeper')
+        _out, err = self.start(*argv)
+        self.assertIn(said, err)
+        found = self.show()
+        self.assertEqual((8, 4), (found['parallel'], found['at_once']))
 
     def test_only_failover(self):
         """Make before break is not for each one."""
@@ -299,11 +325,39 @@ class TestOthers(RolloutTestCase):
             self.assertIn(f'to {name}, which is PAUSED', self.rollout(
                 name, '--dry-run'))
         self.assertIn('goes on', self.rollout('resume'))
-        self.assertIn('is cancelled', self.rollout('cancel'))
+        self.assertIn('is cancelled. 1 that run go back, or come to their '
+                      'end where there is no way back', self.rollout(
+                          'cancel', '--reason', 'enough'))
+        self.assertEqual('enough', replace_repo.get(
+            self.engine, 'replacement').cancel_requested)
         row, = self.run_json('image', 'rollout', 'list')
         self.assertEqual(('CANCELLED', 1, 0), (row['state'], row['running'],
                                                row['done']))
         self.assertEqual('CANCELLED', self.show(row['id'])['state'])
+
+    def test_who_is_left(self):
+        """Who was refused, is tried again, was given up, is watched."""
+        self.start()
+        for number, (lb_id, state) in enumerate((
+                ('refused', 'REFUSED'), ('again', 'SKIPPED'),
+                ('again', 'SKIPPED'), ('done', 'DONE'),
+                *[('never', 'SKIPPED')] * 8)):
+            active = rollout_repo.get_active(self.engine)
+            claims_repo.begin(
+                self.engine, active.id, active.version,
+                [replace_repo.New(f'r{number}', lb_id, 'replace', 'new')],
+                'one', 60)
+            claims_repo.finish(self.engine, f'r{number}', 'one', state,
+                               'because', 60 if lb_id == 'again' else None)
+        found = self.show()
+        self.assertEqual(['refused: because'], found['refusals'])
+        again, = found['tried_again']
+        self.assertRegex(again, r'again: because \(tried 2 times, next not '
+                                r'before 20.*\)')
+        self.assertEqual(['never: because'], found['given_up'])
+        watched, = found['watched_now']
+        self.assertRegex(watched, 'done until 20')
+        self.assertIn('1 that are done are watched', found['waits_for'])
 
     def test_watch(self):
         self.start()
@@ -364,6 +418,103 @@ class TestOthers(RolloutTestCase):
         self.assertIn('DONE (1 done)', self.rollout('watch'))
 
 
+class TestUndo(RolloutTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.images.images['amphora'] = 'bad'
+        self.lb_ids = sorted(self.add('old') for _ in range(3))
+        self.start('--parallel', '3', '--watch-time', '60', '--windows',
+                   'Sat 01:00-05:00')
+        self.first = rollout_repo.get_active(self.engine).id
+
+    def bring(self, *lb_ids, state='DONE'):
+        """Have the first rollout bring load balancers to its image."""
+        for lb_id in lb_ids:
+            active = rollout_repo.get_active(self.engine)
+            claims_repo.begin(
+                self.engine, active.id, active.version,
+                [replace_repo.New(lb_id, lb_id, 'replace', 'bad')], 'one', 60)
+            claims_repo.finish(self.engine, lb_id, 'one', state)
+            for row in self.records.rows('amphora'):
+                if row['load_balancer_id'] == lb_id:
+                    self.records.change('amphora', row['id'], image_id='bad')
+
+    def end(self):
+        active = rollout_repo.get_active(self.engine)
+        rollout_repo.end(self.engine, active.id, active.version, 'HALTED',
+                         '1 failed')
+
+    def undo(self, *argv):
+        code, out, err = self.run_command('image', 'rollout', 'undo', *argv,
+                                          '-f', 'json')
+        self.assertEqual(0, code, err)
+        return [row['load_balancer'] for row in json.loads(out)
+                if row['wave'] is not None]
+
+    def test_undo(self):
+        """Those that it has brought, and that still are there."""
+        done, failed, left = self.lb_ids
+        self.bring(done)
+        self.bring(failed, state='FAILED')
+        self.add('bad')
+        gone = self.add('old')
+        self.bring(gone)
+        for row in self.records.rows('amphora'):
+            if row['load_balancer_id'] == gone:
+                self.records.change('amphora', row['id'], image_id='third')
+        self.end()
+        self.images.images['amphora'] = 'old'
+        self.assertEqual([done, failed], self.undo('--dry-run'))
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+        self.assertEqual([done, failed], self.undo(
+            self.first, '--canaries', '0', '--reason', 'it dies'))
+        active = rollout_repo.get_active(self.engine)
+        self.assertEqual(
+            (self.first, 'it dies', rollout_repo.Settings(
+                'replace', 0, 3, 0, 0, 1, '', 60)),
+            (active.undo_of, active.reason, active.settings))
+        self.assertEqual(self.first, self.show()['undo_of'])
+        conf = self.make_conf(
+            database={'connection': self.database.connection},
+            controller_worker={'amp_image_tag': 'amphora'})
+        # Housekeeping goes by the same.
+        found = reading.read_situation(
+            conf, self.engine, target.Targets(conf), active)
+        self.assertEqual([done, failed],
+                         [c.load_balancer_id for c in found.candidates])
+
+    def test_tag_that_still_gives_it(self):
+        self.bring(self.lb_ids[0])
+        self.end()
+        for more in ((), ('--dry-run',)):
+            self.assertFails(
+                f'What rollout {self.first} has brought is still the newest '
+                f'image: bad by tag amphora. Take the tag off it', 'image',
+                'rollout', 'undo', *more)
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+
+    def test_nothing_to_undo(self):
+        self.end()
+        self.assertFails('there is nothing to take back', 'image', 'rollout',
+                         'undo')
+        self.assertFails('There is no rollout x:', 'image', 'rollout', 'undo',
+                         'x')
+
+    def test_one_that_runs(self):
+        self.bring(self.lb_ids[0])
+        self.assertFails('There is a rollout that has not ended', 'image',
+                         'rollout', 'undo')
+
+    def test_last_one_that_is_no_undo(self):
+        self.bring(self.lb_ids[0])
+        self.end()
+        self.images.images['amphora'] = 'old'
+        self.undo()
+        self.end()
+        self.assertEqual([self.lb_ids[0]], self.undo('--dry-run'))
+
+
 class TestReading(RolloutTestCase):
     """What decides, from the rows."""
 
@@ -390,11 +541,25 @@ class TestReading(RolloutTestCase):
         replace_repo.add(self.engine, replace_repo.New(
             'own', second, 'replace', 'new'))
         self.assertEqual([], self.decide()[-1])
-        replace_repo.cancel(self.engine, 'own', 'because')
+        cancel_repo.cancel(self.engine, 'own', 'because')
         self.begin(second)
         self.assertEqual('RUNNING', self.decide()[0])
         claims_repo.finish(self.engine, 'replacement', 'one', 'FAILED')
         self.assertEqual(('HALTED', f'1 failed: {second}', []),
+                         self.decide())
+
+    def test_stuck(self):
+        """What is PENDING for too long keeps no rollout from its end."""
+        lb_id = self.add('old')
+        self.start()
+        self.records.change('load_balancer', lb_id,
+                            provisioning_status='PENDING_UPDATE',
+                            updated_at=records.utcnow())
+        self.assertEqual('RUNNING', self.decide()[0])
+        self.records.change(
+            'load_balancer', lb_id,
+            updated_at=records.utcnow() - datetime.timedelta(hours=1))
+        self.assertEqual(('DONE', f'0 done, 1 blocked ({lb_id})', []),
                          self.decide())
 
     def test_number_of_statements(self):

@@ -30,6 +30,7 @@ from tests.db_cases import due
 from tests.db_cases import health_manager
 from tests.db_cases import heartbeat
 from tests.db_cases import hold
+from tests.db_cases import image_aftermath
 from tests.db_cases import image_figures
 from tests.db_cases import image_history
 from tests.db_cases import image_inventory
@@ -168,6 +169,10 @@ class TestImageRollout(sqlite.SqliteMixin, image_rollout.RolloutCases):
 
 
 class TestImageReplacement(sqlite.SqliteMixin, image_rollout.ReplacementCases):
+    pass
+
+
+class TestImageAftermath(sqlite.SqliteMixin, image_aftermath.AftermathCases):
     pass
 
 

@@ -18,6 +18,7 @@ from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.house_keeping import planner
@@ -467,7 +468,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_history_of_images_is_purged(self):
         for days in (0, 89, 91):
             replace_repo.add(self.engine, image_calls.new(days))
-            replace_repo.cancel(self.engine, f'replacement{days}', 'because')
+            cancel_repo.cancel(self.engine, f'replacement{days}', 'because')
             self.make_older(models.ImageReplacement, 'finished_at',
                             days * 86400, id=f'replacement{days}')
         self.now += 700

@@ -16,14 +16,20 @@ from unittest import mock
 
 import fixtures
 from oslo_db import exception as db_exc
+import sqlalchemy as sa
 
+from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 from octavia_hmsync.house_keeping import replacer
+from octavia_hmsync.house_keeping import rollout_keeper
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
 from tests.cloud import waiting
 from tests.db_cases import base
@@ -51,12 +57,16 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.decision = rules.Decision(rollout_repo.RUNNING)
         for target, name, new in (
                 (replacer, 'inventory', mock.Mock()),
-                (replacer.target, 'Targets', mock.Mock()),
                 (replacer.work_, 'Work', self._make_work),
                 (replacer.process, 'Process', self._make_attempt),
-                (replacer.reading, 'read_situation', mock.Mock()),
-                (replacer.rules, 'decide', lambda situation: self.decision)):
+                (replacer.way.agent_client, 'does_anybody_answer',
+                 self._probe),
+                (rollout_keeper.target, 'Targets', mock.Mock()),
+                (rollout_keeper.reading, 'read_situation', mock.Mock()),
+                (rollout_keeper.rules, 'decide',
+                 lambda situation: self.decision)):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
+        self.is_reachable = True
         self.wake = mock.Mock()
         self.replacer = self.make()
 
@@ -65,6 +75,9 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.addCleanup(made.stop, TIMEOUT)
         self.addCleanup(self.gate.set)
         return made
+
+    def _probe(self, conf, lb_network_ips):
+        return self.is_reachable
 
     def _make_work(self, conf, engine, replacement, owner, stopping):
         work = mock.Mock(spec=WORK, replacement=replacement,
@@ -212,6 +225,12 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual('KeyError, see the log of the housekeeper '
                          'controller1.', self.get('b').reason)
 
+        self.outcomes = {'d': exceptions.CloudUnavailable('No answer.')}
+        self.ask_for('d')
+        self.run_until(lambda: self.get('d').state == 'SKIPPED')
+        self.assertEqual('No answer.', self.get('d').reason)
+        self.assertIsNotNone(self.get('d').not_before)
+
         def in_the_middle(work):
             work.phase = 'PROVE'
             return error
@@ -221,12 +240,29 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.wait_until(self.idle)
         self.assertEqual('RUNNING', self.get('c').state)
 
+    def test_without_a_way(self):
+        """Where no amphora can be reached none is tried, nor taken up."""
+        amphora, = self.add_amphorae(1)
+        with self.engine.begin() as connection:
+            connection.execute(sa.insert(models.Amphora.__table__).values(
+                amphora_id=amphora, applied_at=types.utcnow(),
+                result='APPLIED', generation=1))
+        self.is_reachable = False
+        self.ask_for('a')
+        self.start('b')
+        self.replacer.run_once()
+        self.assertEqual(('WAITING', {}),
+                         (self.get('a').state, self.of_rollout()))
+        self.is_reachable = True
+        self.replacer = self.make()
+        self.run_until(lambda: self.get('a').state == 'DONE')
+
     # Rollouts
 
     def start(self, *names, is_canary=False):
         rollout_repo.add(self.engine, 'rollout', image_calls.SETTINGS)
         self.decision = rules.Decision(rollout_repo.RUNNING, '', tuple(
-            (rules.Candidate(name, target_image_id='image'), is_canary)
+            (model.Candidate(name, target_image_id='image'), is_canary)
             for name in names))
 
     def of_rollout(self):
@@ -242,6 +278,23 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({'a', 'b'}, set(found))
         self.assertEqual({('RUNNING', True, 1)}, {
             (r.state, r.canary, r.attempts) for r in found.values()})
+
+    def test_skipped_again_and_again(self):
+        """Each time it waits twice as long, until it is left alone."""
+        self.outcomes = {'a': attempt.skip('It is silent.')}
+        waits, seen = [], set()
+        self.start('a')
+        for _ in range(limits.TRIES):
+            self.replacer.run_once()
+            self.wait_until(self.idle)
+            last, = (r for r in replace_repo.get_of_rollout(
+                self.engine, 'rollout') if r.id not in seen)
+            seen.add(last.id)
+            waits.append(last.not_before and round(
+                (last.not_before - last.finished_at).total_seconds()))
+        self.assertEqual([60, 120, 240, 480, 960, 1920, 3600, None], waits)
+        self.assertEqual('It is silent. It was tried 8 times: this rollout '
+                         'leaves it alone.', last.reason)
 
     def test_asked_for_come_first(self):
         self.gate.clear()
@@ -265,7 +318,7 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         def read(*args):
             with self.engine.begin() as connection:
                 rollout_repo.touch(connection)
-        replacer.reading.read_situation.side_effect = read
+        rollout_keeper.reading.read_situation.side_effect = read
         self.replacer.run_once()
         self.assertEqual({}, self.of_rollout())
         self.assertEqual([], self.begun)

@@ -37,7 +37,7 @@ class TestVerdict(test_image.ImageTestCase):
         lb_id = self.add('old')
         self.neutron.things['ports'].clear()
         found = self.judge(lb_id)
-        self.assertFalse(found.is_passing)
+        self.assertEqual((False, True), (found.is_passing, found.is_own))
         self.assertIn(f'{lb_id} cannot be replaced: VIP port: ',
                       found.failures[0])
 
@@ -53,13 +53,16 @@ class TestVerdict(test_image.ImageTestCase):
             found = self.judge(lb_id)
             self.assertIn('Neutron: ', found.failures[0])
             self.assertEqual(is_passing, found.is_passing, error)
+            self.assertFalse(found.is_own)
         self.neutron.errors.clear()
         self.images.images['amphora'] = OSError('no answer')
         found = self.judge(lb_id)
         self.assertIn('Image service: ', found.failures[0])
         self.assertTrue(found.is_passing)
+        self.assertFalse(found.is_own)
         self.neutron.things['ports'].clear()
-        self.assertFalse(self.judge(lb_id).is_passing)
+        found = self.judge(lb_id)
+        self.assertEqual((False, True), (found.is_passing, found.is_own))
 
     def test_mode(self):
         lb_id = self.add('old')

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
@@ -194,6 +195,39 @@ class TestOrdered(attempts.AttemptTestCase):
                 (work_.Work, 'pause', lambda work, *args:
                     self.world.pause(work, *args))):
             self.useFixture(fixtures.MockPatchObject(patched, name, new))
+
+    def test_cancelled(self):
+        """The order is taken back while no other one is in its place."""
+        world = World(self, is_deaf=True)
+        step = world.step
+
+        def do(name):
+            step(name)
+            if len(world.steps) == 3:
+                cancel_repo.cancel(self.engine, replace_repo.get_open(
+                    self.engine)[0].id, 'The owner calls.')
+        world.step = do
+        row = self.replace(world)
+        self.assertEqual(('CANCELLED', 'The owner calls.'),
+                         (row.state, row.reason))
+        self.assertEqual({None}, {m.ordered for m in world.members()})
+        self.assertEqual([OLD] * 3, world.images())
+
+    def test_cancelled_when_one_is_done(self):
+        """That one stays, and no other one is ordered."""
+        world = World(self)
+        step = world.step
+
+        def do(name):
+            step(name)
+            if name == 'prove':
+                cancel_repo.cancel(self.engine, replace_repo.get_open(
+                    self.engine)[0].id, 'The owner calls.')
+        world.step = do
+        row = self.replace(world)
+        self.assertEqual('CANCELLED', row.state)
+        self.finish(world)
+        self.assertEqual([NEW, OLD, OLD], sorted(world.images()))
 
     def replace(self, world, owners=9, **values):
         self.world = world

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import image_cancel as cancel_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
@@ -413,6 +414,8 @@ class TestProcess(ProcessTestCase):
         self.assertEqual('SKIPPED', row.state)
         self.assertIn(f'{world.ids()[0]} does not answer', row.reason)
         self.assertEqual(('ACTIVE', []), (self.status(world), world.steps))
+        # Its owner was not locked out for that, nor a rate used up.
+        self.assertEqual((None, None), (row.phase, row.old_amphora_id))
 
     def test_amphora_dies_meanwhile(self):
         """It is no fault of the image."""
@@ -487,6 +490,106 @@ class TestProcess(ProcessTestCase):
         self.assertWhole(world, row)
 
 
+class TestCancel(ProcessTestCase):
+    """An operator wants it back, while a step is done."""
+
+    def setUp(self):
+        super().setUp()
+        self.useFixture(fixtures.MockPatchObject(work_, '_CANCEL_INTERVAL',
+                                                 0))
+
+    def cancel_at(self, topology, number):
+        """Cancel it at a step, by the number of that."""
+        world = World(self, topology)
+        step = world.step
+
+        def do(name, function=lambda: None):
+            if len(world.steps) == number:
+                cancel_repo.cancel(self.engine, replace_repo.get_open(
+                    self.engine)[0].id, 'The owner calls.')
+            step(name, function)
+        world.step = do
+        row = self.replace(world)
+        self.assertWhole(world, row)
+        return world, row
+
+    def test_where_there_is_a_way_back(self):
+        # Of ['remember', 'create', 'boot', 'configure', 'prove', 'switch',
+        # 'prove', 'remove', 'settle']; what leads to another phase looks.
+        for number, name in enumerate(('remember', 'create', 'boot',
+                                       'configure', 'prove')):
+            world, row = self.cancel_at('SINGLE', number)
+            self.assertEqual(('CANCELLED', 'The owner calls.', None),
+                             (row.state, row.reason, row.not_before), name)
+            self.assertEqual([OLD], self.images(world))
+            self.assertNotIn('switch', world.steps)
+
+    def test_with_the_vip(self):
+        """The prover looks while it waits; the VIP goes back."""
+        prove = Prover.prove
+
+        def look(prover, is_switched):
+            prove(prover, is_switched)
+            prover.work.check()
+        self.useFixture(fixtures.MockPatchObject(Prover, 'prove', look))
+        for number in (5, 6):
+            world, row = self.cancel_at('SINGLE', number)
+            self.assertEqual('CANCELLED', row.state)
+            self.assertEqual([OLD], self.images(world))
+            self.assertIn('give back', world.steps)
+
+    def test_past_the_way_back(self):
+        for number in (7, 8):
+            world, row = self.cancel_at('SINGLE', number)
+            self.assertEqual(('DONE', [NEW]), (row.state,
+                                               self.images(world)))
+
+    def test_one_of_a_pair_is_done(self):
+        """It stays so, and the other one is not begun."""
+        world, row = self.cancel_at('ACTIVE_STANDBY', 7)
+        self.assertEqual('remove', world.steps[6], world.steps)
+        self.assertEqual(('CANCELLED', [NEW, OLD]),
+                         (row.state, self.images(world)))
+
+    def test_one_that_failed_by_itself(self):
+        world = World(self, 'SINGLE', {4: ('before', exceptions.NotProven(
+            'No heartbeat.'))})
+        step = world.step
+
+        def do(name, function=lambda: None):
+            if name == 'settle':
+                cancel_repo.cancel(self.engine, replace_repo.get_open(
+                    self.engine)[0].id, 'The owner calls.')
+            step(name, function)
+        world.step = do
+        row = self.replace(world)
+        self.assertEqual(('FAILED', 'No heartbeat.'), (row.state, row.reason))
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.sampled_from(TOPOLOGIES), st.integers(0, 20),
+           st.dictionaries(st.integers(0, 25), st.tuples(
+               st.sampled_from(('before', 'after')),
+               st.sampled_from((attempts.Death(),
+                                exceptions.AgentUnreachable('Gone.'),
+                                RuntimeError('neutron')))), max_size=3))
+    def test_whatever_happens(self, topology, number, events):
+        """Also where whoever works on it dies: the wish is in the row."""
+        world = World(self, topology, events)
+        step = world.step
+
+        def do(name, function=lambda: None):
+            if len(world.steps) == number:
+                cancel_repo.cancel(self.engine, replace_repo.get_open(
+                    self.engine)[0].id, 'The owner calls.')
+            step(name, function)
+        world.step = do
+        row = self.replace(world)
+        self.assertIn(row.state, ('DONE', 'FAILED', 'SKIPPED', 'CANCELLED'))
+        if row.state == 'SKIPPED':
+            self.assertIsNone(row.cancel_requested)
+        self.assertWhole(world, row)
+
+
 class TestPermission(ProcessTestCase):
     """What is told before the lock; nothing was touched then."""
 
@@ -505,6 +608,12 @@ class TestPermission(ProcessTestCase):
         row = self.refuse(('The VIP is gone.', 'The group is gone.'))
         self.assertEqual(('FAILED', 'The VIP is gone. The group is gone.'),
                          (row.state, row.reason))
+
+    def test_what_its_owner_broke(self):
+        """It says nothing of the image."""
+        row = self.refuse(('The VIP is gone.',), is_own=True)
+        self.assertEqual(('REFUSED', 'The VIP is gone.', None),
+                         (row.state, row.reason, row.not_before))
 
     def test_what_passes(self):
         row = self.refuse(('Neutron is down.',), is_passing=True)

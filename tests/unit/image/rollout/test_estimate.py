@@ -26,11 +26,11 @@ NOW = test_rules.NOW
 MINUTE = datetime.timedelta(minutes=1)
 
 
-def get_end(number=9, seconds=0, **settings):
+def get_end(number=9, seconds=0, at_once=99, **settings):
     settings = test_rules.change(**settings)
     found = waves.get_waves(settings, [test_rules.candidate(n)
                                        for n in range(number)])
-    return estimate.get_end(settings, found, NOW, seconds)
+    return estimate.get_end(settings, found, NOW, seconds, at_once)
 
 
 class TestEstimate(base.TestCase):
@@ -44,6 +44,15 @@ class TestEstimate(base.TestCase):
         self.assertEqual(NOW + 5 * MINUTE, get_end(seconds=60))
         self.assertEqual(NOW + MINUTE, get_end(seconds=60, canaries=0,
                                                parallel=9))
+
+    def test_no_more_than_housekeepers_do(self):
+        """A canary, then eight in two turns of four."""
+        self.assertEqual(NOW + 3 * MINUTE, get_end(seconds=60, parallel=8,
+                                                   at_once=4))
+
+    def test_each_wave_is_watched(self):
+        self.assertEqual(NOW + 15 * MINUTE, get_end(seconds=60,
+                                                    watch_time=120))
 
     def test_rate(self):
         self.assertEqual(NOW + 4 * 60 * MINUTE, get_end(rate_per_hour=2))

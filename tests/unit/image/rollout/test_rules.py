@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image.rollout import waves
 from octavia_hmsync.image.rollout import windows
@@ -36,7 +38,7 @@ def change(**values):
 
 
 def candidate(number, zone=None, **values):
-    return rules.Candidate(f'lb{number:05}', values.pop('topology', 'SINGLE'),
+    return model.Candidate(f'lb{number:05}', values.pop('topology', 'SINGLE'),
                            values.pop('flavor_id', None), zone,
                            values.pop('target_image_id', 'new'), **values)
 
@@ -54,7 +56,7 @@ class _Case(base.TestCase):
 
     def decide(self, settings, candidates, replacements=(), now=NOW,
                **kwargs):
-        return rules.decide(rules.Situation(
+        return rules.decide(model.Situation(
             settings, now, candidates, replacements, **kwargs))
 
     def chosen(self, *args, **kwargs):
@@ -143,7 +145,8 @@ class TestDecide(_Case):
     def test_those_in_the_way(self):
         blocked = candidate(1, blocked_by=('ERROR',))
         pending = candidate(2, is_pending=True)
-        self.assertEqual(rules.Decision('DONE', '0 done, 1 blocked'),
+        self.assertEqual(rules.Decision('DONE',
+                                        '0 done, 1 blocked (lb00001)'),
                          self.decide(SETTINGS, [blocked]))
         self.assertWaits('1 are left', SETTINGS, [blocked, pending])
         self.assertWaits('1 are left', SETTINGS, [candidate(3)],
@@ -191,15 +194,119 @@ class TestDecide(_Case):
                          [replacement(fleet[0])])
 
     def test_many_failed(self):
-        fleet = [candidate(n) for n in range(5)]
+        fleet = [candidate(n) for n in range(7)]
         self.assertEqual(
-            '5 failed: lb00000, lb00001, lb00002 and 2 more', self.decide(
+            '7 failed: lb00000, lb00001, lb00002, lb00003, lb00004 and 2 '
+            'more', self.decide(
                 SETTINGS, fleet, [replacement(c, 'FAILED') for c in fleet]
             ).reason)
+        self.assertEqual(
+            '1 failed: lb00001; 1 done before keep the image: if it is bad, '
+            'take its tag off and run "octavia-hmsync image rollout undo"',
+            self.decide(SETTINGS, fleet, [
+                replacement(fleet[0], 'DONE'),
+                replacement(fleet[1], 'FAILED')]).reason)
         self.assertEqual('4 done, 1 failed', self.decide(
             change(max_failures=2), [], [
                 *(replacement(c, 'DONE') for c in fleet[:4]),
                 replacement(fleet[4], 'FAILED')]).reason)
+
+    def test_refused(self):
+        """It is named, does not halt, and is not tried again."""
+        fleet = [candidate(1), candidate(2)]
+        refused = [replacement(fleet[0], 'REFUSED', True)]
+        self.assertEqual([('lb00002', True)],
+                         self.chosen(SETTINGS, fleet, refused))
+        self.assertEqual(
+            rules.Decision('DONE', '1 done, 1 refused (lb00001)'),
+            self.decide(SETTINGS, fleet[:1],
+                        [*refused, replacement(fleet[1], 'DONE')]))
+
+    def test_cancelled(self):
+        """What an operator took back is not begun again."""
+        fleet = [candidate(1), candidate(2)]
+        self.assertEqual([('lb00002', True)], self.chosen(
+            SETTINGS, fleet, [replacement(fleet[0], 'CANCELLED')]))
+
+
+class TestSkipped(_Case):
+
+    def skipped(self, of, times, wait=60):
+        return [replacement(of, 'SKIPPED', False, NOW +
+                            datetime.timedelta(seconds=wait))] * times
+
+    def test_last_in_line(self):
+        fleet = [candidate(n) for n in range(4)]
+        settings = change(parallel=4, canaries=0)
+        self.assertEqual(
+            ['lb00002', 'lb00003', 'lb00001', 'lb00000'],
+            [one for one, _ in self.chosen(settings, fleet, [
+                *self.skipped(fleet[0], 2, 0), *self.skipped(fleet[1], 1, 0)]
+            )])
+
+    def test_wait_doubles(self):
+        waits = [limits.get_wait(60, n) for n in range(limits.TRIES)]
+        self.assertEqual([60, 120, 240, 480, 960, 1920, 3600, None], waits)
+
+    def test_left_alone_at_last(self):
+        """It is over with it, and it is named."""
+        one = candidate(1)
+        self.assertWaits('1 are left', SETTINGS, [one],
+                         self.skipped(one, limits.TRIES - 1))
+        self.assertEqual(
+            rules.Decision('DONE', '0 done, 1 blocked (lb00001)'),
+            self.decide(SETTINGS, [one], self.skipped(one, limits.TRIES)))
+        # Another image is another matter.
+        newer = candidate(1, target_image_id='newer')
+        self.assertEqual([('lb00001', True)], self.chosen(
+            SETTINGS, [newer], self.skipped(one, limits.TRIES, 0)))
+
+    def test_stuck(self):
+        self.assertEqual([False, False, True], [
+            limits.is_stuck(age) for age in (None, 3599, 3600)])
+
+
+class TestWatched(_Case):
+
+    settings = change(watch_time=300)
+
+    def done(self, of, seconds, canary=False):
+        return dataclasses.replace(
+            replacement(of, 'DONE', canary),
+            finished_at=NOW - datetime.timedelta(seconds=seconds))
+
+    def test_canary(self):
+        """Its group begins when it was watched for long enough."""
+        fleet = [candidate(n) for n in range(4)]
+        self.assertWaits('the canaries are done, and watched until '
+                         '2026-11-23T00:03 UTC', self.settings, fleet,
+                         [self.done(fleet[0], 120, True)])
+        self.assertEqual(
+            [('lb00001', False), ('lb00002', False)], self.chosen(
+                self.settings, fleet, [self.done(fleet[0], 300, True)]))
+
+    def test_others(self):
+        """They keep their places."""
+        fleet = [candidate(n, 'az1') for n in range(6)]
+        first = self.done(fleet[0], 900, True)
+        one, two = self.done(fleet[1], 100), self.done(fleet[2], 299)
+        self.assertEqual([('lb00002', False)], self.chosen(
+            self.settings, fleet, [first, one]))
+        self.assertWaits(
+            '0 run and 2 that are done are watched, as many as may at once: '
+            'the first of these until 2026-11-23T00:00 UTC', self.settings,
+            fleet, [first, one, two])
+        self.assertWaits(
+            'availability zones', dataclasses.replace(
+                self.settings, parallel_per_az=1), fleet, [first, one])
+
+    def test_end(self):
+        """It is not over before the last one was watched."""
+        one = candidate(1)
+        self.assertEqual('RUNNING', self.decide(
+            self.settings, [], [self.done(one, 299)]).state)
+        self.assertEqual(rules.Decision('DONE', '1 done'), self.decide(
+            self.settings, [], [self.done(one, 300)]))
 
 
 ZONES = st.sampled_from([None, 'az1', 'az2'])
@@ -210,7 +317,8 @@ ALL_SETTINGS = st.builds(
     rollout_repo.Settings, st.just('replace'), st.integers(0, 2),
     st.integers(1, 4), st.integers(0, 2), st.integers(0, 4),
     st.integers(1, 3), st.sampled_from(['', 'Mon 00:00-02:00',
-                                        'Mon,Tue 23:00-01:00; 12:00-13:00']))
+                                        'Mon,Tue 23:00-01:00; 12:00-13:00']),
+    st.sampled_from([0, 300, 5000]))
 
 
 class World:
@@ -241,14 +349,19 @@ class World:
         for n, row in enumerate(self.rows):
             if row.state == 'RUNNING' and self.chance.random() < 0.5:
                 state = self.chance.choice(
-                    ['DONE', 'DONE', 'DONE', 'DONE', 'FAILED', 'SKIPPED'])
+                    ['DONE', 'DONE', 'DONE', 'DONE', 'FAILED', 'REFUSED',
+                     'SKIPPED'])
+                wait = None if state != 'SKIPPED' else limits.get_wait(
+                    60, sum(r.state == 'SKIPPED' for r in self.rows
+                            if r.load_balancer_id == row.load_balancer_id))
                 self.rows[n] = dataclasses.replace(
-                    row, state=state, not_before=None if state != 'SKIPPED'
-                    else self.now + datetime.timedelta(minutes=20))
+                    row, state=state, finished_at=self.now,
+                    not_before=wait and
+                    self.now + datetime.timedelta(seconds=wait))
 
     def situation(self):
         done = {r.load_balancer_id for r in self.rows if r.state == 'DONE'}
-        return rules.Situation(
+        return model.Situation(
             self.settings, self.now,
             [dataclasses.replace(c, is_pending=self.chance.random() < 0.1)
              for c in self.fleet if c.load_balancer_id not in done],
@@ -264,19 +377,26 @@ class World:
                                  bool(decision.chosen))
         is_canary = {canary for _, canary in decision.chosen}
         self.case.assertLessEqual(len(is_canary), 1)
-        running = [r for r in self.rows if r.state == 'RUNNING']
+        running = [r for r in self.rows if self.has_place(r)]
         done = collections.Counter(
             (r.topology, r.flavor_id, r.availability_zone,
-             r.target_image_id) for r in self.rows if r.state == 'DONE')
+             r.target_image_id) for r in self.rows
+            if r.state == 'DONE' and r not in running)
         for chosen, canary in decision.chosen:
             if not canary:
                 self.case.assertFalse(any(r.canary for r in running))
                 self.case.assertGreaterEqual(done[chosen.group],
                                              self.settings.canaries)
             self.case.assertFalse(chosen.is_pending)
+        if decision.state == 'DONE':
+            self.case.assertEqual([], running)
+
+    def has_place(self, row):
+        return row.state == 'RUNNING' or limits.is_watched(
+            row, self.settings, self.now)
 
     def check_rows(self):
-        running = [r for r in self.rows if r.state == 'RUNNING']
+        running = [r for r in self.rows if self.has_place(r)]
         self.case.assertLessEqual(len(running), self.settings.parallel)
         zones = collections.Counter(r.availability_zone for r in running)
         if self.settings.parallel_per_az:
@@ -303,10 +423,15 @@ class TestWorld(_Case):
             self.assertGreaterEqual(failed, settings.max_failures)
             return
         self.assertLess(failed, settings.max_failures)
+        skipped = collections.Counter(
+            r.load_balancer_id for r in world.rows if r.state == 'SKIPPED')
+        self.assertLessEqual(max(skipped.values(), default=0), limits.TRIES)
         self.assertEqual(
             {c.load_balancer_id for c in world.fleet},
             {r.load_balancer_id for r in world.rows
-             if r.state in ('DONE', 'FAILED')})
+             if r.state in ('DONE', 'FAILED', 'REFUSED')} |
+            {one for one, number in skipped.items()
+             if number == limits.TRIES})
 
 
 class TestWaves(_Case):
@@ -334,16 +459,17 @@ class TestWaves(_Case):
     @given(ALL_SETTINGS, FLEETS)
     def test_as_they_would_begin(self, settings, fleet):
         """The rules begin the same, if each wave is done before the next."""
-        settings = dataclasses.replace(settings, rate_per_hour=0, windows='')
+        settings = dataclasses.replace(settings, rate_per_hour=0, windows='',
+                                       watch_time=0)
         fleet = [candidate(n, zone, topology=topology, flavor_id=flavor)
                  for n, (topology, flavor, zone) in enumerate(fleet)]
         rows = []
         for is_canary, wave in waves.get_waves(settings, fleet):
-            chosen = rules.decide(rules.Situation(
+            chosen = rules.decide(model.Situation(
                 settings, NOW, fleet, rows)).chosen
             self.assertEqual([(c, is_canary) for c in wave], list(chosen))
             rows += [replacement(c, 'DONE', is_canary) for c in wave]
-        self.assertEqual('DONE', rules.decide(rules.Situation(
+        self.assertEqual('DONE', rules.decide(model.Situation(
             settings, NOW, fleet, rows)).state)
 
 

@@ -1,0 +1,159 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""When a rollout may begin anything, for how long it waits, when it halts.
+
+Pure rules, about a rollout as a whole: no matter who is next.
+"""
+
+from collections.abc import Sequence
+import datetime
+
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.rollout import model
+from octavia_hmsync.image.rollout import windows as win
+
+HOUR = 3600
+
+# So often is a load balancer tried: with the times below for two hours.
+TRIES = 8
+# Seconds before it is tried again, at most.
+LONGEST_WAIT = 3600
+# Seconds after which what is PENDING is not waited for.
+STUCK_AFTER = 3600
+# Load balancers that are named in one line.
+_NAMED = 5
+
+
+def why_halted(situation: model.Situation) -> str | None:
+    """Return why a rollout has to end, and what to do then; None if not.
+
+    :param situation: model.Situation; who is a candidate is no matter.
+    """
+    failed = [r.load_balancer_id for r in situation.replacements
+              if r.state == replace_repo.FAILED]
+    if len(failed) < situation.settings.max_failures:
+        return None
+    done = sum(r.state == replace_repo.DONE for r in situation.replacements)
+    kept = (f'; {done} done before keep the image: if it is bad, take its '
+            f'tag off and run "octavia-hmsync image rollout undo"'
+            if done else '')
+    return f'{len(failed)} failed: {name(failed)}{kept}'
+
+
+def name(load_balancer_ids: Sequence[str]) -> str:
+    """Name some load balancers, in one line."""
+    named = ', '.join(load_balancer_ids[:_NAMED])
+    more = len(load_balancer_ids) - _NAMED
+    return f'{named} and {more} more' if more > 0 else named
+
+
+def is_watched(replacement: replace_repo.Replacement,
+               settings: rollout_repo.Settings,
+               now: datetime.datetime) -> bool:
+    """Tell whether a replacement is done, and still watched.
+
+    :param replacement: of the rollout.
+    :param settings: of the rollout.
+    :param now: by the database's clock, UTC.
+    """
+    return (replacement.state == replace_repo.DONE and
+            replacement.finished_at is not None and
+            get_watch_end(replacement, settings) > now)
+
+
+def get_watch_end(replacement: replace_repo.Replacement,
+                  settings: rollout_repo.Settings) -> datetime.datetime:
+    """Return until when a replacement that is DONE is watched."""
+    assert replacement.finished_at is not None
+    return replacement.finished_at + datetime.timedelta(
+        seconds=settings.watch_time)
+
+
+def count_places(situation: model.Situation) -> tuple[int, int]:
+    """Return how many run, and how many are done and watched."""
+    return (sum(r.state in replace_repo.OPEN_STATES
+                for r in situation.replacements),
+            sum(is_watched(r, situation.settings, situation.now)
+                for r in situation.replacements))
+
+
+def get_wait(wait: float, skipped: int) -> float | None:
+    """Return after how long one that was SKIPPED is tried again.
+
+    :param wait: seconds, for the first time.
+    :param skipped: how often the rollout has skipped it before.
+    :returns: seconds, doubled each time; None if this rollout leaves it.
+    """
+    if skipped + 1 >= TRIES:
+        return None
+    return min(wait * float(2 ** skipped), LONGEST_WAIT)
+
+
+def is_stuck(pending_for: float | None) -> bool:
+    """Tell whether what is PENDING is so for too long to be waited for.
+
+    :param pending_for: seconds, None where Octavia has not written when.
+    """
+    return pending_for is not None and pending_for >= STUCK_AFTER
+
+
+def get_limit(situation: model.Situation) -> str | None:
+    """Return why nothing may begin, whoever is next; None if it may.
+
+    :param situation: model.Situation; who is a candidate is no matter.
+    :raises NotPossible: if the windows cannot be read.
+    """
+    running, watched = count_places(situation)
+    settings = situation.settings
+    windows = win.parse(settings.windows)
+    if not win.is_open(windows, situation.now):
+        opening = win.get_opening(windows, situation.now)
+        return (f'the maintenance window opens at '
+                f'{opening.isoformat(timespec="minutes")} UTC')
+    if running + watched >= settings.parallel:
+        return _describe_places(situation, running, watched)
+    if get_room(situation, running + watched) <= 0:
+        ages = sorted(age for age in situation.start_ages if age < HOUR)
+        wait = HOUR - ages[settings.rate_per_hour - 1]
+        # Not for how long: a line that changes all the time says nothing new.
+        opening = situation.now + datetime.timedelta(seconds=wait)
+        return (f'{len(ages)} began within an hour: the next one may at '
+                f'{opening.isoformat(timespec="minutes")} UTC')
+    return None
+
+
+def _describe_places(situation: model.Situation, running: int,
+                     watched: int) -> str:
+    if not watched:
+        return f'{running} run, as many as may at once'
+    ends = min(get_watch_end(r, situation.settings)
+               for r in situation.replacements
+               if is_watched(r, situation.settings, situation.now))
+    return (f'{running} run and {watched} that are done are watched, as many '
+            f'as may at once: the first of these until '
+            f'{ends.isoformat(timespec="minutes")} UTC')
+
+
+def get_room(situation: model.Situation, taken: int) -> int:
+    """Return how many may begin now, of all availability zones together.
+
+    :param situation: model.Situation.
+    :param taken: how many run or are watched.
+    """
+    settings = situation.settings
+    room = settings.parallel - taken
+    if settings.rate_per_hour:
+        room = min(room, settings.rate_per_hour - sum(
+            age < HOUR for age in situation.start_ages))
+    return max(room, 0)

@@ -1,0 +1,74 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a rollout is decided from."""
+
+from collections.abc import Sequence
+import dataclasses
+import datetime
+
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+
+Group = tuple[str | None, str | None, str | None, str | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A load balancer that is outdated, and not excluded.
+
+    :param load_balancer_id: its id.
+    :param topology: its topology.
+    :param flavor_id: its flavor, or None.
+    :param availability_zone: its zone, or None, which counts like one.
+    :param target_image_id: the image that it is to have.
+    :param is_pending: whether it waits for something that passes.
+    :param blocked_by: what else is in the way, empty for nothing.
+    :param operating_status: its operating status now, or None.
+    """
+
+    load_balancer_id: str
+    topology: str | None = None
+    flavor_id: str | None = None
+    availability_zone: str | None = None
+    target_image_id: str | None = None
+    is_pending: bool = False
+    blocked_by: tuple[str, ...] = ()
+    operating_status: str | None = None
+
+    @property
+    def group(self) -> Group:
+        return (self.topology, self.flavor_id, self.availability_zone,
+                self.target_image_id)
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """What a decision is made from.
+
+    :param settings: of the rollout.
+    :param now: by the database's clock, UTC.
+    :param candidates: Candidates, each load balancer once.
+    :param replacements: all of this rollout; rows as get_standing() has
+                         them, or Replacements.
+    :param open_elsewhere: ids of load balancers with one that is open and
+                           not of this rollout.
+    :param start_ages: how many seconds ago replacements of any rollout
+                       began, of the last hour at least.
+    """
+
+    settings: rollout_repo.Settings
+    now: datetime.datetime
+    candidates: Sequence[Candidate]
+    replacements: Sequence[replace_repo.Replacement] = ()
+    open_elsewhere: frozenset[str] = frozenset()
+    start_ages: Sequence[float] = ()
