@@ -162,8 +162,9 @@ class Pair:
         old one is gone.
         """
         has_tables = _has_tables(load_balancer)
+        gone = () if old is None else (old.id,)
         later = (load_balancer if has_tables
-                 else self._work.get_load_balancer(without=(old.id,)))
+                 else self._work.get_load_balancer(without=gone))
         holding = self._work.find_holders(load_balancer.amphorae,
                                           load_balancer.vip.ip_address)
         for each in later.amphorae:

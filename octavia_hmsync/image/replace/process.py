@@ -115,7 +115,7 @@ class Process(attempt.Attempt):
                                       if each.id == work.old_id))
         self._made.add(work.new_id)
         work.enter(phases.Phase.PROVE)
-        self._topology.configure(self._get(work.old_id),
+        self._topology.configure(work.read().amphorae.get(work.old_id),
                                  self._get(work.new_id))
         self._prover.prove(is_switched=False)
         work.enter(phases.Phase.SWITCH)
@@ -124,9 +124,13 @@ class Process(attempt.Attempt):
         self._prover.prove(is_switched=True)
 
     def _switch(self):
-        self._topology.switch(
-            self._work.read().amphorae.get(self._work.old_id),
-            self._get(self._work.new_id))
+        old = self._work.read().amphorae.get(self._work.old_id)
+        if self._prover.is_alone:
+            LOG.warning('Replacement of load balancer %s: amphora %s died '
+                        'meanwhile, and the new one takes its place at once.',
+                        self._work.load_balancer_id, self._work.old_id)
+            old = None
+        self._topology.switch(old, self._get(self._work.new_id))
 
     def _get(self, amphora_id):
         """Return an Amphora of the evidence.

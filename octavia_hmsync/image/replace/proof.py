@@ -92,6 +92,32 @@ def find_problems(expected: Expectation, seen: Seen) -> list[str]:
             *_find_holder_problems(expected, seen)]
 
 
+def is_alone(expected: Expectation, seen: Seen) -> bool:
+    """Tell whether all amphorae but the new one are dead, or gone.
+
+    One is dead when neither its agent nor a heartbeat tells otherwise.
+    """
+    oldest = seen.evidence.now - datetime.timedelta(seconds=expected.max_age)
+    return all(
+        seen.holding.get(amphora.id) is None and
+        (amphora.heard_at is None or amphora.heard_at < oldest)
+        for amphora in seen.evidence.amphorae.values()
+        if amphora.id != expected.new_amphora_id)
+
+
+def find_problems_alone(expected: Expectation, seen: Seen) -> list[str]:
+    """Tell what is not shown of a new amphora that is the only one left.
+
+    It may have the VIP, or is to get it: no other one can.
+    """
+    new = seen.evidence.amphorae.get(expected.new_amphora_id)
+    alone = dataclasses.replace(seen, evidence=dataclasses.replace(
+        seen.evidence, amphorae={new.id: new} if new else {}),
+        holding={expected.new_amphora_id: True})
+    return find_problems(dataclasses.replace(expected, holders=frozenset()),
+                         alone)
+
+
 def find_served(evidence: evidence_repo.Evidence) -> list[str]:
     """Return the ids of the listeners that each amphora is to serve."""
     return listeners.find_served(evidence.is_enabled, {

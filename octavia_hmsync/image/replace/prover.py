@@ -38,7 +38,8 @@ _LAG = datetime.timedelta(seconds=5)
 class Prover:
     """Looks at a load balancer until all is shown that is to be.
 
-    .listeners are the statuses of its listeners before anything was done.
+    .is_alone tells, after a proof, whether all amphorae but the new one were
+    dead.
 
     :param work: a Work.
     :param get_holders: called with the ids of the old and the new amphora and
@@ -59,7 +60,7 @@ class Prover:
         self._bad: set[str] = set()
         self._known_untold: set[str] = set()
         self._haproxies = haproxies.Haproxies(work)
-        self.listeners: dict[str, tuple[str, str]] = {}
+        self.is_alone = False
 
     def remember(self):
         """Take note of how it is before anything is done.
@@ -70,10 +71,6 @@ class Prover:
         later, while the new one is built, counts as well.
         """
         evidence = self._work.read()
-        self.listeners = {
-            listener_id: (provisioning, operating) for
-            listener_id, (_enabled, provisioning, operating)
-            in evidence.listeners.items()}
         self._members = evidence.members
         self._since = evidence.now
         self._testimony = testimony.Testimony()
@@ -92,6 +89,9 @@ class Prover:
 
     def prove(self, is_switched):
         """Wait until everything is shown, for so long without a break.
+
+        Where all others died meanwhile nothing is lost by a new amphora that
+        serves, and time is: it has to serve once.
 
         :param is_switched: whether the new amphora is to have the VIP.
         :raises NotProven: with what is not, after proof_timeout.
@@ -134,6 +134,8 @@ class Prover:
             found = self._find_problems(expected)
             others, members = self._watch(ids)
             found += others
+            if self.is_alone and not found:
+                return []
             restarting = self._find_restarting(ids)
             if restarting:
                 return restarting
@@ -284,8 +286,10 @@ class Prover:
             replaced = self._get_replaced(evidence, holding)
         except work_.AGENT_ERRORS as e:
             return [str(e).rstrip('.')]
-        return proof.find_problems(one, proof.Seen(
-            evidence, found, holding, replaced))
+        seen = proof.Seen(evidence, found, holding, replaced)
+        self.is_alone = proof.is_alone(one, seen)
+        return (proof.find_problems_alone if self.is_alone
+                else proof.find_problems)(one, seen)
 
     def _get_replaced(self, evidence, holding):
         """Return the listeners of those of a pair that were replaced before.

@@ -178,7 +178,7 @@ class Prover:
     def __init__(self, world, work):
         self.world = world
         self.work = work
-        self.listeners = {}
+        self.is_alone = False
 
     def remember(self):
         self.world.step('remember')
@@ -335,6 +335,23 @@ class TestProcess(ProcessTestCase):
         self.assertEqual(('FAILED', 'No heartbeat.'), (row.state, row.reason))
         self.assertWhole(world, row)
         self.assertEqual([OLD], self.images(world))
+
+    def test_the_only_one_died(self):
+        """The new one takes the VIP, whether the old one leaves it or not."""
+        world = World(self, 'SINGLE')
+        real = world.step
+
+        def step(name, function=lambda: None):
+            if name == 'switch':
+                # Nothing is asked of it.
+                self.assertEqual([], sorted(world.left))
+            real(name, function)
+        world.step = step
+        self.useFixture(fixtures.MockPatchObject(
+            Prover, 'is_alone', True, create=True))
+        row = self.replace(world)
+        self.assertEqual('DONE', row.state)
+        self.assertWhole(world, row)
 
     def test_no_certificates(self):
         """A service that is away says nothing of the image."""

@@ -119,6 +119,77 @@ class ProverTestCase(base.TestCase):
         self.clock.at.sort(key=lambda one: one[0])
 
 
+class TestAlone(ProverTestCase):
+    """The only amphora dies while its replacement is proven."""
+
+    def setUp(self):
+        super().setUp()
+        # A monitor as slow as a tenant may have it.
+        self.down_after = 3600
+        self.holding = {'old': True, 'new': False}
+        self.work.find_holders = lambda amphorae, vip: dict(self.holding)
+        self.prover = prover.Prover(self.work,
+                                    lambda *args: frozenset({'old'}))
+        # It was heard last when the proof began.
+        self.at(5, self.holding.update, old=None)
+        self.say_each('new')
+
+    def prove(self, is_switched=False):
+        began = self.clock.now
+        self.prover.prove(is_switched)
+        return self.clock.now - began
+
+    def test_forward(self):
+        self.assertLess(self.prove(), 4 * INTERVAL)
+        self.assertTrue(self.prover.is_alone)
+
+    def test_members_are_worse(self):
+        """It is the only one that could serve them."""
+        self.prover.remember()
+        self.members['member'] = 'ERROR'
+        self.assertLess(self.prove(), 4 * INTERVAL + 2 * INTERVAL)
+
+    def test_the_new_one_does_not_serve(self):
+        self.listeners.clear()
+        self.assertRaises(exceptions.NotProven, self.prove)
+
+    def test_it_is_heard(self):
+        """That its agent does not answer here says nothing by itself."""
+        read = self.work.read
+
+        def read_with_heartbeats():
+            found = read()
+            found.amphorae['old'] = dataclasses.replace(
+                found.amphorae['old'], heard_at=found.now)
+            return found
+        self.work.read = read_with_heartbeats
+        e = self.assertRaises(exceptions.NotProven, self.prove)
+        self.assertIn('old does not say who has the VIP', str(e))
+        self.assertFalse(self.prover.is_alone)
+
+    def test_it_answers(self):
+        """That no heartbeat of it arrives is no sign either."""
+        self.clock.at = [each for each in self.clock.at if each[0] != 5]
+        self.say_each('new')
+        self.assertGreater(self.prove(), 60)
+        self.assertFalse(self.prover.is_alone)
+
+    def test_its_row_is_gone(self):
+        read = self.work.read
+
+        def read_without():
+            found = read()
+            del found.amphorae['old']
+            return found
+        self.work.read = read_without
+        self.holding = {'new': False}
+        self.assertLess(self.prove(), 3 * INTERVAL)
+
+    def test_switched(self):
+        self.holding.update(new=True)
+        self.assertLess(self.prove(is_switched=True), 4 * INTERVAL)
+
+
 class TestProver(ProverTestCase):
 
     def assertTakes(self, seconds, is_switched=False):
@@ -428,7 +499,6 @@ class TestProver(ProverTestCase):
 
     def test_remembers_listeners(self):
         self.prover.remember()
-        self.assertEqual({'web': ('ACTIVE', 'ONLINE')}, self.prover.listeners)
 
     def test_serves(self):
         new = test_proof.NEW
