@@ -9,11 +9,24 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-"""Whether an agent has the listeners that its amphora is to serve: a rule."""
+"""Which listeners an amphora is to serve, and whether it does: rules."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
 from octavia_hmsync import compat
+
+
+def find_served(is_enabled: bool, enabled: Mapping[str, bool]) -> list[str]:
+    """Tell which listeners amphorae are to serve.
+
+    Octavia renders no listener of a load balancer that is disabled.
+
+    :param is_enabled: whether the load balancer is.
+    :param enabled: {id: whether the listener is}.
+    :returns: ids, in order.
+    """
+    return sorted(listener_id for listener_id, itself in enabled.items()
+                  if is_enabled and itself)
 
 
 def find_missing(amphora_id: str, expected: Iterable[str],

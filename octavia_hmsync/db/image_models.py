@@ -126,3 +126,27 @@ class ImageExclusion(model_base.Base):
     reason = sa.Column(sa.Text, nullable=False)
     expires_at = sa.Column(types.Timestamp, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
+
+
+class AmphoraView(model_base.Base):
+    """What an amphora said in one heartbeat, while one is replaced.
+
+    Of each amphora of a load balancer of which one is replaced; they go when
+    that has ended.
+    """
+
+    __tablename__ = 'hmsync_amphora_view'
+    __table_args__ = (
+        sa.Index('ix_hmsync_amphora_view_load_balancer', 'load_balancer_id',
+                 'seen_at'),
+        sa.Index('ix_hmsync_amphora_view_seen', 'seen_at'),
+        {'mysql_engine': 'InnoDB'})
+
+    id = sa.Column(sa.Integer, primary_key=True, autoincrement=True)
+    load_balancer_id = sa.Column(sa.String(36), nullable=False)
+    amphora_id = sa.Column(sa.String(36), nullable=False)
+    seen_at = sa.Column(types.Timestamp, nullable=False)
+    # Ids of those that ran there, JSON.
+    listeners = sa.Column(types.LongText, nullable=False)
+    # {id: operating_status}, as this amphora sees them, JSON.
+    members = sa.Column(types.LongText, nullable=False)

@@ -35,6 +35,7 @@ MemberSight = cluster_models.MemberSight
 Distributor = cluster_models.Distributor
 DistributorInstance = cluster_models.DistributorInstance
 DistributorVIP = cluster_models.DistributorVIP
+AmphoraView = image_models.AmphoraView
 ImageExclusion = image_models.ImageExclusion
 ImageReplacement = image_models.ImageReplacement
 ImageRollout = image_models.ImageRollout

@@ -20,6 +20,8 @@ from sqlalchemy.sql import functions
 # Whole seconds, MySQL's default, are too coarse for a keepalive age.
 Timestamp = sa.DateTime().with_variant(
     mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
+# TEXT of MySQL ends after 64 KiB.
+LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
 class utcnow(functions.FunctionElement):

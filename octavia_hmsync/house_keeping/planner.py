@@ -17,6 +17,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -185,6 +186,7 @@ class Planner:
         keeper_repo.delete_expired(self._engine, opts.offline_retention)
         uploader_repo.delete_expired(self._engine, opts.offline_retention)
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)
+        view_repo.delete_old(self._engine)
         self._purge_history(self._conf[image_conf.GROUP].history_days)
 
     def _purge_history(self, days):

@@ -20,6 +20,7 @@ import collections.abc
 import dataclasses
 import uuid
 
+from octavia_hmsync.amphora import listeners
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync.image.preflight import finding
@@ -117,7 +118,10 @@ def _check_listeners(snapshot: restore_repo.Snapshot,
         return finding.not_checked('Nobody can tell without its agent.')
     if not snapshot.enabled:
         return finding.success('the load balancer is disabled')
-    wanted = {each.id: each for each in snapshot.listeners if each.enabled}
+    served = listeners.find_served(snapshot.enabled, {
+        each.id: each.enabled for each in snapshot.listeners})
+    wanted = {each.id: each for each in snapshot.listeners
+              if each.id in served}
     missing = wanted.keys() - one.running
     if missing:
         return finding.failure(

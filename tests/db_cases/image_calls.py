@@ -15,6 +15,11 @@
 See ``tests.db_cases.calls``.
 """
 
+import datetime
+
+from octavia_hmsync.amphora import heartbeat
+from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
@@ -280,6 +285,37 @@ class ImageCalls(base.DatabaseTestCase):
         lb_id, _ids = self._add_pair()
         self.records.add_listener(lb_id)
         return lb_id,
+
+    # What amphorae say
+
+    def _add_views(self):
+        lb_id, (one, two) = self._add_pair()
+        for amphora_id in (one, two, one):
+            view_repo.record(self.engine, lb_id, heartbeat.Heartbeat(
+                amphora_id, frozenset({'listener'}), {'member': 'ONLINE'}))
+        return lb_id
+
+    @_call(view_repo.get_watched)
+    def get_watched(self):
+        self._add_pair()
+        self._begin()
+        return ()
+
+    @_call(view_repo.record)
+    def record_view(self):
+        lb_id = self._add_views()
+        return lb_id, heartbeat.Heartbeat('amphora', frozenset(), {})
+
+    @_call(view_repo.get)
+    def get_views(self):
+        return self._add_views(), datetime.datetime(2026, 1, 1)
+
+    @_call(view_repo.delete_old)
+    def delete_old_views(self):
+        self._add_views()
+        self.make_older(models.AmphoraView, 'seen_at',
+                        view_repo.RETENTION + 1)
+        return ()
 
     # What is told of them
 

@@ -210,6 +210,22 @@ class ImageEvidenceCases(_Cases):
         self.assertEqual(ids, evidence.members)
         self.assertEqual(29, evidence.down_after)
 
+    def test_disabled(self):
+        listener_id = self.records.add_listener(self.lb_id)
+        self.assertTrue(self.read().is_enabled)
+        self.records.change('load_balancer', self.lb_id, enabled=False)
+        self.assertFalse(self.read().is_enabled)
+        self.assertEqual({listener_id: (True, 'ACTIVE', 'ONLINE')},
+                         self.read().listeners)
+
+    def test_without_haproxy(self):
+        ids = {}
+        for port, protocol in enumerate(('HTTP', 'UDP', 'TCP', 'SCTP')):
+            ids[protocol] = self.records.add_listener(self.lb_id, port)
+            self.records.change('listener', ids[protocol], protocol=protocol)
+        self.assertEqual({ids['UDP'], ids['SCTP']},
+                         self.read().without_haproxy)
+
     def test_nobody(self):
         evidence = evidence_repo.read(self.engine, 'nobody')
         self.assertEqual(({}, {}, {}), (

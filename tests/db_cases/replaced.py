@@ -43,7 +43,7 @@ OLD, NEW = 'old', 'new'
 IN_HAND = {
     'LOCK': {NEW}, 'BUILD': {NEW}, 'PROVE': {NEW}, 'SWITCH': {OLD, NEW},
     'PROVE_SWITCHED': {OLD, NEW}, 'DELETE_OLD': {OLD}, 'UNLOCK': {OLD},
-    'BACK': {NEW}, 'ASK': {NEW}, 'FAILOVER': {OLD, NEW},
+    'BACK': {NEW}, 'ASK': {NEW}, 'FAILOVER': {OLD},
     'ORDER': set(), None: {NEW}}
 LONG = 1000
 

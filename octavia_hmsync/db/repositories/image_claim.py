@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.db import types
@@ -222,6 +223,9 @@ def finish(engine, replacement_id, owner, state, reason=None, wait=None):
     with engine.begin() as connection:
         rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
             *_is_claimed_by(replacement_id, owner)).scalar_subquery())
+        view_repo.delete_of(connection, connection.execute(
+            sa.select(_TABLE.c.load_balancer_id).where(
+                *_is_claimed_by(replacement_id, owner))).scalars().all())
         return connection.execute(
             sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
             .values(state=state, reason=reason, active_key=None,

@@ -22,6 +22,7 @@ from octavia_hmsync.db import types
 _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 _LISTENER = compat.LISTENER
+_LOAD_BALANCER = compat.LOAD_BALANCER
 _STATISTICS = compat.LISTENER_STATISTICS
 _POOL = compat.POOL
 _MEMBER = compat.MEMBER
@@ -68,6 +69,8 @@ class Evidence:
                     has it, whichever amphora's that was.
     :param down_after: seconds after which the slowest health monitor takes a
                        member for one that is down.
+    :param is_enabled: whether the load balancer is.
+    :param without_haproxy: ids of the listeners that haproxy does not run.
     """
 
     now: datetime.datetime
@@ -75,6 +78,8 @@ class Evidence:
     listeners: dict[str, tuple[bool, str, str]]
     members: dict[str, str]
     down_after: float
+    is_enabled: bool = True
+    without_haproxy: frozenset[str] = frozenset()
 
 
 def read(engine, load_balancer_id):
@@ -99,14 +104,21 @@ def read(engine, load_balancer_id):
                 .where(_AMPHORA.c.load_balancer_id == load_balancer_id,
                        _AMPHORA.c.status != compat.DELETED)
                 .order_by(_AMPHORA.c.id))}
-        listeners = {
-            row.id: (bool(row.enabled), row.provisioning_status,
-                     row.operating_status)
-            for row in connection.execute(
+        listeners, without_haproxy, is_enabled = {}, set(), True
+        for row in connection.execute(
                 sa.select(_LISTENER.c.id, _LISTENER.c.enabled,
+                          _LISTENER.c.protocol,
                           _LISTENER.c.provisioning_status,
-                          _LISTENER.c.operating_status)
-                .where(_LISTENER.c.load_balancer_id == load_balancer_id))}
+                          _LISTENER.c.operating_status,
+                          _LOAD_BALANCER.c.enabled.label('is_served'))
+                .join(_LOAD_BALANCER,
+                      _LOAD_BALANCER.c.id == _LISTENER.c.load_balancer_id)
+                .where(_LISTENER.c.load_balancer_id == load_balancer_id)):
+            listeners[row.id] = (bool(row.enabled), row.provisioning_status,
+                                 row.operating_status)
+            is_enabled = bool(row.is_served)
+            if row.protocol in compat.LVS_PROTOCOLS:
+                without_haproxy.add(row.id)
         members, down_after = {}, 0
         for row in connection.execute(
                 sa.select(_MEMBER.c.id, _MEMBER.c.operating_status,
@@ -120,4 +132,5 @@ def read(engine, load_balancer_id):
             if row.delay is not None:
                 down_after = max(down_after, row.timeout +
                                  row.delay * row.fall_threshold)
-    return Evidence(now, amphorae, listeners, members, down_after)
+    return Evidence(now, amphorae, listeners, members, down_after,
+                    is_enabled, frozenset(without_haproxy))

@@ -14,9 +14,12 @@
 
 A new amphora of a SINGLE load balancer boots as one of a pair, so that it
 leaves the VIP alone; an upload of the list would tell it what it is before its
-time. It gets the list once it is proven to serve, and not only at the end: the
-deletion of the old one may have to wait for a service that is down. The old
-one goes from the moment at which the VIP is taken from it; while it is given
+time. The replacement gives it the list of its zone; it gets others once it is
+proven to serve, and not only at the end: the deletion of the old one may have
+to wait for a service that is down. One that an octavia-worker builds in mode
+failover is as any other that Octavia fails over, from when it has an agent: it
+has to get the list of its zone to be heard, and the guard holds it meanwhile.
+The old one goes from the moment at which the VIP is taken from it; while it is given
 the VIP back it is an amphora as any other. A member of a cluster is in the
 hands of whoever builds it until it is built.
 """
@@ -33,7 +36,7 @@ _OCTAVIA = compat.AMPHORA
 # See octavia_hmsync.image.phases, which is above this layer.
 OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK', 'FAILOVER')
 # Those of clusters are as any other member.
-NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK', 'ORDER')
+NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK', 'FAILOVER', 'ORDER')
 # See cluster_member.
 BUILDING = 'BUILDING'
 

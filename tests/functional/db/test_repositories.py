@@ -16,6 +16,7 @@ from octavia_hmsync.db import api
 from tests.db_cases import admission
 from tests.db_cases import amphora
 from tests.db_cases import amphora_page
+from tests.db_cases import amphora_view
 from tests.db_cases import announced
 from tests.db_cases import attempt
 from tests.db_cases import cluster
@@ -195,6 +196,10 @@ class TestImageLock(mariadb.MariaDBMixin, image_lock.ImageLockCases):
 
 
 class TestImageEvidence(mariadb.MariaDBMixin, image_lock.ImageEvidenceCases):
+    pass
+
+
+class TestAmphoraView(mariadb.MariaDBMixin, amphora_view.AmphoraViewCases):
     pass
 
 

@@ -13,6 +13,7 @@
 from tests.db_cases import admission
 from tests.db_cases import amphora
 from tests.db_cases import amphora_page
+from tests.db_cases import amphora_view
 from tests.db_cases import announced
 from tests.db_cases import attempt
 from tests.db_cases import cluster
@@ -179,6 +180,10 @@ class TestImageLock(sqlite.SqliteMixin, image_lock.ImageLockCases):
 
 
 class TestImageEvidence(sqlite.SqliteMixin, image_lock.ImageEvidenceCases):
+    pass
+
+
+class TestAmphoraView(sqlite.SqliteMixin, amphora_view.AmphoraViewCases):
     pass
 
 

@@ -148,13 +148,13 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
         """No connection may pass one."""
         amphora_id = self.add_in_doubt()
         self.driver.update_stats([])
-        before = self.driver._get_observer()
+        before = self.driver._observer
         child = os.fork()
         if not child:
             code = 1
             try:
-                after = self.driver._get_observer()
                 self.driver.update_stats(self.stats(amphora_id))
+                after = self.driver._observer
                 code = int(after is before or
                            after._engine is before._engine or
                            not self.is_adopted())
@@ -162,8 +162,8 @@ class TestStatisticsDriver(sqlite.SqliteMixin, base.DatabaseTestCase):
                 os._exit(code)
         self.assertEqual(0, os.waitstatus_to_exitcode(
             os.waitpid(child, 0)[1]))
-        self.assertIs(before, self.driver._get_observer())
         self.driver.update_stats(self.stats(amphora_id))
+        self.assertIs(before, self.driver._observer)
         self.assertTrue(self.is_adopted())
 
     # Whatever happens, Octavia is told nothing

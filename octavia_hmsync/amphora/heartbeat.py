@@ -1,0 +1,73 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a heartbeat says: pure, of the messages of every amphora so far."""
+
+from collections import abc
+import dataclasses
+
+# What haproxy, or keepalived, calls a member, by how it begins; and what
+# Octavia calls that.
+_STATUSES = (('UP', 'ONLINE'), ('DOWN', 'ERROR'), ('DRAIN', 'DRAINING'),
+             ('MAINT', 'OFFLINE'), ('no check', 'NO_MONITOR'))
+# Of what keepalived has not looked at yet.
+UNKNOWN = 'UNKNOWN'
+
+# The worse, the higher; one that nobody checks, or that is not told, is no
+# worse than any.
+BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Heartbeat:
+    """One heartbeat of an amphora.
+
+    :param amphora_id: who sent it.
+    :param listeners: ids of the listeners that run there.
+    :param members: {id: operating_status}, as that amphora sees them.
+    """
+
+    amphora_id: str
+    listeners: frozenset[str]
+    members: abc.Mapping[str, str]
+
+
+def worst(*statuses: str) -> str:
+    """Return the worst operating status, the last one of several."""
+    return max(reversed(statuses),
+               key=lambda status: BADNESS.get(status, 0))
+
+
+def _translate(said: str) -> str:
+    return next((status for begin, status in _STATUSES
+                 if said.startswith(begin)), UNKNOWN)
+
+
+def read(message: abc.Mapping) -> Heartbeat:
+    """Read a message, as Octavia's health manager has unpacked it.
+
+    A member of a pool that several listeners use is told of once for each;
+    the worst counts.
+
+    :param message: a dict; see Octavia's heartbeat_udp.
+    :raises KeyError, TypeError, AttributeError: if it is none.
+    """
+    listeners = message['listeners']
+    # Before version 2 each listener had pools of its own.
+    pools = ([message['pools']] if message.get('ver', 0) >= 2 else
+             [each.get('pools', {}) for each in listeners.values()])
+    members: dict[str, str] = {}
+    for pool in (pool for some in pools for pool in some.values()):
+        for member_id, said in pool['members'].items():
+            members[member_id] = worst(
+                members.get(member_id, UNKNOWN), _translate(said))
+    return Heartbeat(message['id'], frozenset(listeners), members)

@@ -1,0 +1,148 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What amphorae said in their heartbeats while one of them is replaced.
+
+Octavia has one row for a member, whichever amphora saw it last. Here is a row
+for each heartbeat of each amphora of a load balancer of which an amphora is
+replaced, from the moment at which that is taken up until the old one goes.
+Otherwise nothing is written. Health managers write, the owner of the
+replacement reads.
+"""
+
+import dataclasses
+import datetime
+import json
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.AmphoraView.__table__
+_REPLACEMENT = models.ImageReplacement.__table__
+_AMPHORA = compat.AMPHORA
+
+# See octavia_hmsync.image.phases, which is above this layer: from here on
+# nobody asks any more what they say.
+_OVER = ('DELETE_OLD', 'UNLOCK')
+_RUNNING = 'RUNNING'
+# Seconds; a proof looks back for as long as it takes itself.
+RETENTION = 3600
+# Characters; ten thousand members have fewer.
+_LONGEST = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What an amphora said in one heartbeat.
+
+    :param id: no other one has it; of a Galera cluster they are in no order.
+    :param amphora_id: who said it.
+    :param seen_at: when it was recorded, by the database's clock, UTC.
+    :param listeners: ids of the listeners that ran there.
+    :param members: {id: operating_status}, of the members that it told of.
+    """
+
+    id: int
+    amphora_id: str
+    seen_at: datetime.datetime
+    listeners: frozenset[str]
+    members: dict[str, str]
+
+
+def get_watched(engine):
+    """Return the amphorae whose heartbeats are to be recorded.
+
+    One statement, which reads nothing but the replacements that run.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: load balancer id}.
+    """
+    with engine.connect() as connection:
+        return {row.id: row.load_balancer_id for row in connection.execute(
+            sa.select(_AMPHORA.c.id, _AMPHORA.c.load_balancer_id)
+            .join(_REPLACEMENT, _REPLACEMENT.c.load_balancer_id ==
+                  _AMPHORA.c.load_balancer_id)
+            .where(_REPLACEMENT.c.state == _RUNNING,
+                   sa.func.coalesce(_REPLACEMENT.c.phase, '').not_in(_OVER),
+                   _AMPHORA.c.status != compat.DELETED))}
+
+
+@api.retry
+def record(engine, load_balancer_id, heartbeat):
+    """Record a heartbeat, unless it is one without an end.
+
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer_id: of which load balancer its amphora is.
+    :param heartbeat: a heartbeat.Heartbeat.
+    """
+    listeners = json.dumps(sorted(heartbeat.listeners))
+    members = json.dumps(dict(heartbeat.members))
+    if len(listeners) + len(members) > _LONGEST:
+        return
+    with engine.begin() as connection:
+        connection.execute(sa.insert(_TABLE).values(
+            load_balancer_id=load_balancer_id,
+            amphora_id=heartbeat.amphora_id, seen_at=types.utcnow(),
+            listeners=listeners, members=members))
+
+
+def get(engine, load_balancer_id, since):
+    """Return what amphorae of a load balancer said, in order.
+
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer_id: of which load balancer.
+    :param since: only what was recorded then or later, by the database's
+                  clock, UTC.
+    :returns: a list of View.
+    """
+    with engine.connect() as connection:
+        return [View(row.id, row.amphora_id, row.seen_at,
+                     frozenset(json.loads(row.listeners)),
+                     json.loads(row.members))
+                for row in connection.execute(
+                    sa.select(_TABLE)
+                    .where(_TABLE.c.load_balancer_id == load_balancer_id,
+                           _TABLE.c.seen_at >= since)
+                    .order_by(_TABLE.c.seen_at, _TABLE.c.id))]
+
+
+def delete_of(connection, load_balancer_ids):
+    """Delete what amphorae of load balancers said, as part of a transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param load_balancer_ids: a subquery, or a list.
+    """
+    connection.execute(sa.delete(_TABLE).where(
+        _TABLE.c.load_balancer_id.in_(load_balancer_ids)))
+
+
+@api.retry
+def delete_old(engine):
+    """Delete what nobody looks back to any more.
+
+    What a health manager recorded as its replacement ended, and what one that
+    goes on for hours has left.
+
+    :param engine: an SQLAlchemy engine.
+    """
+    old = _TABLE.c.seen_at < types.utcnow_plus(-RETENTION)
+    with engine.connect() as connection:
+        # At rest the table is empty, and a deletion would lock its end.
+        if connection.execute(sa.select(_TABLE.c.id).where(old).limit(
+                1)).first() is None:
+            return
+    with engine.begin() as connection:
+        connection.execute(sa.delete(_TABLE).where(old))
