@@ -83,9 +83,12 @@ _replace_opts = [
                     'haproxy with many listeners takes some seconds.'),
     cfg.IntOpt('proof_timeout', default=120, min=10,
                help='Seconds in which a new amphora has to be shown to '
-                    'serve, besides those that its health monitors take to '
-                    'find a member that is down. After them everything is '
-                    'as it was.'),
+                    'serve, besides two of heartbeat_interval and those that '
+                    'its health monitors take to find a member that is '
+                    'down. Of the latter, which tenants set, no more than '
+                    'that are waited for, either: a load balancer is locked '
+                    'for twice proof_timeout at most while its new amphora '
+                    'is proven. After them everything is as it was.'),
     cfg.IntOpt('failover_timeout', default=1800, min=60,
                help='Seconds in which an octavia-worker has to fail an '
                     'amphora over that it is asked for by mode failover. '

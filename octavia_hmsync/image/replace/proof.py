@@ -19,19 +19,19 @@ from collections.abc import Mapping
 import dataclasses
 import datetime
 
+from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.amphora import listeners
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 
-# Heartbeats of the new amphora after which what they tell of members has been
-# seen, too, though those of the other ones overwrite it.
+# In a row, of the new amphora, before it has the VIP and with it: only there
+# its haproxy has something to do.
 HEARTBEATS = 2
+HEARTBEATS_SWITCHED = 3
 # One may be lost on its way.
 HEARTBEATS_MISSED = 3
-
-# The worse, the higher; one that nobody checks, or that is not told, is no
-# worse than any.
-_BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
+# So often haproxy may be gone before it is one that does not stay.
+BREAKS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +92,18 @@ def find_problems(expected: Expectation, seen: Seen) -> list[str]:
             *_find_holder_problems(expected, seen)]
 
 
+def find_served(evidence: evidence_repo.Evidence) -> list[str]:
+    """Return the ids of the listeners that each amphora is to serve."""
+    return listeners.find_served(evidence.is_enabled, {
+        listener_id: is_enabled for listener_id, (is_enabled, *_)
+        in evidence.listeners.items()})
+
+
+def needs_haproxy(evidence: evidence_repo.Evidence) -> bool:
+    """Tell whether an amphora serves nothing without its haproxy."""
+    return bool(set(find_served(evidence)) - evidence.without_haproxy)
+
+
 def _find_amphora_problems(expected, seen, new):
     if new.image_id not in (None, expected.target_image_id) and (
             expected.target_image_id is not None):
@@ -108,10 +120,7 @@ def _find_amphora_problems(expected, seen, new):
 
 
 def _find_listener_problems(expected, seen, new):
-    for listener_id, (is_enabled, _status, _operating) in sorted(
-            seen.evidence.listeners.items()):
-        if not is_enabled:
-            continue
+    for listener_id in find_served(seen.evidence):
         missing = list(listeners.find_missing(new.id, (listener_id,),
                                               seen.listeners))
         yield from missing
@@ -141,6 +150,12 @@ def _find_holder_problems(expected, seen):
         yield f'amphora {holders[0]} has the VIP'
 
 
+def is_worse(status: str, before: str) -> bool:
+    """Tell whether an operating status is worse than another one."""
+    return (heartbeat.BADNESS.get(status, 0) >
+            heartbeat.BADNESS.get(before, 0))
+
+
 def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the ids of members that are worse than they were.
 
@@ -149,14 +164,11 @@ def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """
     return sorted(
         member_id for member_id, status in now.items()
-        if _BADNESS.get(status, 0) > _BADNESS.get(
-            before.get(member_id, ''), 0))
+        if is_worse(status, before.get(member_id, '')))
 
 
 def merge_worst(before: Mapping[str, str],
                 now: Mapping[str, str]) -> dict[str, str]:
     """Return the worse status of each member of two looks at them."""
-    return {member_id: max(
-        before.get(member_id, status), status,
-        key=lambda one: _BADNESS.get(one, 0))
-        for member_id, status in now.items()}
+    return {member_id: heartbeat.worst(before.get(member_id, status), status)
+            for member_id, status in now.items()}

@@ -42,13 +42,11 @@ class WholeProver(prover.Prover):
         :raises Lost, Stopped: as Work.check().
         """
         evidence = self._work.read()
-        steady = proof.HEARTBEATS * self._interval
-        if self._members:
-            steady += evidence.down_after
         problems = self._wait(
             [self._expect_of(amphora_id, evidence.now)
              for amphora_id in sorted(amphora_ids or evidence.amphorae)],
-            steady, self._work.options.proof_timeout + steady)
+            proof.HEARTBEATS, evidence.down_after if self._members else 0,
+            evidence.now)
         if problems:
             raise exceptions.NotProven(
                 f'Not every amphora is shown to serve: '
@@ -84,9 +82,8 @@ class WholeProver(prover.Prover):
         # Several have the same to say of the load balancer.
         return list(dict.fromkeys(problems))
 
-    def _find_worse(self):
+    def _find_worse(self, evidence):
         # One that was added meanwhile has yet to be found well.
         return proof.find_worse(self._members, {
             member_id: status for member_id, status
-            in self._work.read().members.items()
-            if member_id in self._members})
+            in evidence.members.items() if member_id in self._members})

@@ -24,6 +24,7 @@ from octavia_hmsync.amphora import agent
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
@@ -141,6 +142,15 @@ class Work:
     def read(self):
         """Return the Evidence of the tables."""
         return evidence_repo.read(self.engine, self.load_balancer_id)
+
+    def read_views(self, since):
+        """Return what the amphorae said in their heartbeats.
+
+        :param since: from when on, by the database's clock, UTC.
+        :returns: a list of View, in order; empty where no health manager
+                  tells.
+        """
+        return view_repo.get(self.engine, self.load_balancer_id, since)
 
     def get_load_balancer(self, without=()):
         """Return Octavia's data model of the load balancer.

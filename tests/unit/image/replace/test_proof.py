@@ -118,6 +118,19 @@ class TestFindProblems(base.TestCase):
             EXPECTED, self.with_evidence(listeners={
                 **EVIDENCE.listeners, 'off': (False, 'ACTIVE', 'OFFLINE')})))
 
+    def test_disabled_load_balancer(self):
+        """Nobody serves any of its listeners."""
+        seen = dataclasses.replace(
+            self.with_evidence(is_enabled=False), listeners={})
+        self.assertEqual([], proof.find_problems(EXPECTED, seen))
+        self.assertFalse(proof.needs_haproxy(seen.evidence))
+        self.assertTrue(proof.needs_haproxy(EVIDENCE))
+
+    def test_listeners_without_haproxy(self):
+        for ids, is_needed in (({'web'}, False), ({'other'}, True)):
+            self.assertIs(is_needed, proof.needs_haproxy(dataclasses.replace(
+                EVIDENCE, without_haproxy=frozenset(ids))))
+
     def test_holders(self):
         self.assertProblem('no amphora has the VIP',
                            self.with_holding(old=False, new=False))

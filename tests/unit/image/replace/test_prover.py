@@ -18,8 +18,10 @@ from unittest import mock
 
 import fixtures
 
+from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import prover
+from octavia_hmsync.image.replace import testimony
 from octavia_hmsync.image.replace import work as work_
 from tests.unit import base
 from tests.unit.image.replace import test_proof
@@ -56,7 +58,12 @@ class ProverTestCase(base.TestCase):
         self.is_silent = False
         self.agent = mock.Mock()
         self.agent.get_listeners.side_effect = lambda: self.listeners
+        self.agent.count_haproxies.side_effect = lambda: self.haproxies
         self.agent.holds.return_value = True
+        self.haproxies = 1
+        self.values = {}
+        # What health managers have recorded.
+        self.views = []
         self.replacement = types.SimpleNamespace(target_image_id='image')
         self.work = types.SimpleNamespace(
             conf=types.SimpleNamespace(
@@ -66,9 +73,11 @@ class ProverTestCase(base.TestCase):
                     statistics_drivers=['stats_db', 'hmsync'])),
             options=types.SimpleNamespace(proof_timeout=TIMEOUT),
             replacement=self.replacement, old_id='old', new_id='new',
-            read=self._read, pause=self.clock.pause,
+            read=self._read, read_views=self._read_views,
+            pause=self.clock.pause,
             agent_of=lambda amphora: self.agent,
             get_load_balancer=lambda: types.SimpleNamespace(
+                enabled=True,
                 vip=types.SimpleNamespace(ip_address='192.0.2.5'),
                 listeners=[types.SimpleNamespace(id='web', enabled=True)]),
             find_holders=lambda amphorae, vip: {'old': False, 'new': True})
@@ -79,13 +88,35 @@ class ProverTestCase(base.TestCase):
         heard_at = test_proof.NOW if self.is_silent else now
         return dataclasses.replace(
             test_proof.EVIDENCE, now=now, members=dict(self.members),
-            down_after=self.down_after, amphorae={
+            down_after=self.down_after, **self.values, amphorae={
                 'old': test_proof.OLD, 'new': dataclasses.replace(
                     test_proof.NEW, heard_at=heard_at)})
+
+    def _read_views(self, since):
+        return [view for view in self.views if view.seen_at >= since]
+
+    def say(self, amphora_id, status=None, listeners=None):
+        """Have a heartbeat of an amphora recorded now.
+
+        :param status: how it sees the member; as Octavia's row has it if not
+                       given.
+        :param listeners: what it serves; as its agent has it if not given.
+        """
+        self.views.append(view_repo.View(
+            len(self.views), amphora_id, test_proof.NOW + datetime.timedelta(
+                seconds=self.clock.now),
+            frozenset(self.listeners if listeners is None else listeners),
+            {'member': status} if status else dict(self.members)))
+
+    def say_each(self, amphora_id, *args, first=0, end=3000):
+        """Have a heartbeat of an amphora in each interval."""
+        for number in range(first, end, INTERVAL):
+            self.at(number, self.say, amphora_id, *args)
 
     def at(self, seconds, function, *arguments, **keywords):
         self.clock.at.append(
             (seconds, lambda: function(*arguments, **keywords)))
+        self.clock.at.sort(key=lambda one: one[0])
 
 
 class TestProver(ProverTestCase):
@@ -102,21 +133,24 @@ class TestProver(ProverTestCase):
                          str(e))
 
     def test_shown(self):
-        """For two heartbeats, and for one when it has the VIP."""
+        """For two heartbeats, and for three when it has the VIP."""
         self.prover.remember()
-        self.assertTakes(20)
-        self.assertTakes(10, is_switched=True)
+        self.say_each('new', first=3)
+        self.assertTakes(23)
+        self.assertTakes(30, is_switched=True)
 
     def test_monitors_have_time(self):
+        self.say_each('new')
         self.down_after = 45
         self.assertTakes(65)
-        self.assertTakes(10, is_switched=True)
+        self.assertTakes(30, is_switched=True)
 
     def test_again_from_the_beginning(self):
         """What comes and goes is not shown."""
+        self.say_each('new')
         self.at(15, self.listeners.clear)
         self.at(25, self.listeners.update, web='ACTIVE')
-        self.assertTakes(46)
+        self.assertTakes(52)
 
     def test_never(self):
         self.listeners.clear()
@@ -163,14 +197,234 @@ class TestProver(ProverTestCase):
         """In either of the looks before."""
         self.at(1, self.members.update, member='ERROR')
         self.at(2, self.members.update, member='ONLINE')
+        self.down_after = 1
         self.prover.remember()
         self.members['member'] = 'ERROR'
-        self.assertTakes(20)
+        self.assertTakes(32)
 
     def test_how_they_were_is_not_known(self):
         """To one that goes on for somebody who died."""
         self.members['member'] = 'ERROR'
-        self.assertTakes(10, is_switched=True)
+        self.assertTakes(32, is_switched=True)
+
+    # What amphorae themselves say
+
+    def say_by_turns(self, old='ONLINE', new='ONLINE', later=1):
+        """Have both say what they see; Octavia's row has what came last."""
+        for number in range(0, 1000, INTERVAL):
+            self.at(number, self.say, 'new', new)
+            self.at(number, self.members.update, member=new)
+            self.at(number + later, self.say, 'old', old)
+            self.at(number + later, self.members.update, member=old)
+
+    def begin_anew(self):
+        """Begin at 0 s, and know how the old one saw the members then."""
+        self.clock.now, self.clock.at, self.views = 0, [], []
+        self.members['member'] = 'ONLINE'
+        self.prover = prover.Prover(self.work, lambda *args: frozenset())
+        self.down_after = 1
+        self.at(0.5, self.say, 'old')
+        self.at(0.5, self.say, 'new')
+        self.prover.remember()
+        self.clock.at = []
+
+    def test_reaches_no_member(self):
+        """Whatever the row has when somebody looks at it."""
+        for later in (0.01, 0.1, 5, 9.99):
+            self.begin_anew()
+            self.say_by_turns(new='ERROR', later=later)
+            self.assertNotProven('members that were better before: member')
+            self.assertFalse(self.prover.were_members_at_fault())
+
+    def test_reaches_no_member_that_came_and_went_before(self):
+        self.down_after = 1
+        self.at(0.3, self.say, 'old', 'ERROR')
+        self.at(0.4, self.say, 'new', 'ERROR')
+        self.prover.remember()
+        self.clock.now, self.clock.at = 100, []
+        for number in range(100, 1000, INTERVAL):
+            self.at(number, self.say, 'old', 'ONLINE')
+            self.at(number + 1, self.say, 'new', 'ERROR')
+        self.assertNotProven('amphora new reaches no member, though another '
+                             'one does')
+
+    def test_reaches_no_member_with_the_vip(self):
+        self.say_by_turns()
+        self.prover.remember()
+        self.assertTakes(21)
+        self.clock.at = []
+        for number in range(30, 1000, INTERVAL):
+            # What the old one loses with the VIP excuses nothing.
+            self.at(number, self.say, 'old', 'ERROR')
+            self.at(number, self.say, 'new', 'ERROR')
+        self.assertNotProven('members that were better before: member',
+                             is_switched=True)
+
+    def test_each_of_a_pair_is_heard_before(self):
+        """However they come, for as long as a heartbeat takes."""
+        self.down_after = 1
+        self.at(8, self.say, 'old', 'ONLINE')
+        self.at(9.5, self.say, 'new', 'ERROR')
+        self.prover.remember()
+        self.assertAlmostEqual(9.5, self.clock.now, delta=0.5)
+        self.work.new_id = 'third'
+        wanted = testimony.Wanted(('web',), {}, ('member',))
+        self.prover._testimony.begin(('third',), test_proof.NOW)
+        self.assertFalse(self.prover._testimony.take([view_repo.View(
+            77, 'third', test_proof.NOW, frozenset({'web'}),
+            {'member': 'ERROR'})], wanted))
+
+    def test_nobody_is_waited_for_without_monitors(self):
+        self.prover.remember()
+        self.assertEqual(0, self.clock.now)
+
+    def test_member_that_comes_and_goes(self):
+        """It speaks against nobody, in whatever order it is seen."""
+        self.down_after = 15
+        for shift in range(0, 30, 3):
+            self.clock.now, self.clock.at, self.views = 0, [], []
+            self.prover = prover.Prover(self.work, lambda *args: frozenset())
+            for number, status in enumerate(('ONLINE', 'ERROR') * 60):
+                self.at(number * 10 + 5, self.say, 'old', status)
+                self.at(number * 10 + 5 + shift / 3, self.say, 'new', (
+                    'ERROR', 'ONLINE')[number % 2])
+            self.prover.remember()
+            self.prover.prove(False)
+            self.prover.prove(True)
+
+    def test_member_that_fails_meanwhile(self):
+        """The old one says so, too; at once, or a heartbeat later."""
+        for later in (1, 9):
+            self.begin_anew()
+            self.say_by_turns('ERROR', 'ERROR', later=later)
+            self.prover.prove(False)
+
+    def test_member_that_fails_after_the_switch(self):
+        """It goes back, and is not to blame."""
+        self.begin_anew()
+        self.say_by_turns('ERROR', 'ERROR')
+        self.assertNotProven('members that were better before: member',
+                             is_switched=True)
+        self.assertTrue(self.prover.were_members_at_fault())
+
+    def test_heartbeats_of_one_that_died_say_nothing(self):
+        """Whether members are well without it only others tell."""
+        self.begin_anew()
+        self.say_by_turns(new='ERROR')
+        self.assertRaises(exceptions.NotProven, self.prover.prove, False)
+        self.clock.at = [(at, do) for at, do in self.clock.at
+                         if at < self.clock.now + 12]
+        self.members['member'] = 'ERROR'
+        self.assertFalse(self.prover.were_members_at_fault())
+
+    def test_heartbeat_without_a_listener(self):
+        """Of three one is enough to begin anew."""
+        self.at(5, self.say, 'new')
+        self.at(15, self.say, 'new', 'ONLINE', ())
+        self.say_each('new', first=25)
+        self.assertTakes(46)
+
+    def test_heartbeats_without_listeners(self):
+        self.say_each('new', 'ONLINE', ())
+        self.assertNotProven('the heartbeats of amphora new do not tell of '
+                             'listener web')
+
+    def test_some_are_told(self):
+        """Of three health managers one is of this release."""
+        for number in (25, 55):
+            self.at(number, self.say, 'new')
+        self.assertTakes(56)
+
+    def test_none_is_told(self):
+        """Octavia's rows have to do, and that is said once."""
+        with self.assertLogs(prover.LOG.logger, 'WARNING') as logs:
+            self.assertTakes(32)
+            self.assertTakes(32, is_switched=True)
+        self.assertEqual(1, len(logs.output))
+        self.assertIn('What amphora new says in its heartbeats is not told',
+                      logs.output[0])
+
+    # haproxy that does not stay
+
+    def kill_haproxy(self, first, every, takes=0.4):
+        """Have it end again and again, and started again."""
+        number = first
+        while number < 1000:
+            self.at(number, setattr, self, 'haproxies', 0)
+            self.at(number + takes, setattr, self, 'haproxies', 1)
+            number += every
+
+    def test_haproxy_is_killed_again_and_again(self):
+        for every in (2, 7, 15):
+            for is_switched in (False, True):
+                self.clock.now, self.clock.at, self.views = 0, [], []
+                self.prover = prover.Prover(self.work, lambda *_: frozenset())
+                self.say_each('new')
+                self.kill_haproxy(3, every)
+                self.assertNotProven(
+                    'haproxy of amphora new was gone 3 times, and started '
+                    'again', is_switched)
+                self.haproxies = 1
+
+    def test_haproxy_is_gone_once(self):
+        self.say_each('new')
+        self.at(12, setattr, self, 'haproxies', 0)
+        self.at(12.5, setattr, self, 'haproxies', 1)
+        self.assertTakes(34)
+
+    def test_haproxy_that_ends_after_the_switch(self):
+        """Traffic is what kills it."""
+        self.say_each('new')
+        self.assertTakes(21)
+        self.kill_haproxy(40, 12)
+        self.assertNotProven('haproxy of amphora new was gone 3 times, and '
+                             'started again', is_switched=True)
+
+    def test_heartbeats_betray_it(self):
+        """Looks may all have missed it."""
+        self.say_each('new')
+        for number in (12, 32, 52):
+            self.at(number, self.say, 'new', 'ONLINE', ())
+        self.down_after = 60
+        self.assertNotProven('haproxy of amphora new was gone 3 times, and '
+                             'started again')
+
+    def test_haproxy_does_not_run(self):
+        self.say_each('new')
+        self.haproxies = 0
+        self.assertNotProven('haproxy of amphora new does not run')
+
+    def test_no_haproxy_is_needed(self):
+        """With what keepalived serves, and where nothing is."""
+        self.say_each('new')
+        self.haproxies = 0
+        self.values['without_haproxy'] = frozenset({'web'})
+        self.assertTakes(21)
+        self.values = {'is_enabled': False}
+        self.listeners.clear()
+        self.assertTakes(21)
+
+    def test_agent_that_does_not_count(self):
+        """What it says otherwise is looked at once a second."""
+        self.say_each('new')
+        self.agent.count_haproxies.side_effect = exceptions.AgentUnreachable(
+            'It did not answer.')
+        self.assertTakes(21)
+
+    # How long
+
+    def test_monitor_of_an_hour(self):
+        """A tenant sets it, and no more than proof_timeout is waited."""
+        self.say_each('new')
+        self.down_after = 36010
+        self.prover.remember()
+        self.assertTakes(TIMEOUT + 20)
+        self.listeners.clear()
+        self.clock.at = []
+        began = self.clock.now
+        self.assertRaises(exceptions.NotProven, self.prover.prove, False)
+        self.assertAlmostEqual(2 * TIMEOUT + 20, self.clock.now - began,
+                               delta=3)
 
     def test_remembers_listeners(self):
         self.prover.remember()

@@ -26,6 +26,8 @@ class TestWholeProver(test_prover.ProverTestCase):
         self.holding = {'old': True, 'new': False}
         self.work.agent_of = self._get_agent
         self.asked = None
+        self.say_each('new')
+        self.say_each('old')
         self.work.find_holders = self._find_holders
 
     def _find_holders(self, amphorae, vip):
@@ -71,6 +73,7 @@ class TestWholeProver(test_prover.ProverTestCase):
 
     def test_one_does_not_serve(self):
         self.agents['old'] = mock.Mock()
+        self.agents['old'].count_haproxies.return_value = 1
         self.agents['old'].get_listeners.return_value = {'web': 'ERROR'}
         self.assertNotProven('the agent of amphora old has listener web as '
                              'ERROR')
@@ -78,6 +81,7 @@ class TestWholeProver(test_prover.ProverTestCase):
 
     def test_one_does_not_answer(self):
         self.agents['old'] = mock.Mock()
+        self.agents['old'].count_haproxies.return_value = 1
         self.agents['old'].get_listeners.side_effect = (
             exceptions.AgentUnreachable('It does not answer.'))
         self.assertNotProven('It does not answer')

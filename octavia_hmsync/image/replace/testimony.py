@@ -1,0 +1,229 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What amphorae themselves say of their listeners and members: pure rules.
+
+Octavia has one status of a member, that of the amphora whose heartbeat came
+last. A new amphora is judged by its own heartbeats, and compared with what the
+others say in theirs.
+"""
+
+from collections import abc
+import dataclasses
+import datetime
+
+from octavia_hmsync.amphora import heartbeat
+from octavia_hmsync.db.repositories import amphora_view as view_repo
+from octavia_hmsync.image.replace import proof
+
+_GOOD = 'ONLINE'
+_BAD = 'ERROR'
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What heartbeats are compared with.
+
+    :param served: ids of the listeners that are to run.
+    :param before: {id: operating_status} of members, as Octavia had it before
+                   the new amphora was there.
+    :param there: ids of the members that there are.
+    """
+
+    served: abc.Collection[str]
+    before: abc.Mapping[str, str]
+    there: abc.Collection[str]
+
+
+@dataclasses.dataclass
+class Faults:
+    """What is wrong in heartbeats, in words.
+
+    :param of_listeners: with what runs there.
+    :param of_members: with the members, as the amphora sees them.
+    :param bad: ids of these members.
+    """
+
+    of_listeners: list[str] = dataclasses.field(default_factory=list)
+    of_members: list[str] = dataclasses.field(default_factory=list)
+    bad: set[str] = dataclasses.field(default_factory=set)
+
+    def __bool__(self) -> bool:
+        return bool(self.of_listeners or self.of_members)
+
+    def add(self, other: 'Faults') -> None:
+        """Add what is wrong besides."""
+        self.of_listeners += other.of_listeners
+        self.of_members += other.of_members
+        self.bad |= other.bad
+
+
+class Testimony:
+    """What was said since a replacement began.
+
+    A member that another amphora saw worse at any time since is one that comes
+    and goes, or is down: that the new one sees it as bad is no fault of the
+    new one. From the switch on that is not widened any more: what the old one
+    loses with the VIP excuses nothing.
+
+    .is_closed is whether that is so.
+    """
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._seen: set[int] = set()
+        self._proven: frozenset[str] = frozenset()
+        self._began_at = datetime.datetime.min
+        self._last: dict[str, view_repo.View] = {}
+        # The worst that others have said of members.
+        self._worst: dict[str, str] = {}
+        self._lately: list[view_repo.View] = []
+        # Heartbeats of each one that is proven, without a fault since the
+        # last one with a fault; how often haproxy was gone in one.
+        self._whole: dict[str, int] = {}
+        self._breaks: dict[str, int] = {}
+
+    @property
+    def heard(self) -> frozenset[str]:
+        """Whose heartbeats were told of, since the proof began."""
+        return frozenset(self._last)
+
+    def begin(self, proven: abc.Iterable[str],
+              now: datetime.datetime) -> None:
+        """Begin a proof: only heartbeats from now on show something of it.
+
+        :param proven: ids of the amphorae that are to be shown to serve.
+        :param now: by the database's clock.
+        """
+        self._proven = frozenset(proven)
+        self._began_at = now
+        self._last = {}
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Count heartbeats from nothing: there was a break."""
+        self._whole = {}
+
+    def take(self, views: abc.Iterable[view_repo.View],
+             wanted: Wanted) -> Faults:
+        """Take what was said, in order; some of it may have been taken.
+
+        :param views: a list of View.
+        :param wanted: what it is compared with.
+        :returns: what is wrong in what was said now.
+        """
+        faults = Faults()
+        for view in views:
+            if view.id in self._seen:
+                continue
+            self._seen.add(view.id)
+            if view.amphora_id in self._proven:
+                if view.seen_at >= self._began_at:
+                    faults.add(self._hear_proven(view, wanted))
+            else:
+                self._hear_other(view)
+        return faults
+
+    def _hear_proven(self, view, wanted):
+        last = self._last.get(view.amphora_id)
+        self._last[view.amphora_id] = view
+        if last is not None and not _find_silent(last, wanted) and (
+                _find_silent(view, wanted)):
+            self._breaks[view.amphora_id] = self.count_breaks(
+                view.amphora_id) + 1
+        found = self._judge(view, wanted)
+        self._whole[view.amphora_id] = 0 if found else (
+            self.count(view.amphora_id) + 1)
+        return found
+
+    def _hear_other(self, view):
+        self._last[view.amphora_id] = view
+        self._lately.append(view)
+        if not self.is_closed:
+            for member_id, status in view.members.items():
+                self._worst[member_id] = heartbeat.worst(
+                    self._worst.get(member_id, status), status)
+
+    def forget_before(self, then: datetime.datetime) -> None:
+        """Take only what was said later for what others say now."""
+        self._lately = [view for view in self._lately if view.seen_at >= then]
+
+    def find_faults(self, wanted: Wanted) -> Faults:
+        """Tell what is wrong by the last heartbeat of each that is proven.
+
+        :param wanted: what it is compared with.
+        """
+        faults = Faults()
+        for amphora_id in sorted(self._proven & self._last.keys()):
+            faults.add(self._judge(self._last[amphora_id], wanted))
+        return faults
+
+    def get_worst(self) -> dict[str, str]:
+        """Return the worst that others said of each member of late."""
+        found: dict[str, str] = {}
+        for view in self._lately:
+            for member_id, status in view.members.items():
+                found[member_id] = heartbeat.worst(
+                    found.get(member_id, status), status)
+        return found
+
+    def count(self, amphora_id: str) -> int:
+        """Tell how many heartbeats in a row had no fault."""
+        return self._whole.get(amphora_id, 0)
+
+    def count_breaks(self, amphora_id: str) -> int:
+        """Tell how often listeners were gone that the one before had."""
+        return self._breaks.get(amphora_id, 0)
+
+    def _judge(self, view, wanted):
+        faults = Faults([
+            f'the heartbeats of amphora {view.amphora_id} do not tell of '
+            f'listener {listener_id}'
+            for listener_id in _find_silent(view, wanted)])
+        worse = self._find_worse(view, wanted)
+        if worse:
+            faults.bad.update(worse)
+            faults.of_members.append(describe_worse(worse))
+        elif self._reaches_none(view):
+            faults.bad.update(view.members)
+            faults.of_members.append(
+                f'amphora {view.amphora_id} reaches no member, though '
+                f'another one does')
+        return faults
+
+    def _find_worse(self, view, wanted):
+        # What nobody else tells of, such as a pool that no listener uses, is
+        # known by Octavia's row alone: not to be told either is no fault.
+        return [member_id for member_id, before
+                in {**wanted.before, **self._worst}.items()
+                if member_id in wanted.there and proof.is_worse(
+                    view.members.get(member_id, 'OFFLINE' if member_id in
+                                     self._worst else before), before)]
+
+    def _reaches_none(self, view):
+        """Tell whether it is not members that come and go."""
+        checked = [member_id for member_id, status in view.members.items()
+                   if status in (_GOOD, _BAD)]
+        others = self.get_worst()
+        return bool(checked) and not any(
+            view.members[member_id] == _GOOD for member_id in checked) and (
+            any(others.get(member_id) == _GOOD for member_id in checked))
+
+
+def describe_worse(member_ids: abc.Iterable[str]) -> str:
+    """Return in words that members are worse than they were."""
+    return (f'members that were better before: '
+            f'{", ".join(sorted(member_ids))}')
+
+
+def _find_silent(view: view_repo.View, wanted: Wanted) -> list[str]:
+    return sorted(set(wanted.served) - view.listeners)
