@@ -23,6 +23,7 @@ from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import keepalived
+from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
 
 # Seconds; an advertisement is sent each second by default, and three that
@@ -58,6 +59,7 @@ class Pair:
         models = {each.id: each for each in load_balancer.amphorae}
         # Found out before anything is touched.
         keepalived.prefer(self._render(load_balancer, models[new.id]))
+        own_list.give_of_zone(self._work, new)
         interface = self._work.insist(self._work.agent_of(new).get_interface,
                                       models[new.id].vrrp_ip)
         lock_repo.set_interface(self._work.engine, new.id, interface)

@@ -20,8 +20,8 @@ import functools
 from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent
-from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
@@ -52,6 +52,7 @@ class Single:
         :param new: likewise.
         :raises AgentUnreachable, AgentRefused: if it does not.
         """
+        own_list.give_of_zone(self._work, new)
         load_balancer = self._work.get_load_balancer()
         self._work.update_listeners(load_balancer,
                                     _find(load_balancer, new.id))
@@ -92,11 +93,7 @@ class Single:
                 load_balancer, self._work.agent_of(each)))
 
     def _configure_agent(self, new):
-        conf = self._work.conf
-        text = agent_config.AgentConfigRenderer(conf).render(
-            new.id, compat_amphora.SINGLE,
-            conf.health_manager.controller_ip_port_list)
-        self._work.insist(self._work.agent_of(new).configure, text)
+        own_list.give(self._work, new, compat_amphora.SINGLE)
 
     def _move(self, load_balancer, giver, taker, is_giver_needed=True):
         taking = self._work.agent_of(taker)

@@ -37,6 +37,8 @@ class World:
     def __init__(self, holder, persistence=None):
         self.holder = holder
         self.calls = []
+        # Who got the list of its zone, and after how many calls.
+        self.listed = []
         self.deaf = False
         self.silent = set()
         self.config = {}
@@ -91,6 +93,9 @@ class TestPair(base.TestCase):
                 f'{"+".join(a.id for a in load_balancer.amphorae)}'))
         for target, name, new in (
                 (pair.lock_repo, 'set_interface', lambda *args: None),
+                (pair.own_list, 'give_of_zone',
+                 lambda work, new: world.listed.append(
+                     (new.id, len(world.calls)))),
                 (pair.compat_amphora, 'render_keepalived',
                  lambda load_balancer, each, network: 'usual'),
                 (pair.keepalived, 'prefer', lambda text: 'preferred'),
@@ -98,6 +103,12 @@ class TestPair(base.TestCase):
                     monotonic=lambda: work.pause.call_count))):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
         return pair.Pair(work)
+
+    def test_list_of_its_zone(self):
+        """Before it serves, and to nobody else."""
+        topology = self.make('other')
+        topology.configure(amphora('old'), amphora('new'))
+        self.assertEqual([('new', 0)], self.world.listed)
 
     def listeners(self):
         return [call for call in self.world.calls

@@ -78,6 +78,16 @@ class TestSingle(base.TestCase):
         """Whom the neighbours go to has the VIP, and nobody else."""
         self.assertEqual(({name}, name), (self.holders, self.told))
 
+    def test_list_of_its_zone(self):
+        """Before it serves."""
+        with mock.patch.object(single.own_list, 'give_of_zone',
+                               autospec=True) as give:
+            give.side_effect = lambda *args: (
+                self.work.update_listeners.assert_not_called())
+            self.single.configure(amphora('old'), amphora('new'))
+        give.assert_called_once_with(self.work, amphora('new'))
+        self.work.update_listeners.assert_called_once()
+
     def test_switch(self):
         self.single.switch(amphora('old'), amphora('new'))
         self.assertServes('new')

@@ -1,0 +1,73 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The heartbeat list of a new amphora, by its zone.
+
+It boots with that of those without a zone, as all do. The sync gives an
+amphora the list of its zone as soon as it has an agent; but not to one that a
+replacement has in hand, which has to be heard before it is proven.
+"""
+
+from octavia_hmsync.amphora import agent_config
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.db.repositories import zone as zone_repo
+from octavia_hmsync.membership import subset
+
+
+def _get_of_zone(work, amphora_id):
+    """Return the list of an amphora's zone, empty where it has none."""
+    generation = (generation_repo.get_last_good(work.engine) or
+                  generation_repo.get_newest(work.engine))
+    if generation is None or not generation.zones:
+        return ()
+    names = zone_repo.get_names(work.engine, [amphora_id]).get(amphora_id)
+    if not names:
+        return ()
+    health_manager = work.conf.health_manager
+    return subset.subset(
+        amphora_id, generation.slots_for(names), subset.max_list_length(
+            health_manager.heartbeat_timeout,
+            health_manager.heartbeat_interval))
+
+
+def give_of_zone(work, new):
+    """Give a new amphora the list of its zone, where that is another one.
+
+    As one of a pair, also where it is to be a SINGLE one: it leaves the VIP
+    alone then.
+
+    :param work: a Work.
+    :param new: an Amphora of the evidence.
+    :raises AgentUnreachable, AgentRefused: if it does not take it.
+    """
+    addresses = _get_of_zone(work, new.id)
+    if addresses:
+        _upload(work, new, compat_amphora.ACTIVE_STANDBY, addresses)
+
+
+def give(work, new, topology):
+    """Give a new amphora its list, and tell it what it is.
+
+    :param work: a Work.
+    :param new: an Amphora of the evidence.
+    :param topology: SINGLE or ACTIVE_STANDBY.
+    :raises AgentUnreachable, AgentRefused: if it does not take it.
+    """
+    _upload(work, new, topology, _get_of_zone(work, new.id) or
+            work.conf.health_manager.controller_ip_port_list)
+
+
+def _upload(work, new, topology, addresses):
+    text = agent_config.AgentConfigRenderer(work.conf).render(
+        new.id, topology, addresses)
+    work.insist(work.agent_of(new).configure, text)
