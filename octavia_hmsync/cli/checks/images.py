@@ -12,6 +12,7 @@
 """Checks of what image upgrades need."""
 
 from octavia_hmsync.cli.checks import result
+from octavia_hmsync.compat import heartbeats
 from octavia_hmsync.image.replace import known_octavia
 
 
@@ -28,4 +29,12 @@ def check_replacements(_conf, _engine):
             f'The drivers of Octavia, which replacements of amphorae use, '
             f'cannot be made here ({type(e).__name__}): see whether '
             f'octavia-worker starts on this host.')
-    return result.warning(problem) if problem else result.success()
+    if problem:
+        return result.warning(problem)
+    problem = heartbeats.why_not()
+    if problem:
+        return result.warning(
+            f'What an amphora itself says of its members cannot be read in '
+            f'the installed Octavia: {problem}. A new amphora that reaches '
+            f'none of them may be taken for a good one.')
+    return result.success()

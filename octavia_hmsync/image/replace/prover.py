@@ -30,6 +30,9 @@ LOG = logging.getLogger(__name__)
 _LOOKS = 2
 # Seconds between two looks at everything: each asks all agents.
 _LOOK_INTERVAL = 1
+# Seconds; haproxy that dies again and again does so a few times in them, also
+# where heartbeats come each second.
+_SHORTEST = 5
 # Seconds; what one health manager records may become visible after what
 # another one has recorded later.
 _LAG = datetime.timedelta(seconds=5)
@@ -121,7 +124,8 @@ class Prover:
         :returns: what was missing last, in words; empty if nothing is.
         """
         limit = self._work.options.proof_timeout
-        steady = heartbeats * self._interval + min(down_after, limit)
+        steady = max(_SHORTEST, heartbeats * self._interval) + min(
+            down_after, limit)
         self._vip = self._work.get_load_balancer().vip.ip_address
         self._since = self._since or now - self._get_lately()
         ids = [one.new_amphora_id for one in expected]
@@ -138,6 +142,7 @@ class Prover:
                 return []
             restarting = self._find_restarting(ids)
             if restarting:
+                self._are_members_all = False
                 return restarting
             if found or members:
                 since = None
@@ -194,13 +199,16 @@ class Prover:
                 if worse:
                     faults.of_members.append(testimony.describe_worse(worse))
                     faults.bad.update(worse)
+            asked_at = time.monotonic()
             found.update(dict.fromkeys([
                 *self._haproxies.find_gone(evidence, ids),
                 *faults.of_listeners]))
             of_members.update(dict.fromkeys(faults.of_members))
             if faults.of_members:
                 self._bad = faults.bad
-            self._work.pause()
+            # An agent has other things to do at least half of the time.
+            self._work.pause(max(work_.INTERVAL,
+                                 time.monotonic() - asked_at))
         return list(found), list(of_members)
 
     def _find_restarting(self, ids):

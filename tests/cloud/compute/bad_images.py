@@ -49,6 +49,16 @@ def fails_with_vip():
     return _ailing(ailing_agent.FAILS_WITH_VIP)
 
 
+def haproxy_does_not_stay(seconds=2):
+    """One whose haproxy is killed again and again, and started again."""
+    return _ailing(ailing_agent.KILLS_HAPROXY, str(seconds))
+
+
+def reaches_no_member():
+    """One whose haproxy takes each member to be where nobody listens."""
+    return _ailing(ailing_agent.OTHER_MEMBERS)
+
+
 def _ailing(*words):
     return instance.Image(agent=ailing_agent.__file__, environment={
         ailing_agent.VARIABLE: ' '.join(words)})

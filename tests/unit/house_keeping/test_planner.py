@@ -14,7 +14,9 @@ import math
 
 import fixtures
 
+from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -464,6 +466,18 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(['hm1'], [
             m.host for m in hm_repo.get_all(self.engine)])
         self.assertIn('hm2', self.log.output)
+
+    def test_what_amphorae_said_is_purged(self):
+        """What was recorded when its replacement had ended already."""
+        for amphora_id in ('one', 'two'):
+            view_repo.record(self.engine, 'lb', heartbeat.Heartbeat(
+                amphora_id, frozenset(), {}))
+        self.make_older(models.AmphoraView, 'seen_at',
+                        view_repo.RETENTION + 60, amphora_id='one')
+        self.now += 700
+        self.run_once()
+        self.assertEqual(['two'], [row.amphora_id for row in
+                                   self.rows(models.AmphoraView)])
 
     def test_history_of_images_is_purged(self):
         for days in (0, 89, 91):
