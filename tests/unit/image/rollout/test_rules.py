@@ -211,7 +211,6 @@ class TestDecide(_Case):
                 *(replacement(c, 'DONE') for c in fleet[:4]),
                 replacement(fleet[4], 'FAILED')]).reason)
 
-
     def test_refused(self):
         """It is named, does not halt, and is not tried again."""
         fleet = [candidate(1), candidate(2)]
