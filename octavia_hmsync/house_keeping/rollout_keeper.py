@@ -64,13 +64,14 @@ class RolloutKeeper:
             each.load_balancer_id: self._worse_since.get(
                 each.load_balancer_id, now)
             for each in watched if watching.is_worse(each)}
-        problems = {each: watching.find_problem(each, watching.Sight(
-            self._conf.health_manager.heartbeat_timeout, heard_ago,
-            now - self._worse_since.get(each.load_balancer_id, now)))
-            for each in watched}
-        failed = [self._fail(rollout, each, problem)
-                  for each, problem in problems.items() if problem]
-        if any(failed):
+        is_changed = False
+        for each in watched:
+            problem = watching.find_problem(each, watching.Sight(
+                self._conf.health_manager.heartbeat_timeout, heard_ago,
+                now - self._worse_since.get(each.load_balancer_id, now)))
+            if problem and self._fail(rollout, each, problem):
+                is_changed = True
+        if is_changed:
             # It has another version.
             rollout = rollout_repo.get_active(self._engine)
         is_running = (rollout is not None and

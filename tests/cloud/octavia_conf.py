@@ -115,4 +115,6 @@ HMSYNC = {
         # Where a test is not about it, a list goes to all at once.
         'canary_size': 0,
     },
+    # Nor is what is done watched for long.
+    'hmsync_image': {'rollout_watch_time': 5},
 }

@@ -20,10 +20,7 @@ from tests.cloud.compute import bad_images
 from tests.functional import fleets
 
 
-class TestRollout(fleets.FleetTestCase):
-
-    house_keepers = 2
-    topologies = ('SINGLE',) * 4
+class RolloutTestCase(fleets.FleetTestCase):
 
     def command(self, *arguments):
         return self.cloud.command('octavia-hmsync', 'image', *arguments)
@@ -47,6 +44,12 @@ class TestRollout(fleets.FleetTestCase):
     def images(self):
         return [next(iter(self.amphorae(lb).values()))['image_id']
                 for lb in self.fleet]
+
+
+class TestRollout(RolloutTestCase):
+
+    house_keepers = 2
+    topologies = ('SINGLE',) * 4
 
     def test_bad_image_and_a_good_one(self):
         before = [self.look_at(lb) for lb in self.fleet]
@@ -111,3 +114,63 @@ class TestRollout(fleets.FleetTestCase):
         self.assertEqual(seen, len(self.cloud.steps.seen))
         self.command('rollout', 'cancel')
         self.wait_until(rollout_id, 'CANCELLED')
+
+
+class TestWayBack(RolloutTestCase):
+
+    topologies = ('SINGLE',) * 2
+
+    def test_late_failure_and_undo(self):
+        """What does not stay well stops it; what it has brought goes back."""
+        old, = {image for image in self.images()}
+        worse = self.cloud.add_image('worse')
+        rollout_id = self.start('--parallel', '1', '--watch-time', '90')
+        self.cloud.wait_for(lambda: self.rows(rollout_id) and
+                            self.rows(rollout_id)[0].state == 'DONE',
+                            'canary that is done', 150)
+        canary, = self.rows(rollout_id)
+        self.cloud.connection.load_balancer.failover_load_balancer(
+            canary.load_balancer_id)
+        found = self.wait_until(rollout_id, 'HALTED')
+        self.assertIn('1 failed: ', found.reason)
+        row, = self.rows(rollout_id)
+        self.assertIn('failed over again', row.reason)
+        self.cloud.wait_until_active(canary.load_balancer_id)
+        self.assertEqual(1, self.images().count(worse.id))
+        error = self.assertRaises(RuntimeError, self.command, 'rollout',
+                                  'undo')
+        self.assertIn('still the newest image', str(error))
+        self.drop(worse)
+        self.command('rollout', 'undo', '--watch-time', '5')
+        undo_id = rollout_repo.get_active(self.cloud.engine).id
+        self.wait_until(undo_id, 'DONE')
+        self.assertEqual([canary.load_balancer_id],
+                         [row.load_balancer_id for row in self.rows(undo_id)])
+        self.assertEqual([old] * 2, self.images())
+
+    def test_cancelled(self):
+        """What runs goes back, and serves all the time."""
+        before = [self.look_at(lb) for lb in self.fleet]
+        self.cloud.add_image('second')
+        with self.under_probes({lb.name: lb for lb in self.fleet}):
+            rollout_id = self.start('--canaries', '0', '--parallel', '2')
+            self.cloud.wait_for(lambda: [
+                row for row in self.rows(rollout_id)
+                if row.phase in ('PROVE', 'PROVE_SWITCHED')],
+                'one that is proven')
+            self.command('rollout', 'cancel', '--reason', 'a customer calls')
+            for row in self.rows(rollout_id):
+                self.cloud.wait_for(lambda row=row: replace_repo.get(
+                    self.cloud.engine, row.id).finished_at, 'end')
+        rows = self.rows(rollout_id)
+        self.assertIn('CANCELLED', {row.state for row in rows})
+        for row in rows:
+            self.assertIn((row.state, row.reason), (
+                ('CANCELLED', 'a customer calls'), ('DONE', None)))
+        cancelled = {row.load_balancer_id for row in rows
+                     if row.state == 'CANCELLED'}
+        for lb, was in zip(self.fleet, before, strict=True):
+            if lb.id in cancelled:
+                self.cloud.wait_for(lambda: self.look_at(lb) == was,
+                                    lambda: f'{was}: {self.look_at(lb)}')
+        self.assertEqual([], self.errors)

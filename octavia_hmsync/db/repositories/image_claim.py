@@ -214,7 +214,7 @@ def finish(engine, replacement_id, owner, state, reason=None, wait=None):
     :param engine: an SQLAlchemy engine.
     :param replacement_id: of what.
     :param owner: who has claimed it.
-    :param state: DONE, FAILED or SKIPPED.
+    :param state: DONE, FAILED, REFUSED, SKIPPED or CANCELLED.
     :param reason: why, in words.
     :param wait: seconds before which the next one of this load balancer does
                  not begin, for one that was SKIPPED.

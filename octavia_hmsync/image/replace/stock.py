@@ -100,7 +100,7 @@ class Stock(attempt.Attempt):
         if not self._is_proven:
             error = self._survive(self._prove_others, old_id)
             if error:
-                return attempt.refuse(f'Nothing was begun. {error}')
+                return attempt.skip(f'Nothing was begun. {error}')
         with compat_workers.Workers() as workers:
             error = self._survive(self._connect, workers)
             if error:

@@ -60,10 +60,10 @@ class KeeperTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def begin(self, lb_id, name='one'):
         rollout = rollout_repo.get_active(self.engine)
-        claims_repo.begin(self.engine, 'rollout', rollout.version, [
-            replace_repo.New(name, lb_id, 'replace', NEW, 'SINGLE',
-                             canary=True, operating_status='ONLINE')],
-            'me', 600)
+        new = replace_repo.New(name, lb_id, 'replace', NEW, 'SINGLE',
+                               canary=True, operating_status='ONLINE')
+        claims_repo.begin(self.engine, 'rollout', rollout.version, [new],
+                          'me', 600)
 
     def finish(self, state='DONE', name='one'):
         claims_repo.finish(self.engine, name, 'me', state)

@@ -48,6 +48,14 @@ class TestPhases(base.TestCase):
         for phase in WAY[:5]:
             self.assertNotEqual(Next.FORWARD, phases.after_death(phase))
 
+    def test_cancelled(self):
+        """Never half a switch, and nothing from the deletion on."""
+        self.assertEqual(
+            [Phase.LOCK, Phase.BUILD, Phase.PROVE, Phase.PROVE_SWITCHED],
+            [phase for phase in Phase if phases.may_be_cancelled(phase)])
+        self.assertTrue(phases.may_be_cancelled(None))
+        self.assertFalse(phases.may_be_cancelled('MEDITATE'))
+
     def test_lock(self):
         """What somebody died with before it was locked is not unlocked."""
         for phase in Phase:

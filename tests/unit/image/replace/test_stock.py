@@ -291,7 +291,7 @@ class TestStock(StockTestCase):
         world = World(self, 'ACTIVE_STANDBY')
         world.bad.add(world.holder)
         row = self.replace(world)
-        self.assertEqual('REFUSED', row.state)
+        self.assertEqual('SKIPPED', row.state)
         self.assertIn('Nothing was begun.', row.reason)
         self.assertUntouched(world)
 
