@@ -148,7 +148,9 @@ class Parts:
         """
         mark = self._mark(part)
         known = self._recorded.get(part.role)
-        named = self.list(part.kind, name=part.name, **part.query)
+        # On MariaDB Neutron finds names in capitals, and with accents, too.
+        named = [r for r in self.list(part.kind, name=part.name,
+                                      **part.query) if r.name == part.name]
         ours = [r for r in named if mark.is_on(r) or r.id == known]
         if known and known not in [r.id for r in ours]:
             # Renamed.
