@@ -132,6 +132,11 @@ def _notes(source, floating_ips):
         'not_cloned', NOTE, f'the VIP address {root["vip_address"]}, '
         f'statistics, stick tables, connections, and what was set at the '
         f'VIP port itself')]
+    for words, names in trees.find_tls_defaults(source):
+        found.append(Finding(
+            'tls', NOTE, f'{words} has no {", ".join(names)}, as it is older '
+            f'than these in Octavia: the clone gets what Octavia sets for '
+            f'new ones, and who speaks older ones only cannot connect'))
     if root.get('provider') not in _AMPHORA:
         found.append(Finding(
             'provider', NOTE, f'what the provider {root.get("provider")} '

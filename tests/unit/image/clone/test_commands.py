@@ -24,6 +24,7 @@ from unittest import mock
 from oslotest import base
 
 from octavia_hmsync.cmd import hmsync
+from octavia_hmsync.image.clone import attributes as attrs
 from octavia_hmsync.image.clone import load_balancers
 from octavia_hmsync.image.clone import switcher
 from tests.unit.image.clone import examples
@@ -142,6 +143,34 @@ class TestWays(CloneTestCase):
         self.create('--name', 'web2')
         self.assertEqual('web2', self.clone['name'])
         self.assertEqual('READY', self.show('create', 'web2')['phase'])
+        self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
+
+    def test_rows_of_an_older_release(self):
+        """NULL in what Octavia has got since, and fills in for new ones."""
+        for table, names in (
+                (self.cloud.listeners, attrs.LISTENER.filled),
+                (self.cloud.pools, attrs.POOL.filled),
+                (self.cloud.monitors, attrs.MONITOR.filled),
+                (self.cloud.policies, attrs.POLICY.filled)):
+            for raw in table.values():
+                raw.update(dict.fromkeys(names))
+        for pool in self.cloud.pools.values():
+            pool['tls_enabled'] = pool['name'] == 'blue'
+            for member in pool['members']:
+                member['weight'] = None
+        code, out, err = self.run_command('create', 'web')
+        self.assertEqual(0, code, err)
+        self.assertEqual('READY', self.show('list')[0]['phase'])
+        self.assertIn('Note: listener TERMINATED_HTTPS 443 has no '
+                      'tls_ciphers, tls_versions', err)
+        self.assertIn('Note: pool blue has no tls_ciphers, tls_versions',
+                      err)
+        self.assertNotIn('listener HTTP 80', err)
+        # HTTP/2 is not offered where it was not.
+        for table in (self.cloud.listeners, self.cloud.pools):
+            self.assertEqual([], [raw['alpn_protocols']
+                                  for raw in table.values()
+                                  if raw.get('alpn_protocols')])
         self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
 
     def test_there_and_back(self):
