@@ -291,7 +291,9 @@ class FakeCloud(fixtures.Fixture):
         if 'tags' in query:
             rows = [raw for raw in rows if query['tags'] in raw['tags']]
         if 'name' in query:
-            rows = [raw for raw in rows if query['name'] == raw.get('name')]
+            # As on MariaDB.
+            rows = [raw for raw in rows if query['name'].lower() ==
+                    (raw.get('name') or '').lower()]
         return 200, self._page(kind, [self._show(raw) for raw in rows],
                                query)
 

@@ -288,6 +288,52 @@ class TestRefused(CloneTestCase):
         self.check_refused('colour of load balancer')
         self.create('--leave-out', 'colour')
 
+    def test_owner(self):
+        """One that a controller looks for by name, tag or id."""
+        for values, text in (
+                ({'name': 'kube_service_prod_shop_web'},
+                 'load-balancer-id of the Service'),
+                ({'tags': ['kube_service_prod_shop_web']},
+                 'makes another one, or fails'),
+                ({'name': 'kube_ingress_prod_shop_web'},
+                 'stop each change of the Ingress'),
+                ({'name': 'k8s-clusterapi-cluster-default-c1-kubeapi'},
+                 'leads the floating IP back'),
+                ({'name': 'k8s-c1-api_lb-hx5ozg-loadbalancer-x3qwbzfyt7aq'},
+                 'makes a third one')):
+            self.source.update({'name': 'web', 'tags': [], **values})
+            self.assertIn(text, self.fail('create', self.source['id']))
+            self.assertEqual(0, self.count('POST', '/lbaas/loadbalancers'))
+        code, _out, err = self.run_command('create', self.source['id'],
+                                           '--owner-is-stopped')
+        self.assertEqual(0, code, err)
+        self.assertIn('keep that stopped until the end; then the stack',
+                      err)
+        self.show('switch', self.source['id'])
+        code, _out, err = self.run_command('retire', self.source['id'])
+        self.assertEqual(0, code, err)
+        self.assertIn('is one of Heat (or Magnum by it) now: the stack', err)
+
+    def test_nobodys(self):
+        """Who may go by the name or the id is told."""
+        for name in ('web', 'web-prod-loadbalancer', 'kube-service', ''):
+            self.source.update(name=name, description='', tags=['shop'])
+            rows = {row['check']: row for row in self.show(
+                'check', self.source['id'])}
+            self.assertEqual('NOTE', rows['owner']['result'])
+            self.assertIn('finds two until "retire"',
+                          rows['owner']['detail'])
+        rows = {row['check']: row for row in self.show(
+            'check', self.source['id'], '--name', 'other')}
+        self.assertNotIn('finds two', rows['owner']['detail'])
+
+    def test_name_in_capitals(self):
+        """On MariaDB the API finds it, too."""
+        examples.make(self.cloud, name='WEB')
+        self.create()
+        self.assertEqual(self.source['id'],
+                         self.show('create', 'web')['source'])
+
     def test_clone_of_a_clone(self):
         self.create()
         code, out, err = self.run_command('create', self.clone['id'])
