@@ -196,8 +196,9 @@ class Parts:
         before = list(resource.tags or ())
         self._changes.change(
             f'adopt the {part.kind.noun} {describe(resource)}',
-            lambda: self._proxy.set_tags(
-                resource, before + list(self._mark(part).tags)),
+            # Under another network_name it may have been adopted before.
+            lambda: self._proxy.set_tags(resource, list(dict.fromkeys(
+                (*before, *self._mark(part).tags)))),
             lambda: self._proxy.set_tags(resource, before))
 
     def repair(self, part, resource):

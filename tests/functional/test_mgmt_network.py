@@ -216,6 +216,17 @@ class TestInTheWay(mgmt_network.NetworkTestCase):
         self.assertEqual(before, self.rules(group.id))
         self.assertFails('has not made it', 'network', 'ensure')
 
+    def test_adopted_under_another_name_before(self):
+        """It has some of the tags, and Neutron takes none twice."""
+        foreign = self.make_foreign()
+        tags = [*marks.Mark('before', marks.NETWORK).tags, 'theirs']
+        self.network.set_tags(foreign, tags)
+        self.ensure('--adopt')
+        self.assertEqual(
+            {*tags, *marks.Mark(self.name, marks.NETWORK).tags},
+            set(self.network.get_network(foreign.id).tags))
+        self.assertEqual([], self.ensure()['changes'])
+
     def test_failed_adoption(self):
         """What was there is as it was, and what was made is gone."""
         foreign = self.make_foreign()
