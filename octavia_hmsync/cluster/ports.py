@@ -157,7 +157,8 @@ class Ports(cloud.NeutronClient):
         with self._reported(f'look at the network {network_id}'):
             answer = self._api.get(f'/networks/{network_id}')
             sdk_exc.raise_from_response(answer)
-            return answer.json()['network']
+            network = answer.json()['network']
+            return {**network, 'mtu': cloud.read_mtu(network['mtu'])}
 
     def ensure(self, cluster_id, host, network, subnets):
         """Make the port of a cluster at a node, or find it.

@@ -16,12 +16,15 @@ What has leaked is read in this order: what there is, then what Octavia knows
 of it. The other way round, an amphora that is built meanwhile would be a leak.
 """
 
+import collections
+import dataclasses
 import time
 
 from octavia_hmsync.db.repositories import image_leak as leak_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import amphora_ports
 from octavia_hmsync.image import compute
+from octavia_hmsync.image import leak_use
 from octavia_hmsync.image import leaking
 from octavia_hmsync.mgmt_network import cloud
 
@@ -43,6 +46,7 @@ class Leaks:
         self._older_than = older_than
         self._compute = compute.connect(conf)
         self._ports = amphora_ports.Ports(conf, cloud.connect(conf))
+        self._uses = leak_use.Uses(conf, engine, self._ports)
         self._deleted = set()
 
     def find(self):
@@ -54,9 +58,49 @@ class Leaks:
         """
         instances = self._compute.list_instances()
         ports = self._ports.list_ports()
-        return leaking.find_all(leak_repo.get(self._engine), instances or (),
-                                ports, self._older_than), (
-                                    instances is not None)
+        known = leak_repo.get(self._engine)
+        by_amphora = collections.defaultdict(list)
+        for each in (*ports, *(instances or ())):
+            by_amphora[each.amphora_id or each.id].append(each)
+        found = leaking.find_all(known, instances or (), ports,
+                                 self._older_than)
+        uses = {owner: self._find_use(owner, by_amphora[owner], known)
+                for owner in {leak.amphora_id or leak.id for leak in found
+                              if leak.keep is None}}
+        return [dataclasses.replace(leak, keep=leak.keep or uses.get(
+            leak.amphora_id or leak.id)) for leak in found], (
+                instances is not None)
+
+    def _find_use(self, owner, found, known):
+        """Tell why what belongs together may serve.
+
+        :param owner: the amphora; the port, if it is a distributor's.
+        :param found: its instances and ports.
+        :param known: a leak_repo.Known.
+        :returns: why it is kept; None if it serves nobody.
+        """
+        ports = [each for each in found
+                 if isinstance(each, amphora_ports.Port)]
+        compute_ids = {each.id for each in found
+                       if isinstance(each, compute.Instance)}
+        compute_ids |= {port.device_id for port in ports if port.device_id}
+        row = known.amphorae.get(owner)
+        if row and row.compute_id:
+            compute_ids.add(row.compute_id)
+        is_amphora = not any(port.cluster_id for port in ports)
+        return self._uses.find(owner if is_amphora else None, ports,
+                               compute_ids)
+
+    def _find_use_now(self, leak):
+        if leak.amphora_id is None:
+            port = self._ports.get(leak.id)
+            return port and self._find_use(leak.id, [port],
+                                           leak_repo.get(self._engine))
+        return self._find_use(
+            leak.amphora_id,
+            [*self._ports.list_ports_of(leak.amphora_id),
+             *(self._compute.list_instances(leak.amphora_id) or ())],
+            leak_repo.get(self._engine, leak.amphora_id))
 
     def delete(self, leak):
         """Delete what has leaked, if it still has.
@@ -65,8 +109,9 @@ class Leaks:
         :returns: why it is kept; None if it is deleted.
         :raises CloudUnavailable, CloudRefused: if it may be there still.
         """
-        if leak.keep is not None:
-            return leak.keep
+        kept = leak.keep or self._find_use_now(leak)
+        if kept is not None:
+            return kept
         return {leaking.Kind.ROW: self._delete_row,
                 leaking.Kind.INSTANCE: self._delete_instance,
                 leaking.Kind.PORT: self._delete_port}[leak.kind](leak)

@@ -31,8 +31,6 @@ from octavia_hmsync.image import restorable
 from octavia_hmsync.image import serving
 from octavia_hmsync.mgmt_network import cloud
 
-_RUNNING = ('ACTIVE', 'OPEN')
-
 
 class Restorer:
     """Looks at load balancers, and restores them.
@@ -128,7 +126,7 @@ def _ask_agent(snapshot, amphora, client):
                               if agent.holds(vip)),
             'running': frozenset(
                 listener_id for listener_id, status
-                in agent.get_listeners().items() if status in _RUNNING),
+                in agent.get_listeners().items() if status in serving.RUNNING),
             'haproxies': agent.count_haproxies()}
     except exceptions.AgentUnreachable as e:
         return {'agent_error': str(e), 'is_heard': not e.is_unanswered}

@@ -25,6 +25,9 @@ from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync.image.preflight import finding
 
+# What an agent says of a listener that runs.
+RUNNING = ('ACTIVE', 'OPEN')
+
 _INSTANCE_ACTIVE = 'ACTIVE'
 # In these an instance sends nothing.
 _OFF_STATUSES = ('SHUTOFF', 'STOPPED', 'SUSPENDED', 'PAUSED', 'DELETED',

@@ -53,6 +53,7 @@ class Service:
 NEUTRON = Service('Neutron', '[neutron] endpoint_override', 'neutron')
 
 _QUOTA = re.compile(r'Quota exceeded for resources: \[?([^\]]*)\]?')
+_ETHERNET_MTU = 1500
 _NO_ADDRESS = 'No more IP addresses available'
 # urllib3 wraps what the kernel or OpenSSL said in two layers of its own.
 _POOL = re.compile(r': HTTPS?ConnectionPool\(.*?(?P<cause>\[Errno [^"\']+|'
@@ -142,6 +143,14 @@ def reported(conf, action, service=NEUTRON):
             # For --debug.
             error.__cause__ = e
     raise error
+
+
+def read_mtu(mtu):
+    """Return the MTU of a network, bytes.
+
+    :param mtu: as Neutron shows it: 0 where its configuration sets no limit.
+    """
+    return mtu or _ETHERNET_MTU
 
 
 class NeutronClient:

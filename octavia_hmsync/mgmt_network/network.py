@@ -296,9 +296,10 @@ class Ensurance:
             self._parts.repair(part, ours[0])
             return ours[0]
         for other in self._parts.list(parts.SUBNET, network_id=network.id):
-            if not self._cidr.overlaps(ipaddress.ip_network(other.cidr)):
+            cidr = ipaddress.ip_network(other.cidr, strict=False)
+            if not self._cidr.overlaps(cidr):
                 continue
-            if other.cidr == str(self._cidr):
+            if cidr == self._cidr:
                 return self._take(part, [other])
             raise exceptions.NotPossible(
                 f'[{network_conf.GROUP}] management_subnet_cidr = '
@@ -324,7 +325,7 @@ class Ensurance:
             return ours[0]
 
     def _check_cidr(self, subnet):
-        if subnet.cidr != str(self._cidr):
+        if ipaddress.ip_network(subnet.cidr, strict=False) != self._cidr:
             raise exceptions.NotPossible(
                 f'[{network_conf.GROUP}] management_subnet_cidr = '
                 f'{self._cidr}, but the subnet {parts.describe(subnet)} has '

@@ -148,7 +148,9 @@ class Parts:
         """
         mark = self._mark(part)
         known = self._recorded.get(part.role)
-        named = self.list(part.kind, name=part.name, **part.query)
+        # On MariaDB Neutron finds names in capitals, and with accents, too.
+        named = [r for r in self.list(part.kind, name=part.name,
+                                      **part.query) if r.name == part.name]
         ours = [r for r in named if mark.is_on(r) or r.id == known]
         if known and known not in [r.id for r in ours]:
             # Renamed.
@@ -194,8 +196,9 @@ class Parts:
         before = list(resource.tags or ())
         self._changes.change(
             f'adopt the {part.kind.noun} {describe(resource)}',
-            lambda: self._proxy.set_tags(
-                resource, before + list(self._mark(part).tags)),
+            # Under another network_name it may have been adopted before.
+            lambda: self._proxy.set_tags(resource, list(dict.fromkeys(
+                (*before, *self._mark(part).tags)))),
             lambda: self._proxy.set_tags(resource, before))
 
     def repair(self, part, resource):

@@ -171,7 +171,9 @@ class NodePorts(cloud.NeutronClient):
         """
         name = get_name(host)
         with self._reported(f'look for the port {name}'):
-            found = list(self._api.ports(name=name, **self._scope))
+            # See parts.Parts.find().
+            found = [p for p in self._api.ports(name=name, **self._scope)
+                     if p.name == name]
         for foreign in found:
             if (foreign.device_owner, foreign.network_id) != (
                     DEVICE_OWNER, self._ids.network_id):
@@ -352,7 +354,8 @@ class NodePorts(cloud.NeutronClient):
     def get_mtu(self):
         """Return the MTU of the management network, bytes."""
         with self._reported('look at the management network'):
-            return self._api.get_network(self._ids.network_id).mtu
+            return cloud.read_mtu(
+                self._api.get_network(self._ids.network_id).mtu)
 
     def get_prefix_length(self):
         """Return the length of the prefix of the management subnet."""

@@ -18,6 +18,8 @@ so that the rules stay the same however the controllers change.
 
 import dataclasses
 
+from openstack import exceptions as sdk_exc
+
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import conf as network_conf
 from octavia_hmsync.mgmt_network import marks
@@ -29,9 +31,12 @@ SYSLOG_PORT = 514
 INGRESS = 'ingress'
 EGRESS = 'egress'
 _ICMP = {4: 'icmp', 6: 'ipv6-icmp'}
-# Neutron keeps what it was given.
+# Neutron keeps what it was given, and then refuses as a second rule what it
+# takes for the same. Protocol 0 is not any: OVN lets only that through.
+_ANYWHERE = ('0.0.0.0/0', '::/0')
 _SAME_PROTOCOLS = {'icmpv6': 'ipv6-icmp', '1': 'icmp', '58': 'ipv6-icmp',
-                   '6': 'tcp', '17': 'udp', 'any': None, '0': None}
+                   '6': 'tcp', '17': 'udp', 'any': None}
+_ICMP_OF_IPV6 = ('icmp', '1')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,10 +97,13 @@ def read_rule(raw):
     :param raw: a rule as a security group lists it, a dict.
     :returns: a Rule, None if it is none that we would make.
     """
-    if (raw.get('remote_ip_prefix') or raw.get('remote_address_group_id') or
+    if (raw.get('remote_ip_prefix') not in (None, '', *_ANYWHERE) or
+            raw.get('remote_address_group_id') or
             raw['port_range_min'] != raw['port_range_max']):
         return None
     protocol = raw['protocol']
+    if raw['ethertype'] == 'IPv6' and protocol in _ICMP_OF_IPV6:
+        protocol = _ICMP[6]
     return Rule(raw['direction'], raw['ethertype'],
                 _SAME_PROTOCOLS.get(protocol, protocol),
                 raw['port_range_min'], raw['remote_group_id'])
@@ -174,11 +182,10 @@ class Rules:
                 f'rule "{rule}" of the {part.title}', create,
                 self._proxy.delete_security_group_rule, find,
                 group and group.id)
-        except exceptions.CloudRefused:
-            # Somebody else may have made the same one a moment ago.
-            now = self._parts.get(part.kind, group.id)
-            if now is None or rule not in map(read_rule,
-                                              now.security_group_rules):
+        except exceptions.CloudRefused as e:
+            # Another command may have made it a moment ago, or Neutron knows
+            # one more way to write it.
+            if not _is_there(e):
                 raise
 
     def _needless(self, part, group, raw):
@@ -190,6 +197,12 @@ class Rules:
             self._parts.notes.append(
                 f'The {part.title} has a rule that octavia-hmsync does not '
                 f'ask for: {_describe(raw)}. It is left as it is.')
+
+
+def _is_there(refusal):
+    """Tell whether Neutron refuses a rule since the group has it."""
+    return (isinstance(refusal.__cause__, sdk_exc.ConflictException) and
+            'already exists' in str(refusal))
 
 
 def _is_default(raw):

@@ -20,6 +20,7 @@ from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
 from octavia_hmsync.db.repositories import cluster_vip as address_repo
 from octavia_hmsync import exceptions
+from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases import cluster_calls
 
@@ -62,6 +63,18 @@ class ClusterLockCases(base.DatabaseTestCase):
         self.lock()
         self.unlock('ERROR')
         self.assertStatus('ERROR', 'ERROR')
+
+    def test_changes_are_dated(self):
+        """By that a command tells for how long it has been locked."""
+        for change in (self.lock, self.unlock):
+            self.records.change('load_balancer', self.lb_id,
+                                updated_at=records.utcnow() -
+                                records.datetime.timedelta(days=30))
+            change()
+            row, = self.records.rows('load_balancer')
+            self.assertGreater(
+                row['updated_at'], records.utcnow() -
+                records.datetime.timedelta(days=1))
 
     def test_lock_of_another_load_balancer(self):
         other = self.records.add_load_balancer()

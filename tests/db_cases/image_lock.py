@@ -11,13 +11,17 @@
 #    under the License.
 """The lock of a load balancer, and what its tables tell of it."""
 
+import datetime
 import time
 
 from octavia_hmsync.db.repositories import image_claim as claims_repo
 from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image import restorable
+from tests.cloud import records
 from tests.db_cases import base
 
 EXPIRY = 60
@@ -88,6 +92,45 @@ class ImageLockCases(_Cases):
         self.lock()
         self.assertRaises(exceptions.Lost, self.unlock, 'another')
         self.assertEqual('PENDING_UPDATE', self.status())
+
+    def test_changes_are_dated(self):
+        """Octavia, its API and "image restore" go by when a row changed."""
+        old, other = self.ids
+        long_ago = records.utcnow() - datetime.timedelta(days=30)
+        for change, table, row_id in (
+                (self.lock, 'load_balancer', self.lb_id),
+                (self.unlock, 'load_balancer', self.lb_id),
+                (lambda: lock_repo.set_right(self.engine, [other]),
+                 'amphora', other),
+                (lambda: lock_repo.set_going(self.engine, old), 'amphora',
+                 old),
+                # Octavia forgets a week later what is DELETED.
+                (lambda: lock_repo.set_gone(self.engine, old), 'amphora',
+                 old)):
+            self.records.set_status(other, 'ERROR')
+            self.records.change(table, row_id, created_at=long_ago,
+                                updated_at=long_ago)
+            change()
+            row, = [row for row in self.records.rows(table)
+                    if row['id'] == row_id]
+            self.assertGreater(
+                row['updated_at'],
+                records.utcnow() - datetime.timedelta(days=1), row)
+
+    def test_failover_that_no_worker_began(self):
+        """The message may be in the queue still."""
+        long_ago = records.utcnow() - datetime.timedelta(days=30)
+        for table, row_id in (('load_balancer', self.lb_id), *(
+                ('amphora', each) for each in self.ids)):
+            self.records.change(table, row_id, created_at=long_ago,
+                                updated_at=long_ago)
+        self.assertTrue(self.lock())
+        claims_repo.set_phase(self.engine, 'one', 'me', EXPIRY, 'FAILOVER')
+        claims_repo.finish(self.engine, 'one', 'me', 'FAILED', 'no worker')
+        found = restorable.check_lock(
+            restore_repo.get(self.engine, self.lb_id), 3600, False)
+        self.assertEqual('Failure', found.name)
+        self.assertIn('it is PENDING_UPDATE, and was changed', found.details)
 
     def test_not_given_back_twice(self):
         """What became of it in somebody else's hands is theirs."""

@@ -15,13 +15,18 @@
 import json
 import subprocess
 
+import fixtures
+
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.mgmt_network import cloud
 from octavia_hmsync.mgmt_network import marks
+from octavia_hmsync.mgmt_network import port
+from octavia_hmsync.mgmt_network import reconcile
 from tests.cloud import http_proxy
 from tests.cloud import keystone
+from tests.cloud import mariadb
 from tests.cloud import neutron
 from tests.cloud import octavia_conf
 from tests.cloud import process
@@ -211,6 +216,17 @@ class TestInTheWay(mgmt_network.NetworkTestCase):
         self.assertEqual(before, self.rules(group.id))
         self.assertFails('has not made it', 'network', 'ensure')
 
+    def test_adopted_under_another_name_before(self):
+        """It has some of the tags, and Neutron takes none twice."""
+        foreign = self.make_foreign()
+        tags = [*marks.Mark('before', marks.NETWORK).tags, 'theirs']
+        self.network.set_tags(foreign, tags)
+        self.ensure('--adopt')
+        self.assertEqual(
+            {*tags, *marks.Mark(self.name, marks.NETWORK).tags},
+            set(self.network.get_network(foreign.id).tags))
+        self.assertEqual([], self.ensure()['changes'])
+
     def test_failed_adoption(self):
         """What was there is as it was, and what was made is gone."""
         foreign = self.make_foreign()
@@ -222,6 +238,206 @@ class TestInTheWay(mgmt_network.NetworkTestCase):
         self.assertEqual([], self.network.get_network(foreign.id).tags)
         self.assertEqual([], self.network.get_security_group(group.id).tags)
         self.assertEqual(['-managers'] * 2, self.names()['security_groups'])
+
+
+class TestWrittenOtherwise(mgmt_network.NetworkTestCase):
+    """What Neutron takes for the same, however it was written."""
+
+    ANYWHERE = {'IPv4': '0.0.0.0/0', 'IPv6': '::/0'}
+
+    def setUp(self):
+        super().setUp()
+        self.set_options(allow_icmp=True, reconcile_interval=0)
+
+    def make_groups(self):
+        """Make those that are to be adopted, without a rule."""
+        made = [self.network.create_security_group(
+            name=f'{self.name}-{suffix}') for suffix in
+            ('amphorae', 'managers')]
+        for group in made:
+            for rule in group.security_group_rules:
+                self.network.delete_security_group_rule(rule['id'])
+        return [group.id for group in made]
+
+    def add_rules(self, group, *rules):
+        for rule in rules:
+            self.network.create_security_group_rule(
+                security_group_id=group, **rule)
+
+    def add_old_rule(self, group, protocol, **rule):
+        """Add one as releases before wrote it; the API corrects it now."""
+        made = self.network.create_security_group_rule(
+            security_group_id=group, protocol='vrrp', **rule)
+        self.neutron.execute(
+            'UPDATE securitygrouprules SET protocol = ? WHERE id = ?',
+            protocol, made.id)
+
+    def assertSettled(self, *argv):
+        """Adopt the groups; no rule is made or missed, then or later."""
+        self.assertEqual(
+            ['adopt the security', 'adopt the security', 'create network',
+             'create subnet'],
+            sorted(' '.join(change.split()[:3 if change[0] == 'a' else 2])
+                   for change in self.ensure('--adopt')['changes']))
+        self.assertEqual(([], []), (self.ensure()['changes'],
+                                    self.ensure()['notes']))
+        self.assertEqual(0, reconcile.Reconciler(
+            compat.CONF, self.engine).run_once())
+
+    def test_default_rules_of_the_cloud(self):
+        """The operator has written them with an address."""
+        for rule in list(self.network.default_security_group_rules()):
+            self.network.delete_default_security_group_rule(rule)
+            self.addCleanup(
+                self.network.create_default_security_group_rule,
+                **{name: getattr(rule, name) for name in (
+                    'direction', 'ether_type', 'used_in_default_sg',
+                    'used_in_non_default_sg', 'remote_group_id')})
+        for ether_type, anywhere in self.ANYWHERE.items():
+            made = self.network.create_default_security_group_rule(
+                direction='egress', ether_type=ether_type,
+                remote_ip_prefix=anywhere, used_in_default_sg=True,
+                used_in_non_default_sg=True)
+            self.addCleanup(
+                self.network.delete_default_security_group_rule, made)
+        self.assertEqual(8, len(self.ensure()['changes']))
+        again = self.ensure()
+        self.assertEqual(([], []), (again['changes'], again['notes']))
+
+    def test_rules_of_an_operator(self):
+        amphorae, managers = self.make_groups()
+        for group in (amphorae, managers):
+            self.add_rules(group, *(
+                {'direction': 'egress', 'ether_type': ether_type,
+                 'remote_ip_prefix': anywhere}
+                for ether_type, anywhere in self.ANYWHERE.items()))
+        ingress = {'direction': 'ingress', 'ether_type': 'ipv4'}
+        self.add_rules(
+            amphorae,
+            {**ingress, 'protocol': '6', 'port_range_min': '9443',
+             'port_range_max': '09443', 'remote_group_id': managers},
+            {**ingress, 'protocol': '1', 'port_range_min': 1,
+             'port_range_max': 65535, 'remote_group_id': managers})
+        self.add_rules(managers, *(
+            {**ingress, 'protocol': protocol, 'port_range_min': port,
+             'port_range_max': port, 'remote_group_id': amphorae}
+            for protocol, port in (('17', 5555), ('UDP', 514))))
+        self.assertSettled()
+
+    def test_rules_of_an_older_release(self):
+        for protocol in ('icmp', '1', '58', 'icmpv6'):
+            self.name = f'{self.name}{protocol[-1]}'
+            self.set_options(management_subnet_cidr='FD00:1:0::0/64',
+                             allow_icmp=True, reconcile_interval=0)
+            amphorae, managers = self.make_groups()
+            for group in (amphorae, managers):
+                self.add_rules(group, {'direction': 'egress',
+                                       'ether_type': 'IPv6',
+                                       'remote_ip_prefix': '0::0/0'})
+            ingress = {'direction': 'ingress', 'ether_type': 'IPv6'}
+            self.add_old_rule(amphorae, protocol, **ingress,
+                              remote_group_id=managers)
+            self.add_rules(
+                amphorae, {**ingress, 'protocol': 'tcp',
+                           'port_range_min': 9443, 'port_range_max': 9443,
+                           'remote_group_id': managers})
+            self.add_rules(managers, *(
+                {**ingress, 'protocol': 'udp', 'port_range_min': port,
+                 'port_range_max': port, 'remote_group_id': amphorae}
+                for port in (5555, 514)))
+            self.assertSettled()
+
+    def test_not_the_same(self):
+        """What is narrower, or protocol 0: OVN lets only that through."""
+        amphorae, managers = self.make_groups()
+        ingress = {'direction': 'ingress', 'ether_type': 'IPv4',
+                   'remote_group_id': managers}
+        self.add_rules(
+            amphorae,
+            {'direction': 'egress', 'ether_type': 'IPv4', 'protocol': '0'},
+            {'direction': 'egress', 'ether_type': 'IPv4',
+             'remote_ip_prefix': '10.0.0.5/0'},
+            *({**ingress, 'protocol': 'icmp', 'port_range_min': kind,
+               'port_range_max': code}
+              for kind, code in ((0, 0), (8, None), (8, 0))))
+        changes = self.ensure('--adopt')['changes']
+        for wanted in ('egress IPv4 anything', 'ingress IPv4 tcp 9443',
+                       'ingress IPv4 icmp'):
+            self.assertEqual(1, sum(
+                f'create rule "{wanted}" of the security group '
+                f'{self.name}-amphorae' in change for change in changes),
+                changes)
+        self.assertEqual([], self.ensure()['changes'])
+
+    def test_addresses(self):
+        """A node's port, whatever was written into it."""
+        self.set_options(management_subnet_cidr='fd00:1::/64')
+        made = self.ensure()
+        port = self.add_port(
+            made, mac_address='FA-16-3E-00-00-0A', fixed_ips=[
+                {'subnet_id': made['subnet_id'],
+                 'ip_address': 'FD00:1:0:0:0:0:0:00AB'}])
+        self.assertEqual(('fa:16:3e:00:00:0a', 'fd00:1::ab'),
+                         (port.mac_address, port.fixed_ips[0]['ip_address']))
+
+    def test_subnet_with_host_bits(self):
+        foreign = self.network.create_network(name=self.name)
+        self.network.create_subnet(
+            network_id=foreign.id, name='foreign', ip_version=4,
+            cidr='172.16.0.77/255.255.255.0')
+        self.assertIn('adopt the subnet foreign',
+                      ' '.join(self.ensure('--adopt')['changes']))
+        self.assertEqual([], self.ensure()['changes'])
+
+
+class TestOnMariaDB(mgmt_network.NetworkTestCase):
+    """Neutron as clouds have it: names are the same in either case there."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = fixtures.TempDir(rootdir=mariadb.LASTING_DIRECTORY)
+        directory.setUp()
+        cls.addClassCleanup(directory.cleanUp)
+        server = neutron.OnMariaDB(
+            directory.path, mariadb.shared_server(),
+            # No limit is known, so that networks have none.
+            {'DEFAULT': {'global_physnet_mtu': 0}})
+        server.setUp()
+        cls.addClassCleanup(server.cleanUp)
+        server.wait_until_ready()
+        cls.neutron = server
+        cls.cloud = neutron.connect(server)
+        cls.addClassCleanup(cls.cloud.close)
+        cls.network = cls.cloud.network
+
+    def test_name_in_capitals(self):
+        other = self.network.create_network(name=self.name.upper())
+        group = self.network.create_security_group(
+            name=f'{self.name}-AMPHORAE')
+        self.assertEqual([other.id], [found.id for found in
+                                      self.network.networks(name=self.name)])
+        made = self.ensure('--adopt')
+        self.assertNotEqual(other.id, made['network_id'])
+        self.assertNotEqual(group.id, made['amphora_security_group_id'])
+        self.assertEqual([], self.ensure()['changes'])
+
+    def test_port_of_a_host_in_capitals(self):
+        self.ensure()
+        ports = port.NodePorts(compat.CONF, self.cloud, network_repo.get_ids(
+            self.engine, self.name))
+        theirs = ports.create('CTL1', '')
+        self.assertIsNone(ports.find('ctl1'))
+        ours = ports.create('ctl1', '')
+        self.assertNotEqual(theirs.id, ours.id)
+        self.assertEqual(ours.id, ports.find('ctl1').id)
+
+    def test_no_mtu(self):
+        made = self.ensure()
+        self.assertEqual(0, self.network.get_network(made['network_id']).mtu)
+        self.assertEqual(1500, port.NodePorts(
+            compat.CONF, self.cloud, network_repo.get_ids(
+                self.engine, self.name)).get_mtu())
 
 
 class TestRefused(mgmt_network.NetworkTestCase):

@@ -110,11 +110,17 @@ def _add_create_options(parser):
         '--leave-out', metavar='<attribute>', action='append', default=[],
         help='an attribute that this release does not know, which the clone '
              'will not have. Can be repeated.')
+    parser.add_argument(
+        '--owner-is-stopped', action='store_true',
+        help='clone it though it is that of a controller, such as one of '
+             'Kubernetes, Cluster API or Heat: this is stopped until the '
+             'source is gone, and is told then')
 
 
 def _create_options(parsed_args):
     return cloners.Options(parsed_args.name, parsed_args.without_floating_ip,
-                           tuple(parsed_args.leave_out))
+                           tuple(parsed_args.leave_out),
+                           parsed_args.owner_is_stopped)
 
 
 class CreateClone(_CloneMixin, plain.ShowOne):

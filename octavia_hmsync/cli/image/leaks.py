@@ -26,10 +26,11 @@ class Leaks(base.DatabaseMixin, base.Lister):
     Instances of the compute service and ports of Neutron that are named as
     those of an amphora which Octavia does not know, or has deleted; amphorae
     that nobody builds any more; and ports of distributors of a cluster that
-    there is not. Nothing is deleted without
-    --delete, and then each one is looked at again right before. Two Octavias
-    whose amphorae are in one project take the other one's for leaks: never
-    delete there.
+    there is not. Nothing is deleted without --delete, and then each one is
+    looked at again right before. After the database came back from a backup
+    that lists every amphora which was built since: what may serve is KEPT, as
+    Neutron and its agent tell. Two Octavias whose amphorae are in one project
+    take the other one's for leaks: never delete there.
     """
 
     _has_failed = False

@@ -75,7 +75,8 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
             sa.update(_LB)
             .where(_is_of(cluster_id),
                    _LB.c.provisioning_status == status)
-            .values(provisioning_status=compat.PENDING_UPDATE)).rowcount
+            .values(provisioning_status=compat.PENDING_UPDATE,
+                    updated_at=types.utcnow())).rowcount
         if not is_locked:
             connection.rollback()
         return bool(is_locked)
@@ -104,7 +105,7 @@ def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
             sa.update(_LB)
             .where(_is_of(cluster_id), _LB.c.provisioning_status.in_(
                 (compat.PENDING_CREATE, compat.PENDING_UPDATE)))
-            .values(provisioning_status=status))
+            .values(provisioning_status=status, updated_at=types.utcnow()))
         if (before, status) == (compat.PENDING_CREATE, compat.ACTIVE):
             news_repo.add_of_cluster(connection, news_repo.CREATED,
                                      cluster_id)
@@ -126,7 +127,8 @@ def fail_deletion(engine, cluster_id, owner, expiry):
             sa.update(_LB)
             .where(_is_of(cluster_id),
                    _LB.c.provisioning_status == compat.PENDING_DELETE)
-            .values(provisioning_status=compat.ERROR))
+            .values(provisioning_status=compat.ERROR,
+                    updated_at=types.utcnow()))
 
 
 def get_status(engine, cluster_id):

@@ -24,11 +24,13 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
+from octavia_hmsync.db.repositories import hold as hold_repo
 from octavia_hmsync.db import types
 
 _LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
+_OURS = models.Amphora.__table__
 _REPLACEMENT = models.ImageReplacement.__table__
 _MEMBER = models.ClusterMember.__table__
 _CLUSTER = models.Cluster.__table__
@@ -82,6 +84,70 @@ class Known:
         """The VRRP ports of amphorae that are not DELETED."""
         return frozenset(each.vrrp_port_id for each in self.amphorae.values()
                          if each.status != compat.DELETED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Heard:
+    """How much of a load balancer serves, as Octavia knows it.
+
+    :param id: None for one that Octavia does not know.
+    :param needed: how many amphorae it has to have, or has in its rows.
+    :param heard: how many of these have sent heartbeats lately.
+    """
+
+    id: str | None
+    needed: int = 0
+    heard: int = 0
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it needs no other amphora than those that are known."""
+        return self.id is not None and self.heard >= self.needed
+
+    def describe(self) -> str:
+        """Name it for an operator."""
+        if self.id is None:
+            return 'a load balancer that Octavia does not know'
+        return (f'load balancer {self.id}, of which Octavia hears '
+                f'{self.heard} of {self.needed} amphorae')
+
+
+def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
+    """Read how much of a load balancer serves.
+
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer_id: which; None where only its VIP is known.
+    :param vip_port_id: the port of one of its VIPs.
+    :param heartbeat_timeout: seconds within which an amphora was heard.
+    :returns: a Heard.
+    """
+    with engine.connect() as connection:
+        if load_balancer_id is None:
+            load_balancer_id = connection.execute(sa.union(*(
+                sa.select(table.c.load_balancer_id)
+                .where(table.c.port_id == vip_port_id)
+                for table in (compat.VIP, compat.ADDITIONAL_VIP)))).scalar()
+        topology = connection.execute(
+            sa.select(_LB.c.topology)
+            .where(_LB.c.id == load_balancer_id,
+                   _LB.c.provisioning_status != compat.DELETED)).first()
+        if topology is None:
+            return Heard(None)
+        rows = connection.execute(
+            sa.select(_HEALTH.c.last_update, _OURS.c.held_at,
+                      types.utcnow().label('now'))
+            .select_from(_AMPHORA)
+            .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
+            .outerjoin(_OURS, _OURS.c.amphora_id == _AMPHORA.c.id)
+            .where(_AMPHORA.c.load_balancer_id == load_balancer_id,
+                   _AMPHORA.c.status == compat.AMPHORA_ALLOCATED)).all()
+        return Heard(
+            load_balancer_id,
+            max(compat.AMPHORAE_OF_TOPOLOGY.get(topology[0], 1), len(rows)),
+            sum(row.last_update is not None and
+                not hold_repo.is_last_update_ours(row) and
+                (row.now - row.last_update).total_seconds() <=
+                heartbeat_timeout for row in rows))
 
 
 def get(engine, amphora_id=None):

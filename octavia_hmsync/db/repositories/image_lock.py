@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import image_claim as claims_repo
+from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 
 _LB = compat.LOAD_BALANCER
@@ -51,7 +52,9 @@ def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
             sa.update(_LB)
             .where(_LB.c.id == replacement.load_balancer_id,
                    _LB.c.provisioning_status == compat.ACTIVE)
-            .values(provisioning_status=compat.PENDING_UPDATE)).rowcount
+            # "image restore" goes by when that was.
+            .values(provisioning_status=compat.PENDING_UPDATE,
+                    updated_at=types.utcnow())).rowcount
         if not is_locked:
             connection.rollback()
         return bool(is_locked)
@@ -74,7 +77,8 @@ def unlock(engine, replacement, owner, expiry, phase):
             sa.update(_LB)
             .where(_LB.c.id == replacement.load_balancer_id,
                    _LB.c.provisioning_status == compat.PENDING_UPDATE)
-            .values(provisioning_status=compat.ACTIVE))
+            .values(provisioning_status=compat.ACTIVE,
+                    updated_at=types.utcnow()))
 
 
 def _enter(connection, replacement, owner, expiry, **values):
@@ -103,7 +107,8 @@ def set_right(engine, amphora_ids):
             sa.update(_AMPHORA)
             .where(_AMPHORA.c.id.in_(amphora_ids),
                    _AMPHORA.c.status == compat.ERROR)
-            .values(status=compat.AMPHORA_ALLOCATED))
+            .values(status=compat.AMPHORA_ALLOCATED,
+                    updated_at=types.utcnow()))
         connection.execute(
             sa.update(_HEALTH).where(_HEALTH.c.amphora_id.in_(amphora_ids))
             .values(busy=False))
@@ -117,7 +122,8 @@ def set_going(engine, amphora_id):
             sa.update(_AMPHORA)
             .where(_AMPHORA.c.id == amphora_id,
                    _AMPHORA.c.status != compat.DELETED)
-            .values(status=compat.PENDING_DELETE))
+            .values(status=compat.PENDING_DELETE,
+                    updated_at=types.utcnow()))
         connection.execute(
             sa.update(_HEALTH).where(_HEALTH.c.amphora_id == amphora_id)
             .values(busy=True))
@@ -137,7 +143,8 @@ def set_gone(engine, amphora_id):
             _HEALTH.c.amphora_id == amphora_id))
         connection.execute(
             sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
-            .values(status=compat.DELETED, load_balancer_id=None))
+            .values(status=compat.DELETED, load_balancer_id=None,
+                    updated_at=types.utcnow()))
 
 
 def get_unfinished(engine, load_balancer_id):

@@ -33,18 +33,24 @@ class Kind:
     :ivar copied: are sent as they are, and compared afterwards.
     :ivar own: the clone has its own, or they say the same as others.
     :ivar nested: other objects, or references to them.
+    :ivar filled: of those that are copied: what a row from before Octavia had
+                  them may lack, and a new one gets a default of.
     """
 
     name: str
     copied: tuple[str, ...]
     own: frozenset[str]
     nested: frozenset[str] = frozenset()
+    filled: frozenset[str] = frozenset()
 
     @property
     def known(self) -> frozenset[str]:
         """Return all that are known."""
         return frozenset(self.copied) | self.own | self.nested
 
+
+# Where they lack, a TLS listener or pool takes what its TLS library takes.
+TLS_DEFAULTS = ('tls_ciphers', 'tls_versions')
 
 LOAD_BALANCER = Kind(
     'load balancer',
@@ -53,7 +59,8 @@ LOAD_BALANCER = Kind(
      'vip_qos_policy_id', 'vip_sg_ids', 'tags'),
     # The kind of the virtual NIC follows from the flavor.
     _COMMON | {'vip_address', 'vip_port_id', 'vip_vnic_type'},
-    frozenset(('listeners', 'pools', 'additional_vips')))
+    frozenset(('listeners', 'pools', 'additional_vips')),
+    frozenset(('vip_network_id',)))
 LISTENER = Kind(
     'listener',
     ('name', 'description', 'admin_state_up', 'protocol', 'protocol_port',
@@ -64,7 +71,11 @@ LISTENER = Kind(
      'allowed_cidrs', 'tls_ciphers', 'tls_versions', 'alpn_protocols',
      'hsts_max_age', 'hsts_include_subdomains', 'hsts_preload', 'tags'),
     _COMMON | {'loadbalancers', 'loadbalancer_id', 'load_balancer_id'},
-    frozenset(('l7policies', 'default_pool_id', 'default_pool')))
+    frozenset(('l7policies', 'default_pool_id', 'default_pool')),
+    frozenset(('connection_limit', 'timeout_client_data',
+               'timeout_member_connect', 'timeout_member_data',
+               'timeout_tcp_inspect', 'alpn_protocols',
+               'hsts_include_subdomains', 'hsts_preload', *TLS_DEFAULTS)))
 POOL = Kind(
     'pool',
     ('name', 'description', 'admin_state_up', 'protocol', 'lb_algorithm',
@@ -73,24 +84,27 @@ POOL = Kind(
      'alpn_protocols', 'tags'),
     _COMMON | {'loadbalancers', 'loadbalancer_id', 'listeners',
                'listener_id'},
-    frozenset(('members', 'healthmonitor', 'healthmonitor_id')))
+    frozenset(('members', 'healthmonitor', 'healthmonitor_id')),
+    frozenset(('alpn_protocols', *TLS_DEFAULTS)))
 MEMBER = Kind(
     'member',
     ('name', 'address', 'protocol_port', 'subnet_id', 'weight', 'backup',
      'admin_state_up', 'monitor_address', 'monitor_port', 'vnic_type',
-     'tags'), _COMMON)
+     'tags'), _COMMON, filled=frozenset(('weight',)))
 MONITOR = Kind(
     'health monitor',
     ('name', 'type', 'delay', 'timeout', 'max_retries', 'max_retries_down',
      'http_method', 'url_path', 'expected_codes', 'admin_state_up',
      'http_version', 'domain_name', 'tags'),
-    _COMMON | {'pools', 'pool_id'})
+    _COMMON | {'pools', 'pool_id'},
+    filled=frozenset(('http_method', 'url_path', 'expected_codes')))
 POLICY = Kind(
     'L7 policy',
     ('name', 'description', 'admin_state_up', 'action', 'position',
      'redirect_url', 'redirect_prefix', 'redirect_http_code', 'tags'),
     _COMMON | {'listener_id'},
-    frozenset(('rules', 'redirect_pool_id', 'redirect_pool')))
+    frozenset(('rules', 'redirect_pool_id', 'redirect_pool')),
+    frozenset(('redirect_http_code',)))
 RULE = Kind(
     'L7 rule',
     ('type', 'compare_type', 'key', 'value', 'invert', 'admin_state_up',

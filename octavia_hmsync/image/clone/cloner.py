@@ -32,11 +32,13 @@ class Options:
     :ivar name: of the clone, None for that of the source.
     :ivar without_floating_ip: it may have none.
     :ivar leave_out: attributes that may be lost.
+    :ivar owner_is_stopped: the controller that works at it does not.
     """
 
     name: str | None = None
     without_floating_ip: bool = False
     leave_out: tuple[str, ...] = ()
+    owner_is_stopped: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,8 +107,10 @@ class Cloner:
         :raises NotPossible: if there is none, or more than one.
         """
         found = self.load_balancers.find(name_or_id)
-        named = ([found] if found else
-                 self.load_balancers.get_all(name=name_or_id))
+        # On MariaDB Octavia finds names in capitals, and with accents, too.
+        named = [found] if found else [
+            raw for raw in self.load_balancers.get_all(name=name_or_id)
+            if raw['name'] == name_or_id]
         sources = {(clone_tags.values(raw['tags'], clone_tags.CLONE_OF) or
                     [raw['id']])[0] for raw in named}
         if not sources:

@@ -45,7 +45,8 @@ def compare(source: trees.Tree, clone: trees.Tree,
     A pool that has its name of the request yet is taken as renamed.
 
     :param name: that the clone was given, where it is not the source's.
-    :returns: all differences; what is the clone's own is none.
+    :returns: all differences; what is the clone's own is none, nor is a
+              default of Octavia's where the source says nothing.
     """
     pools = match_pools(source, clone)
     found = list(_attributes('load balancer', attrs.LOAD_BALANCER,
@@ -135,6 +136,8 @@ def _attributes(subject: str, kind: attrs.Kind, ours: Raw, theirs: Raw,
         if name in skip:
             continue
         pair = [raw.get(name) for raw in (ours, theirs)]
+        if name in kind.filled and not attrs.is_set(pair[0]):
+            continue
         if kind is attrs.LOAD_BALANCER and name == 'tags':
             pair = [clone_tags.foreign(tags) for tags in pair]
         yield from _value(subject, name, *pair)

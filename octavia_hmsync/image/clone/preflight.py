@@ -17,6 +17,7 @@ All of it is said before anything is made.
 
 import dataclasses
 
+from octavia_hmsync.image.clone import owners
 from octavia_hmsync.image.clone import tags as clone_tags
 from octavia_hmsync.image.clone import tree as trees
 
@@ -59,6 +60,7 @@ def check(source, floating_ips, clones, quota, counts, options):
     :returns: a list of Finding, one at least for each check.
     """
     return [_status(source), _other_clone(source, clones),
+            _owner(source, options),
             *_quota(source, quota, counts),
             _floating_ips(floating_ips, options),
             *_attributes(source, options), *_notes(source, floating_ips)]
@@ -82,6 +84,25 @@ def _other_clone(source, clones):
         return Finding('clone', REFUSED,
                        f'it has a clone already, {clones[0]["id"]}')
     return Finding('clone', OK)
+
+
+def _owner(source, options):
+    found = owners.find(source.root)
+    if found is None:
+        two = '' if options.name else (
+            'its name and tags are those of the clone, too: who looks for it '
+            'by them finds two until "retire"; ')
+        return Finding(
+            'owner', NOTE, f'{two}who goes by its id (Terraform, Heat, a '
+            f'controller) knows nothing of the clone')
+    if options.owner_is_stopped:
+        return Finding('owner', NOTE,
+                       f'it is one of {found.name}: keep that stopped until '
+                       f'the end; then {found.afterwards}')
+    return Finding('owner', REFUSED,
+                   f'it is one of {found.name}, which knows nothing of a '
+                   f'clone: {found.looks}. Stop that first '
+                   f'(--owner-is-stopped)')
 
 
 def _quota(source, quota, counts):
@@ -132,6 +153,11 @@ def _notes(source, floating_ips):
         'not_cloned', NOTE, f'the VIP address {root["vip_address"]}, '
         f'statistics, stick tables, connections, and what was set at the '
         f'VIP port itself')]
+    for words, names in trees.find_tls_defaults(source):
+        found.append(Finding(
+            'tls', NOTE, f'{words} has no {", ".join(names)}, as it is older '
+            f'than these in Octavia: the clone gets what Octavia sets for '
+            f'new ones, and who speaks older ones only cannot connect'))
     if root.get('provider') not in _AMPHORA:
         found.append(Finding(
             'provider', NOTE, f'what the provider {root.get("provider")} '

@@ -18,6 +18,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.clone import cloner as cloners
 from octavia_hmsync.image.clone import diff
 from octavia_hmsync.image.clone import floating_ips as fips
+from octavia_hmsync.image.clone import owners
 from octavia_hmsync.image.clone import rules
 from octavia_hmsync.image.clone import tags as clone_tags
 
@@ -168,6 +169,10 @@ class Switcher:
         self._mark(pair)
         self._load_balancers.delete(pair.source.id)
         self._forget(pair)
+        owner = owners.find(pair.source.root)
+        if owner:
+            tell(f'Load balancer {pair.clone.id} is one of {owner.name} now: '
+                 f'{owner.afterwards}.')
         return pair
 
     def _check_unused(self, pair, without_floating_ip):

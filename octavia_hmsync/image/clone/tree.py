@@ -77,6 +77,23 @@ def count(tree: Tree) -> collections.Counter[str]:
     return collections.Counter(kind.name for kind, _raw in walk(tree))
 
 
+def find_tls_defaults(tree: Tree) -> list[tuple[str, list[str]]]:
+    """Return what of TLS the clone has a default of, and the source not.
+
+    :returns: (listener or pool in words, names of attributes), where there
+              are any.
+    """
+    speakers = [(f'listener {raw["protocol"]} {raw["protocol_port"]}', raw)
+                for raw in tree.listeners
+                if raw.get('protocol') == _TLS_LISTENER]
+    speakers += [(f'pool {raw.get("name") or raw["id"]}', raw)
+                 for raw in tree.pools if raw.get('tls_enabled')]
+    found = [(words, [name for name in attrs.TLS_DEFAULTS
+                      if name in raw and not attrs.is_set(raw[name])])
+             for words, raw in speakers]
+    return [(words, names) for words, names in found if names]
+
+
 def find_unknown(tree: Tree) -> list[tuple[str, str, str]]:
     """Return (kind, id, attribute) of all that would be lost."""
     return [(kind.name, raw['id'], name) for kind, raw in walk(tree)
@@ -177,8 +194,8 @@ def _listener(listener: Raw, names: dict[str, str]) -> Raw:
 
 def _copy_protocols(raw: Raw, made: Raw) -> None:
     """Say that there is no ALPN where there is none: the default has some."""
-    if raw.get('alpn_protocols') is not None:
-        made['alpn_protocols'] = raw['alpn_protocols']
+    if 'alpn_protocols' in raw:
+        made['alpn_protocols'] = raw['alpn_protocols'] or []
 
 
 def by_position(policies: list[Raw]) -> list[Raw]:

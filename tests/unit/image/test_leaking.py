@@ -99,7 +99,9 @@ class TestLeaking(base.TestCase):
                 # That of the load balancer's own VIP.
                 (f'octavia-lb-{own}', None), (None, None)):
             found = amphora_ports._make(types.SimpleNamespace(
-                id='port', name=name, device_id='', created_at=None))
+                id='port', name=name, device_id='', created_at=None,
+                network_id='net', status='DOWN',
+                allowed_address_pairs=None))
             self.assertEqual(expected, found and (
                 found.amphora_id, found.cluster_id))
 

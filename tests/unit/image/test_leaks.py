@@ -62,12 +62,23 @@ class Ports:
 
     def __init__(self):
         self.ports = {}
+        self.vips = {}
         self.error = None
 
-    def add(self, amphora_id, port_id, device_id=None):
+    def add(self, amphora_id, port_id, device_id=None, vips=()):
         self.ports[port_id] = amphora_ports.Port(
             port_id, f'octavia-lb-vrrp-{amphora_id}', amphora_id, device_id,
-            OLD)
+            OLD, None, 'net', True, vips)
+
+    def list_ports_of(self, amphora_id):
+        return [each for each in self.ports.values()
+                if each.amphora_id == amphora_id]
+
+    def get_addresses(self, compute_id):
+        return []
+
+    def find_vip(self, network_id, address):
+        return self.vips.get(address)
 
     def list_ports(self):
         return list(self.ports.values())
@@ -219,6 +230,35 @@ class TestDelete(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.ports.error = None
         self.assertIsNone(self.delete(self.find()[0]))
         self.assertEqual('DELETED', self.status(amphora_id))
+
+    def serve(self, amphora_id):
+        """Have an amphora have the VIP of a load balancer."""
+        lb = self.records.add_load_balancer()
+        self.compute.add(amphora_id, 'one')
+        self.ports.add(amphora_id, 'port', 'one', ('198.51.100.1',))
+        self.ports.vips['198.51.100.1'] = amphora_ports.VIP('vip', lb)
+        return lb
+
+    def test_database_of_before(self):
+        """It knows nothing of amphorae that serve, or not all."""
+        for add in (lambda: 'unknown', self.add_row):
+            amphora_id = add()
+            lb = self.serve(amphora_id)
+            for leak in self.find():
+                self.assertIn(f'has the VIP 198.51.100.1 of load balancer '
+                              f'{lb}', leak.keep)
+                # What was listed may have begun to serve since.
+                self.assertEqual(leak.keep, self.delete(
+                    dataclasses.replace(leak, keep=None)))
+            self.assertIn('one', self.compute.instances)
+            self.assertIn('port', self.ports.ports)
+
+    def test_database_that_is_complete(self):
+        self.records.set_health(*self.add_amphorae(
+            1, load_balancer_id=self.serve('a')))
+        self.assertEqual([None, None], [
+            self.delete(leak) for leak in self.find()])
+        self.assertEqual({}, self.compute.instances)
 
     def test_kept(self):
         self.compute.add('a', 'one')

@@ -71,6 +71,37 @@ class TestRules(base.TestCase):
             self.assertEqual(icmp, security_groups.read_rule(
                 raw(icmp, protocol=name)))
 
+    def test_written_otherwise(self):
+        """As the API of Neutron 29 takes it for the same, tried there."""
+        for wanted, ways in (
+                (Rule('egress', 'IPv4'),
+                 ({'remote_ip_prefix': '0.0.0.0/0'}, {'protocol': 'any'})),
+                (Rule('egress', 'IPv6'), ({'remote_ip_prefix': '::/0'},)),
+                (Rule('ingress', 'IPv4', 'icmp', None, 'other'),
+                 ({'protocol': '1'},)),
+                (Rule('ingress', 'IPv6', 'ipv6-icmp', None, 'other'),
+                 ({'protocol': 'icmp'}, {'protocol': '1'})),
+                (Rule('ingress', 'IPv4', 'tcp', 9443, 'other'),
+                 ({'protocol': '6'},)),
+                (Rule('ingress', 'IPv4', 'udp', 514, 'other'),
+                 ({'protocol': '17'},))):
+            for values in ways:
+                self.assertEqual(wanted, security_groups.read_rule(
+                    raw(wanted, **values)), values)
+
+    def test_protocol_0_is_not_any(self):
+        any_protocol = Rule('egress', 'IPv4')
+        for values in ({'protocol': '0'}, {'protocol': 'ip'},
+                       {'remote_ip_prefix': '10.0.0.5/0'}):
+            self.assertNotEqual(any_protocol, security_groups.read_rule(
+                raw(any_protocol, **values)), values)
+
+    def test_type_of_icmp_is_not_all_of_it(self):
+        icmp = Rule('ingress', 'IPv4', 'icmp', None, 'other')
+        for kind, code in ((0, 0), (0, None), (8, None), (8, 8)):
+            self.assertNotEqual(icmp, security_groups.read_rule(
+                raw(icmp, port_range_min=kind, port_range_max=code)))
+
     def test_not_the_same(self):
         rule = Rule('ingress', 'IPv4', 'tcp', 9443)
         for values in ({'port_range_max': 9500}, {'port_range_min': 1},

@@ -28,6 +28,15 @@ PROJECT = 'tenant-1'
 UNLIMITED = dict.fromkeys(
     ('loadbalancer', 'listener', 'pool', 'member', 'healthmonitor',
      'l7policy', 'l7rule'), -1)
+# What Octavia fills in where a request does not say it.
+_PROTOCOLS = {'tls_ciphers': 'C:D', 'tls_versions': ['TLSv1.2', 'TLSv1.3'],
+              'alpn_protocols': ['h2', 'http/1.1']}
+_LISTENER = {'connection_limit': -1, 'client_authentication': 'NONE',
+             'timeout_client_data': 50000, 'timeout_member_connect': 5000,
+             'timeout_member_data': 50000, 'timeout_tcp_inspect': 0,
+             'hsts_include_subdomains': False, 'hsts_preload': False}
+_HTTP_MONITOR = {'http_method': 'GET', 'url_path': '/',
+                 'expected_codes': '200'}
 _PATH = re.compile(r'/lbaas/(?P<kind>\w+)(?:/(?P<id>[^/]+)'
                    r'(?:/(?P<part>\w+))?)?$')
 _SINGULAR = {'loadbalancers': 'loadbalancer', 'pools': 'pool'}
@@ -40,6 +49,12 @@ class Answer(Exception):
         super().__init__(text)
         self.status = status
         self.text = text
+
+
+def _fill(raw, defaults):
+    return {**raw, **{name: copy.deepcopy(value)
+                      for name, value in defaults.items()
+                      if raw.get(name) is None}}
 
 
 def _public(raw):
@@ -276,7 +291,9 @@ class FakeCloud(fixtures.Fixture):
         if 'tags' in query:
             rows = [raw for raw in rows if query['tags'] in raw['tags']]
         if 'name' in query:
-            rows = [raw for raw in rows if query['name'] == raw.get('name')]
+            # As on MariaDB.
+            rows = [raw for raw in rows if query['name'].lower() ==
+                    (raw.get('name') or '').lower()]
         return 200, self._page(kind, [self._show(raw) for raw in rows],
                                query)
 
@@ -364,7 +381,9 @@ class FakeCloud(fixtures.Fixture):
     def _add_pool(self, load_balancer_id, pool):
         monitor = pool.pop('healthmonitor', None)
         made = {**self._common(load_balancer_id), 'session_persistence':
-                None, 'healthmonitor_id': None, **pool}
+                None, 'healthmonitor_id': None, 'tls_enabled': False, **pool}
+        if made['tls_enabled']:
+            made = _fill(made, _PROTOCOLS)
         made['members'] = [
             {**self._common(load_balancer_id), 'weight': 1, 'backup': False,
              'subnet_id': None, 'vnic_type': 'normal', **member}
@@ -372,6 +391,8 @@ class FakeCloud(fixtures.Fixture):
         if monitor:
             row = {**self._common(load_balancer_id), **monitor,
                    'pools': [{'id': made['id']}]}
+            if row['type'] in ('HTTP', 'HTTPS'):
+                row = _fill(row, _HTTP_MONITOR)
             self.monitors[row['id']] = row
             made['healthmonitor_id'] = row['id']
         self.pools[made['id']] = made
@@ -387,7 +408,10 @@ class FakeCloud(fixtures.Fixture):
 
         policies = listener.pop('l7policies', [])
         refer(listener, 'default_pool')
-        made = {**self._common(load_balancer_id), 'name': '', **listener}
+        made = _fill({**self._common(load_balancer_id), 'name': '',
+                      **listener}, _LISTENER)
+        if made['protocol'] == 'TERMINATED_HTTPS':
+            made = _fill(made, _PROTOCOLS)
         self.listeners[made['id']] = made
         for policy in policies:
             refer(policy, 'redirect_pool')
@@ -395,6 +419,8 @@ class FakeCloud(fixtures.Fixture):
                       **rule} for rule in policy.pop('rules', ())]
             row = {**self._common(load_balancer_id), 'position': 1, **policy,
                    'listener_id': made['id'], 'rules': rules}
+            if row.get('redirect_url') or row.get('redirect_prefix'):
+                row = _fill(row, {'redirect_http_code': 302})
             self.policies[row['id']] = row
         made['l7policies'] = [
             {'id': row['id']} for row in self.policies.values()

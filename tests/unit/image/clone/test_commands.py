@@ -24,6 +24,7 @@ from unittest import mock
 from oslotest import base
 
 from octavia_hmsync.cmd import hmsync
+from octavia_hmsync.image.clone import attributes as attrs
 from octavia_hmsync.image.clone import load_balancers
 from octavia_hmsync.image.clone import switcher
 from tests.unit.image.clone import examples
@@ -144,6 +145,34 @@ class TestWays(CloneTestCase):
         self.assertEqual('READY', self.show('create', 'web2')['phase'])
         self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
 
+    def test_rows_of_an_older_release(self):
+        """NULL in what Octavia has got since, and fills in for new ones."""
+        for table, names in (
+                (self.cloud.listeners, attrs.LISTENER.filled),
+                (self.cloud.pools, attrs.POOL.filled),
+                (self.cloud.monitors, attrs.MONITOR.filled),
+                (self.cloud.policies, attrs.POLICY.filled)):
+            for raw in table.values():
+                raw.update(dict.fromkeys(names))
+        for pool in self.cloud.pools.values():
+            pool['tls_enabled'] = pool['name'] == 'blue'
+            for member in pool['members']:
+                member['weight'] = None
+        code, out, err = self.run_command('create', 'web')
+        self.assertEqual(0, code, err)
+        self.assertEqual('READY', self.show('list')[0]['phase'])
+        self.assertIn('Note: listener TERMINATED_HTTPS 443 has no '
+                      'tls_ciphers, tls_versions', err)
+        self.assertIn('Note: pool blue has no tls_ciphers, tls_versions',
+                      err)
+        self.assertNotIn('listener HTTP 80', err)
+        # HTTP/2 is not offered where it was not.
+        for table in (self.cloud.listeners, self.cloud.pools):
+            self.assertEqual([], [raw['alpn_protocols']
+                                  for raw in table.values()
+                                  if raw.get('alpn_protocols')])
+        self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
+
     def test_there_and_back(self):
         row = self.switch()
         self.assertEqual('SWITCHED', row['phase'])
@@ -258,6 +287,52 @@ class TestRefused(CloneTestCase):
         self.source['colour'] = 'blue'
         self.check_refused('colour of load balancer')
         self.create('--leave-out', 'colour')
+
+    def test_owner(self):
+        """One that a controller looks for by name, tag or id."""
+        for values, text in (
+                ({'name': 'kube_service_prod_shop_web'},
+                 'load-balancer-id of the Service'),
+                ({'tags': ['kube_service_prod_shop_web']},
+                 'makes another one, or fails'),
+                ({'name': 'kube_ingress_prod_shop_web'},
+                 'stop each change of the Ingress'),
+                ({'name': 'k8s-clusterapi-cluster-default-c1-kubeapi'},
+                 'leads the floating IP back'),
+                ({'name': 'k8s-c1-api_lb-hx5ozg-loadbalancer-x3qwbzfyt7aq'},
+                 'makes a third one')):
+            self.source.update({'name': 'web', 'tags': [], **values})
+            self.assertIn(text, self.fail('create', self.source['id']))
+            self.assertEqual(0, self.count('POST', '/lbaas/loadbalancers'))
+        code, _out, err = self.run_command('create', self.source['id'],
+                                           '--owner-is-stopped')
+        self.assertEqual(0, code, err)
+        self.assertIn('keep that stopped until the end; then the stack',
+                      err)
+        self.show('switch', self.source['id'])
+        code, _out, err = self.run_command('retire', self.source['id'])
+        self.assertEqual(0, code, err)
+        self.assertIn('is one of Heat (or Magnum by it) now: the stack', err)
+
+    def test_nobodys(self):
+        """Who may go by the name or the id is told."""
+        for name in ('web', 'web-prod-loadbalancer', 'kube-service', ''):
+            self.source.update(name=name, description='', tags=['shop'])
+            rows = {row['check']: row for row in self.show(
+                'check', self.source['id'])}
+            self.assertEqual('NOTE', rows['owner']['result'])
+            self.assertIn('finds two until "retire"',
+                          rows['owner']['detail'])
+        rows = {row['check']: row for row in self.show(
+            'check', self.source['id'], '--name', 'other')}
+        self.assertNotIn('finds two', rows['owner']['detail'])
+
+    def test_name_in_capitals(self):
+        """On MariaDB the API finds it, too."""
+        examples.make(self.cloud, name='WEB')
+        self.create()
+        self.assertEqual(self.source['id'],
+                         self.show('create', 'web')['source'])
 
     def test_clone_of_a_clone(self):
         self.create()

@@ -17,6 +17,14 @@ import itertools
 
 import hypothesis as hyp
 from hypothesis import strategies as st
+from octavia.api.v2.types import l7policy as l7policy_types
+from octavia.api.v2.types import l7rule as l7rule_types
+from octavia.api.v2.types import listener as listener_types
+from octavia.api.v2.types import member as member_types
+from octavia.api.v2.types import pool as pool_types
+from octavia.common import config as octavia_config
+from octavia.db import models
+from octavia.db import prepare as octavia_prepare
 from openstack.load_balancer.v2 import health_monitor
 from openstack.load_balancer.v2 import l7_policy
 from openstack.load_balancer.v2 import l7_rule
@@ -113,6 +121,38 @@ class TestAttributes(base.BaseTestCase):
                     (set(kind.copied), kind.own, kind.nested), 2):
                 self.assertEqual(set(), one & other, kind.name)
 
+    def test_what_octavia_fills_in(self):
+        """Each attribute that a row may lack, and a new one has."""
+        self.assertTrue(octavia_config.cfg.CONF.api_settings)
+        for kind, model, prepare, request, given in (
+                (attrs.LISTENER, models.Listener,
+                 lambda raw: octavia_prepare.create_listener(raw, 'lb'),
+                 listener_types.ListenerSingleCreate,
+                 {'protocol': 'TERMINATED_HTTPS', 'protocol_port': 443}),
+                (attrs.POOL, models.Pool, octavia_prepare.create_pool,
+                 pool_types.PoolSingleCreate,
+                 {'protocol': 'HTTP', 'lb_algorithm': 'ROUND_ROBIN',
+                  'tls_enabled': True}),
+                (attrs.MEMBER, models.Member,
+                 lambda raw: octavia_prepare.create_member(raw, 'pool'),
+                 member_types.MemberSingleCreate,
+                 {'address': '192.0.2.1', 'protocol_port': 80}),
+                (attrs.POLICY, models.L7Policy,
+                 lambda raw: octavia_prepare.create_l7policy(raw, 'lb', 'l'),
+                 l7policy_types.L7PolicySingleCreate,
+                 {'action': 'REDIRECT_TO_URL', 'redirect_url': 'http://a'}),
+                (attrs.RULE, models.L7Rule,
+                 lambda raw: octavia_prepare.create_l7rule(raw, 'policy'),
+                 l7rule_types.L7RuleSingleCreate,
+                 {'type': 'PATH', 'compare_type': 'EQUAL_TO',
+                  'value': 'a'})):
+            made = prepare(request(**given).to_dict(render_unsets=True))
+            self.assertEqual({
+                name for name in kind.copied
+                if name not in given and made.get(name) not in (None, []) and
+                model.__table__.columns[name].nullable}, set(kind.filled),
+                kind.name)
+
     def test_unknown(self):
         self.assertEqual(['colour'], attrs.unknown(attrs.RULE, {
             'type': 'PATH', 'colour': 'red', 'off': False, 'none': None,
@@ -148,10 +188,13 @@ class TestClones(base.BaseTestCase):
     def test_each_attribute_is_compared(self):
         """Whatever of it changes is found, in any object."""
         source = make_rich()
-        for number, (kind, _raw) in enumerate(trees.walk(source)):
+        for number, (kind, ours) in enumerate(trees.walk(source)):
             for name in kind.copied:
                 clone = make_clone(source)
                 _kind, raw = list(trees.walk(clone))[number]
+                if name in kind.filled and not attrs.is_set(ours.get(name)):
+                    # Octavia has made something of nothing.
+                    ours[name] = 54321
                 if kind is attrs.POOL and name == 'name':
                     # Told apart by it where nothing refers to it.
                     continue

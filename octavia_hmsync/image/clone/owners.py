@@ -1,0 +1,101 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Pure: who made a load balancer and goes on working at it.
+
+A controller that looks for its load balancer by name, tag or id knows nothing
+of a clone. By what each leaves at a load balancer it can be told; Terraform,
+and a Heat template that names it, leave nothing. What is said of each was read
+in its source: see doc/source/admin/image-clone.rst.
+"""
+
+import dataclasses
+import re
+import typing
+
+from octavia_hmsync.image.clone import attributes as attrs
+
+
+@dataclasses.dataclass(frozen=True)
+class Owner:
+    """A controller.
+
+    :ivar name: in words.
+    :ivar looks: how it finds its load balancer, and what it does of two.
+    :ivar afterwards: what it has to be told when the source is gone.
+    :ivar patterns: regular expressions, by attribute.
+    """
+
+    name: str
+    looks: str
+    afterwards: str
+    patterns: dict[str, re.Pattern[str]]
+
+    def owns(self, root: attrs.Raw) -> bool:
+        """Tell whether a load balancer is one of its own."""
+        return any(
+            pattern.match(text)
+            for attribute, pattern in self.patterns.items()
+            for text in _texts(root.get(attribute)))
+
+
+def _texts(value: object) -> typing.Iterable[str]:
+    if isinstance(value, str):
+        return (value,)
+    return [each for each in value if isinstance(each, str)] if isinstance(
+        value, (list, tuple)) else ()
+
+
+CLOUD_PROVIDER = Owner(
+    'the cloud controller manager of Kubernetes',
+    'it takes the id in the annotation load-balancer-id of the Service, and '
+    'without one the only load balancer of the name: two stop each change of '
+    'the Service. New nodes become members of the source alone, and where no '
+    'floating IP leads to that it makes another one, or fails',
+    'set the annotation loadbalancer.openstack.org/load-balancer-id of the '
+    'Service to its id',
+    {'name': re.compile('kube_service_'), 'tags': re.compile('kube_service_'),
+     'description': re.compile('Kubernetes external service ')})
+INGRESS = Owner(
+    'octavia-ingress-controller',
+    'it takes the only load balancer of the name: two stop each change of '
+    'the Ingress',
+    'nothing, if it has the name of the source',
+    {'name': re.compile('kube_ingress_'),
+     'description': re.compile('Kubernetes ingress ')})
+CLUSTER_API = Owner(
+    'Cluster API (cluster-api-provider-openstack)',
+    'it takes the first of a name, of listeners, pools and monitors of the '
+    'project, too, and leads the floating IP back to that each time it looks',
+    'nothing, if it has the name of the source',
+    {'name': re.compile('k8s-clusterapi-cluster-.*-kubeapi$'),
+     'description': re.compile('Created by cluster-api-provider-openstack ')})
+HEAT = Owner(
+    'Heat (or Magnum by it)',
+    'it takes the id that it has noted: an update of the stack changes the '
+    'source alone, or makes a third one once that is gone, and a deletion '
+    'leaves the clone',
+    'the stack cannot be told: abandon it, and adopt it anew with its id',
+    # As Heat names what has no name in a template: base32, which has a digit
+    # in nine of ten.
+    {'name': re.compile(
+        r'.+-.+-(?=[a-z2-7]*[2-7])[a-z2-7]{12}$')})
+# In the order in which they are asked.
+OWNERS = (CLOUD_PROVIDER, INGRESS, CLUSTER_API, HEAT)
+
+
+def find(root: attrs.Raw) -> Owner | None:
+    """Return who owns a load balancer, as far as that can be seen.
+
+    :param root: the load balancer as the API shows it.
+    """
+    return next((owner for owner in OWNERS if owner.owns(root)), None)
