@@ -69,7 +69,7 @@ class RolloutKeeper:
             problem = watching.find_problem(each, watching.Sight(
                 self._conf.health_manager.heartbeat_timeout, heard_ago,
                 now - self._worse_since.get(each.load_balancer_id, now)))
-            if problem and self._fail(rollout, each, problem):
+            if problem and self._fail(each, problem):
                 is_changed = True
         if is_changed:
             # It has another version.
@@ -78,10 +78,10 @@ class RolloutKeeper:
                       rollout.state == rollout_repo.RUNNING)
         return rollout if is_running else None
 
-    def _fail(self, rollout, watched, problem):
+    def _fail(self, watched, problem):
         reason = f'It was done, and then {problem}.'
         is_ours = aftermath_repo.set_failed(
-            self._engine, rollout.id, watched.replacement_id, reason)
+            self._engine, watched.replacement_id, reason)
         if is_ours:
             LOG.warning('Load balancer %s, whose replacement was done, is '
                         'not well: %s. The replacement is FAILED.',

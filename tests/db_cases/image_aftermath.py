@@ -113,7 +113,7 @@ class AftermathCases(base.DatabaseTestCase):
         """It is one that failed from then on, and no older decision holds."""
         self.add()
         version = rollout_repo.get_active(self.engine).version
-        arguments = self.engine, 'rollout', 'one', 'It fell silent.'
+        arguments = self.engine, 'one', 'It fell silent.'
         self.assertTrue(aftermath_repo.set_failed(*arguments))
         self.assertFalse(aftermath_repo.set_failed(*arguments))
         row = replace_repo.get(self.engine, 'one')

@@ -238,7 +238,7 @@ class ImageCalls(base.DatabaseTestCase):
     @_call(aftermath_repo.set_failed)
     def set_failed(self):
         self._begin()
-        return 'rollout', 'replacement3', 'it fell silent'
+        return 'replacement3', 'it fell silent'
 
     @_call(aftermath_repo.get_watched)
     def get_watched(self):

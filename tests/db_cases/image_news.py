@@ -176,7 +176,7 @@ class NewsCases(base.DatabaseTestCase):
         self.begin(1)
         self.finish(1)
         self.look()
-        aftermath_repo.set_failed(self.engine, 'rollout', 'replacement1',
+        aftermath_repo.set_failed(self.engine, 'replacement1',
                                   'It fell silent.')
         told, = self.look()
         self.assertEqual((payloads.ImageReplacementFailed,

@@ -135,21 +135,21 @@ def _get_age(now, at):
 
 
 @api.retry
-def set_failed(engine, rollout_id, replacement_id, reason):
+def set_failed(engine, replacement_id, reason):
     """Record that what was DONE has failed after all.
 
     :param engine: an SQLAlchemy engine.
-    :param rollout_id: its rollout.
     :param replacement_id: of what.
     :param reason: why, in words.
     :returns: False if it is not DONE any more.
     """
+    conditions = (_TABLE.c.id == replacement_id,
+                  _TABLE.c.state == replace_repo.DONE)
     with engine.begin() as connection:
-        rollout_repo.touch(connection, rollout_id)
+        rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
+            *conditions).scalar_subquery())
         return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == replacement_id,
-                   _TABLE.c.state == replace_repo.DONE)
+            sa.update(_TABLE).where(*conditions)
             .values(state=replace_repo.FAILED, reason=reason)).rowcount == 1
 
 
