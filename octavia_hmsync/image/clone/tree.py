@@ -22,6 +22,7 @@ from octavia_hmsync.image.clone import tags as clone_tags
 Raw = dict[str, typing.Any]
 
 _TLS_LISTENER = 'TERMINATED_HTTPS'
+_NO_HTTP2 = ('http/1.1', 'http/1.0')
 _DIRECT = 'direct'
 
 
@@ -193,9 +194,12 @@ def _listener(listener: Raw, names: dict[str, str]) -> Raw:
 
 
 def _copy_protocols(raw: Raw, made: Raw) -> None:
-    """Say that there is no ALPN where there is none: the default has some."""
+    """Offer no HTTP/2 where there is no ALPN: the default has it.
+
+    An empty list Octavia does not take.
+    """
     if 'alpn_protocols' in raw:
-        made['alpn_protocols'] = raw['alpn_protocols'] or []
+        made['alpn_protocols'] = raw['alpn_protocols'] or list(_NO_HTTP2)
 
 
 def by_position(policies: list[Raw]) -> list[Raw]:

@@ -60,6 +60,13 @@ class TestConnect(base.TestCase):
         self.assertEqual(1, session.session.count)
 
 
+class TestMTU(base.TestCase):
+
+    def test_no_limit(self):
+        self.assertEqual([1450, 1500, 1500], [
+            cloud.read_mtu(mtu) for mtu in (1450, 0, None)])
+
+
 class TestReported(base.TestCase):
 
     def setUp(self):

@@ -12,7 +12,14 @@
 
 """Which rules the security groups have to have."""
 
+import types
+
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.mgmt_network import changes as network_changes
 from octavia_hmsync.mgmt_network import marks
+from octavia_hmsync.mgmt_network import parts
 from octavia_hmsync.mgmt_network import security_groups
 from tests.unit import base
 
@@ -25,6 +32,55 @@ def raw(rule, **values):
             'protocol': rule.protocol, 'port_range_min': rule.port,
             'port_range_max': rule.port, 'remote_group_id': rule.remote,
             'remote_ip_prefix': None, **values}
+
+
+class Proxy:
+    """A Neutron that refuses each rule, with these words."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def create_security_group_rule(self, **values):
+        raise sdk_exc.ConflictException(self.words, http_status=409)
+
+    def delete_security_group_rule(self, rule_id):
+        raise AssertionError('nothing was made')
+
+
+class Parts:
+    """What of parts.Parts is asked about a group that is not ours."""
+
+    scope: dict[str, str] = {}
+
+    def description(self, part):
+        return 'made'
+
+    def has_made(self, part, description):
+        return False
+
+
+class TestRefusals(base.TestCase):
+    """Neutron knows rules to be the same that this does not."""
+
+    def ensure(self, words):
+        conf = self.make_conf()
+        changes = network_changes.Changes(conf)
+        connection = types.SimpleNamespace(network=Proxy(words))
+        group = types.SimpleNamespace(id='group', description='theirs',
+                                      security_group_rules=[])
+        security_groups.Rules(
+            conf, connection, changes, Parts(), remove=True).ensure(
+                parts.Part(parts.GROUP, marks.AMPHORA_GROUP, 'amphorae'),
+                group, 4, types.SimpleNamespace(id='other'))
+        return changes.done
+
+    def test_already_exists(self):
+        self.assertEqual([], self.ensure(
+            'Security group rule already exists. Rule id is 1234.'))
+
+    def test_another_conflict(self):
+        self.assertRaises(exceptions.CloudRefused, self.ensure,
+                          'It is in use.')
 
 
 class TestRules(base.TestCase):

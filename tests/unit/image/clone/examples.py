@@ -59,7 +59,8 @@ RICH = {
          'client_ca_tls_container_ref': 'ref-4',
          'client_crl_container_ref': 'ref-5',
          'client_authentication': 'MANDATORY', 'tls_versions': ['TLSv1.3'],
-         'tls_ciphers': 'A:B', 'alpn_protocols': [], 'hsts_max_age': 60,
+         'tls_ciphers': 'A:B', 'alpn_protocols': ['http/1.1'],
+         'hsts_max_age': 60,
          'admin_state_up': False, 'default_pool': {'name': 'blue'}}],
 }
 

@@ -349,6 +349,10 @@ class FakeCloud(fixtures.Fixture):
         if len(set(names)) != len(names):
             raise Answer(400, 'Pool names must be unique when creating a '
                               'fully populated loadbalancer.')
+        for raw in (*listeners, *pools):
+            for name in ('tls_versions', 'alpn_protocols'):
+                if raw.get(name) == []:
+                    raise Answer(400, f'Empty list of {name}.')
         self._check_quota('loadbalancer', self.load_balancers, 1)
         self._check_quota('pool', self.pools, len(pools))
         self._check_quota('listener', self.listeners, len(listeners))

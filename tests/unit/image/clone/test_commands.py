@@ -167,10 +167,10 @@ class TestWays(CloneTestCase):
                       err)
         self.assertNotIn('listener HTTP 80', err)
         # HTTP/2 is not offered where it was not.
-        for table in (self.cloud.listeners, self.cloud.pools):
-            self.assertEqual([], [raw['alpn_protocols']
-                                  for raw in table.values()
-                                  if raw.get('alpn_protocols')])
+        self.assertEqual([['http/1.1', 'http/1.0']] * 2, [
+            raw['alpn_protocols']
+            for table in (self.cloud.listeners, self.cloud.pools)
+            for raw in table.values() if raw.get('alpn_protocols')])
         self.assertEqual('SWITCHED', self.show('switch', 'web')['phase'])
 
     def test_there_and_back(self):

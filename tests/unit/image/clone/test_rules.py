@@ -245,7 +245,13 @@ class TestClones(base.BaseTestCase):
                          request['additional_vips'])
         self.assertTrue(request['pools'][1]['members'][0]['request_sriov'])
         self.assertNotIn('request_sriov', request['pools'][0]['members'][0])
-        self.assertEqual([], request['listeners'][1]['alpn_protocols'])
+        for said, sent in ((['http/1.1'], ['http/1.1']),
+                           (None, ['http/1.1', 'http/1.0']),
+                           ([], ['http/1.1', 'http/1.0'])):
+            source.listeners[1]['alpn_protocols'] = said
+            request = trees.build_request(source, None, [])
+            self.assertEqual(sent,
+                             request['listeners'][1]['alpn_protocols'])
         self.assertEqual([1, 2], [each['position'] for each in
                                   request['listeners'][0]['l7policies']])
 
