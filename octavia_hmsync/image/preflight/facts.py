@@ -15,6 +15,7 @@
 import dataclasses
 
 from octavia_hmsync.image import load_balancer as lb
+from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image import target as image_target
 
 
@@ -118,6 +119,19 @@ class Settings:
 
 
 @dataclasses.dataclass(frozen=True)
+class SecretFault:
+    """Why a secret cannot be fetched.
+
+    :param reason: in the words of the certificate manager.
+    :param whose: CLOUD where the manager gives no proper answer, OPERATOR
+                  where it cannot be used.
+    """
+
+    reason: str
+    whose: finding.Whose = finding.Whose.TENANT
+
+
+@dataclasses.dataclass(frozen=True)
 class Facts:
     """All that is known of one load balancer.
 
@@ -127,8 +141,8 @@ class Facts:
     :param network: Network; None where Neutron gave no answer.
     :param settings: Settings.
     :param compute: Compute; None where Nova gave no answer, or is not asked.
-    :param secret_faults: why references cannot be fetched; None where nobody
-                          tried.
+    :param secret_faults: SecretFault by reference, of secrets that cannot be
+                          fetched; None where they were not asked for.
     """
 
     load_balancer: lb.LoadBalancer
@@ -137,4 +151,4 @@ class Facts:
     network: Network | None = None
     settings: Settings = Settings()
     compute: Compute | None = None
-    secret_faults: dict[str, str] | None = None
+    secret_faults: dict[str, SecretFault] | None = None

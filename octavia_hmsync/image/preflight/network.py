@@ -55,7 +55,8 @@ def check_qos_policy(facts):
     if facts.network.qos_policy_ids is None:
         return finding.failure(
             f'Its VIP has the QoS policy {policy_id}, and Neutron has no QoS '
-            f'policies any more: have its owner take it off.')
+            f'policies any more: have its owner take it off.',
+            whose=finding.Whose.TENANT)
     return _miss('The QoS policy of its VIP', {policy_id},
                  facts.network.qos_policy_ids,
                  'have its owner take it off, or set another one')
@@ -104,5 +105,6 @@ def _miss(title, wanted, found, what_to_do):
     missing = sorted(set(wanted) - set(found))
     if missing:
         return finding.failure(f'{title} is not in Neutron any more: '
-                               f'{", ".join(missing)}; {what_to_do}.')
+                               f'{", ".join(missing)}; {what_to_do}.',
+                               whose=finding.Whose.TENANT)
     return finding.success()

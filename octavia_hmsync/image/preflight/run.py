@@ -121,7 +121,7 @@ def _ask_for_images(load_balancers, targets):
             if load_balancer.tag not in known:
                 known[load_balancer.tag] = targets.get(load_balancer.tag)
     except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e), is_passing=True), known
+        return finding.failure(str(e), True, finding.Whose.CLOUD), known
     return finding.success(), known
 
 
@@ -130,7 +130,7 @@ def _ask_neutron(conf, all_needs):
         return finding.success(), reading.NetworkReader(
             conf, cloud.connect(conf)).read(all_needs)
     except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e), is_passing=True), None
+        return finding.failure(str(e), True, finding.Whose.CLOUD), None
     except exceptions.CloudRefused as e:
         return finding.failure(str(e)), None
 
@@ -144,6 +144,6 @@ def _ask_nova(conf, settings, load_balancers):
             conf, image_compute.connect_to_nova(conf),
             settings.compute_flavor).read(group_ids)
     except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e), is_passing=True), None
+        return finding.failure(str(e), True, finding.Whose.CLOUD), None
     except exceptions.CloudRefused as e:
         return finding.failure(str(e)), None

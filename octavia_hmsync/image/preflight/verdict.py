@@ -28,11 +28,15 @@ class Verdict:
     :param failures: what is in the way, in words; empty where nothing is.
     :param warnings: what may be, likewise.
     :param is_passing: whether all that is in the way passes by itself.
+    :param is_tenants: whether all that stays in the way is for the owner of
+                       the load balancer to mend: no sign of a bad image, and
+                       no reason to stop with others.
     """
 
     failures: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_passing: bool = False
+    is_tenants: bool = False
 
 
 def judge(conf, engine, load_balancer, targets, mode):
@@ -59,10 +63,13 @@ def judge(conf, engine, load_balancer, targets, mode):
             if row.check != run.MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
+    lasting = [row.found for row in failures if not row.found.is_passing]
     return Verdict(
         tuple(f'Load balancer {load_balancer.id} cannot be replaced: '
               f'{row.check}: {row.found.details}' for row in failures),
         tuple(f'{row.found.name}: {row.check}: {row.found.details}'
               for row in rows
               if row.found.severity is finding.Severity.WARNING),
-        bool(failures) and all(row.found.is_passing for row in failures))
+        bool(failures) and not lasting,
+        bool(lasting) and all(found.whose is finding.Whose.TENANT
+                              for found in lasting))

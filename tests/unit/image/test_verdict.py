@@ -41,6 +41,21 @@ class TestVerdict(test_image.ImageTestCase):
         self.assertIn(f'{lb_id} cannot be replaced: VIP port: ',
                       found.failures[0])
 
+    def test_whose(self):
+        """What the tenant broke is told apart from what concerns others."""
+        lb_id = self.add('old')
+        self.assertFalse(self.judge(lb_id).is_tenants)
+        self.neutron.things['ports'].clear()
+        self.assertTrue(self.judge(lb_id).is_tenants)
+        # Still the tenant's, when Glance is back.
+        self.images.images['amphora'] = OSError('no answer')
+        self.assertTrue(self.judge(lb_id).is_tenants)
+        # No image: the operator's as well.
+        self.images.images.clear()
+        self.assertFalse(self.judge(lb_id).is_tenants)
+        self.neutron.errors['/ports'] = 500
+        self.assertFalse(self.judge(lb_id).is_tenants)
+
     def test_passing(self):
         """By itself, in a while; not together with what does not."""
         lb_id = self.add('old', provisioning_status='PENDING_UPDATE')
