@@ -39,7 +39,7 @@ class Verdict:
     is_tenants: bool = False
 
 
-def judge(conf, engine, load_balancer, targets, mode):
+def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
     """Make all checks of one load balancer.
 
     :param conf: a parsed oslo.config object.
@@ -47,20 +47,23 @@ def judge(conf, engine, load_balancer, targets, mode):
     :param load_balancer: LoadBalancer.
     :param targets: target.Targets.
     :param mode: REPLACE or FAILOVER of image_rollout.
+    :param is_housekeeper: whether this is the housekeeper that replaces it.
     :returns: a Verdict.
     """
+    is_in_process = (mode == rollout_repo.REPLACE and
+                     not outdated.has_cluster(load_balancer))
     needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
     reasons = (modes.why_failover(needs)
-               if mode == rollout_repo.REPLACE and
-               not outdated.has_cluster(load_balancer) else ())
+               if is_in_process else ())
     if reasons:
         return Verdict((
             f'Mode replace is not for load balancer {load_balancer.id}: '
             f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
             f'some seconds.',))
     # What that finds of the mode was told just now, or was asked for.
-    rows = [row for row in run.run_all(conf, engine, [load_balancer], targets)
-            if row.check != run.MODE]
+    rows = [row for row in run.run_all(
+        conf, engine, [load_balancer], targets,
+        is_housekeeper and is_in_process) if row.check != run.MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
     lasting = [row.found for row in failures if not row.found.is_passing]

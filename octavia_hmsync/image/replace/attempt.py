@@ -187,7 +187,7 @@ class Attempt:
             return fail(problem)
         targets = target.Targets(self._work.conf)
         found = verdict.judge(self._work.conf, self._work.engine,
-                              load_balancer, targets, replacement.mode)
+                              load_balancer, targets, replacement.mode, True)
         if found.failures:
             reason = ' '.join(found.failures)
             return skip(reason) if found.is_passing else fail(reason)

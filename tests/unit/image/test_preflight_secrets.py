@@ -14,7 +14,6 @@ import threading
 
 from barbicanclient import exceptions as barbican_exc
 from keystoneauth1 import exceptions as ks_exc
-from oslo_config import cfg
 import requests
 
 from octavia_hmsync.compat import certificates
@@ -59,8 +58,6 @@ class TestSecrets(test_preflight.CheckTestCase):
     def setUp(self):
         super().setUp()
         self.conf = self.make_conf(hmsync_image={'image_timeout': 60})
-        self.conf.register_opt(cfg.StrOpt(
-            'cert_manager', default='barbican_cert_manager'), 'certificates')
         self.manager = Manager({'cert', 'sni'}, {'ca'})
         self.patch(certificates, 'load_manager', lambda name: self.manager)
 
@@ -126,7 +123,8 @@ class TestSecrets(test_preflight.CheckTestCase):
     def test_check(self):
         gone = {'ca': facts.SecretFault('gone'),
                 'sni': facts.SecretFault('403')}
-        away = {**gone, 'cert': facts.SecretFault('refused', finding.Whose.CLOUD)}
+        away = {**gone, 'cert': facts.SecretFault(
+            'refused', finding.Whose.CLOUD)}
         for needs, faults, severity, words in (
                 (facts.Needs(), None, finding.Severity.SUCCESS, ()),
                 (NEEDS, {}, finding.Severity.SUCCESS, ()),

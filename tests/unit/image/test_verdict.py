@@ -22,12 +22,14 @@ from tests.unit.cli import test_image
 
 class TestVerdict(test_image.ImageTestCase):
 
-    def judge(self, lb_id, mode='replace'):
-        conf = self.make_conf(controller_worker={'amp_image_tag': 'amphora'})
+    def judge(self, lb_id, mode='replace', **options):
+        conf = self.make_conf(controller_worker={
+            'amp_image_tag': 'amphora', 'amp_flavor_id': 'small',
+            'amp_boot_network_list': ['lb-mgmt-net']})
         loading.register_auth_conf_options(conf, 'neutron')
         return verdict.judge(
             conf, self.engine, inventory.Inventory(conf, self.engine).get(
-                lb_id), target.Targets(conf), mode)
+                lb_id), target.Targets(conf), mode, **options)
 
     def test_nothing_in_the_way(self):
         self.assertEqual(verdict.Verdict(),
@@ -63,11 +65,14 @@ class TestVerdict(test_image.ImageTestCase):
         self.records.change('load_balancer', lb_id,
                             provisioning_status='ACTIVE')
         for error, is_passing in ((requests.ConnectionError(), True),
-                                  (500, True), (403, False)):
+                                  (500, True), (409, False)):
             self.neutron.errors['/ports'] = error
             found = self.judge(lb_id)
             self.assertIn('Neutron: ', found.failures[0])
             self.assertEqual(is_passing, found.is_passing, error)
+        # What a policy forbids is not checked, and in nothing's way.
+        self.neutron.errors['/ports'] = 403
+        self.assertEqual(verdict.Verdict(), self.judge(lb_id))
         self.neutron.errors.clear()
         self.images.images['amphora'] = OSError('no answer')
         found = self.judge(lb_id)
@@ -75,6 +80,15 @@ class TestVerdict(test_image.ImageTestCase):
         self.assertTrue(found.is_passing)
         self.neutron.things['ports'].clear()
         self.assertFalse(self.judge(lb_id).is_passing)
+
+    def test_files(self):
+        """In the way only of the housekeeper that is to build."""
+        lb_id = self.add('old')
+        self.assertEqual((), self.judge(lb_id).failures)
+        for mode, number in (('replace', 2), ('failover', 0)):
+            found = self.judge(lb_id, mode, is_housekeeper=True)
+            self.assertEqual(number, len(found.failures), found)
+            self.assertFalse(found.is_tenants)
 
     def test_mode(self):
         lb_id = self.add('old')
