@@ -231,7 +231,17 @@ DIRECT = constants.VNIC_TYPE_DIRECT
 # What haproxy does not serve: an amphora has LVS for it.
 LVS_PROTOCOLS = constants.LVS_PROTOCOLS
 
+_GLANCE_DRIVER = 'octavia.image.drivers.glance_driver'
 NO_VOLUMES = constants.VOLUME_NOOP_DRIVER
+CINDER_DRIVER = 'volume_cinder_driver'
+# That which signs with a key of its own, and the options of [certificates].
+LOCAL_GENERATOR = 'local_cert_generator'
+# What the profile of a flavor may name of Nova, and that of an availability
+# zone of Nova, Cinder and Neutron.
+COMPUTE_FLAVOR = constants.COMPUTE_FLAVOR
+COMPUTE_ZONE = constants.COMPUTE_ZONE
+VOLUME_ZONE = constants.VOLUME_ZONE
+MANAGEMENT_NETWORK = constants.MANAGEMENT_NETWORK
 HARD_ANTI_AFFINITY = constants.ANTI_AFFINITY
 
 REST_DRIVER = 'amphora_haproxy_rest_driver'
@@ -322,6 +332,21 @@ def load_image_driver(name):
     return stevedore_driver.DriverManager(
         namespace='octavia.image.drivers', name=name,
         invoke_on_load=True).driver
+
+
+def read_image(driver, image_id):
+    """Read what Glance knows of an image.
+
+    :param driver: see load_image_driver().
+    :param image_id: of Glance.
+    :returns: a dict with min_disk, min_ram, size and virtual_size; None of a
+              driver that is not Octavia's own for Glance.
+    """
+    # Its import takes a moment; where it was not loaded it is not the driver.
+    module = sys.modules.get(_GLANCE_DRIVER)
+    if module is None or not isinstance(driver, module.ImageManager):
+        return None
+    return dict(driver.manager.get(image_id))
 
 
 def make_driver_amphora(amphora_id, lb_network_ip):

@@ -38,6 +38,20 @@ class Target:
     problem: str | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class ImageNeeds:
+    """What an image asks of an instance.
+
+    :param disk: GB of its disk at least.
+    :param ram: MB of RAM at least.
+    :param size: how many bytes the image has, unpacked where that is known.
+    """
+
+    disk: int = 0
+    ram: int = 0
+    size: int = 0
+
+
 def get_tag(flavor_data, default):
     """Return the tag that a flavor asks for.
 
@@ -67,6 +81,7 @@ class Targets:
         self._owner = conf.controller_worker.amp_image_owner_id or None
         self._driver = None
         self._known: dict[str, Target] = {}
+        self._needs: dict[str, ImageNeeds | None] = {}
         self._error: exceptions.CloudUnavailable | None = None
 
     def get(self, tag):
@@ -90,13 +105,35 @@ class Targets:
                 raise
         return self._known[tag]
 
+    def get_needs(self, image_id):
+        """Return what an image asks of an instance.
+
+        :param image_id: of a target of this object.
+        :returns: ImageNeeds; None where the image driver does not tell.
+        :raises CloudUnavailable: if the image service gives no answer.
+        """
+        if image_id not in self._needs:
+            if self._error is not None:
+                raise self._error
+            try:
+                self._needs[image_id] = self._ask(
+                    f'what the image {image_id} needs',
+                    lambda driver: _make_needs(
+                        compat.read_image(driver, image_id)))
+            except exceptions.CloudUnavailable as e:
+                self._error = e
+                raise
+        return self._needs[image_id]
+
     def _find(self, tag):
         if not tag:
             return Target(None, 'Neither its flavor nor [controller_worker] '
                                 'amp_image_tag names a tag: set one.')
         try:
             # Drivers without images of their own answer with a number.
-            return Target(str(self._ask(tag)))
+            return Target(str(self._ask(
+                f'which image has the tag {tag}',
+                lambda driver: driver.get_image_id_by_tag(tag, self._owner))))
         except compat.NoImage:
             owner = (f' that belongs to amp_image_owner_id {self._owner}'
                      if self._owner else '')
@@ -104,40 +141,47 @@ class Targets:
                                 f'active: see "openstack image list --tag '
                                 f'{tag}", and tag or activate one.')
 
-    def _ask(self, tag):
+    def _ask(self, question, function):
         """Ask the driver, for no longer than image_timeout.
 
         It has no time limit of its own.
         """
         timeout = self._conf[image_conf.GROUP].image_timeout
         answers: list = []
-        thread = threading.Thread(target=self._run, args=(tag, answers),
+        thread = threading.Thread(target=self._run, args=(function, answers),
                                   name='hmsync-image', daemon=True)
         thread.start()
         thread.join(timeout)
         if not answers:
             raise exceptions.CloudUnavailable(
-                f'The image service did not answer within {timeout} s which '
-                f'image has the tag {tag}: see whether Glance and Keystone '
-                f'run, and [glance] and [service_auth] in octavia.conf.')
-        image_id, error = answers[0]
+                f'The image service did not answer within {timeout} s '
+                f'{question}: see whether Glance and Keystone run, and '
+                f'[glance] and [service_auth] in octavia.conf.')
+        answer, error = answers[0]
         if error is None:
-            return image_id
+            return answer
         if isinstance(error, compat.NoImage):
             raise error
         reason = ' '.join(str(error).split()).rstrip('.')
         raise exceptions.CloudUnavailable(
-            f'The image service cannot be asked which image has the tag '
-            f'{tag} ({type(error).__name__}: {reason}). See whether Glance '
-            f'and Keystone run, and [glance] and [service_auth] in '
+            f'The image service cannot be asked {question} '
+            f'({type(error).__name__}: {reason}). See whether Glance and '
+            f'Keystone run, and [glance] and [service_auth] in '
             f'octavia.conf.') from error
 
-    def _run(self, tag, answers):
+    def _run(self, function, answers):
         try:
             if self._driver is None:
                 self._driver = compat.load_image_driver(
                     self._conf.controller_worker.image_driver)
-            answers.append((self._driver.get_image_id_by_tag(
-                tag, self._owner), None))
+            answers.append((function(self._driver), None))
         except Exception as e:  # Libraries of four services are below it.
             answers.append((None, e))
+
+
+def _make_needs(image):
+    if image is None:
+        return None
+    return ImageNeeds(image.get('min_disk') or 0, image.get('min_ram') or 0,
+                      max(image.get('size') or 0,
+                          image.get('virtual_size') or 0))

@@ -445,6 +445,11 @@ class ImageCalls(base.DatabaseTestCase):
         self.records.add_flavor()
         return ()
 
+    @_call(inventory_repo.get_zones)
+    def get_zones(self):
+        self.add_zone('edge')
+        return ()
+
     @_call(inventory_repo.get_page)
     def get_inventory_page(self):
         lb = self.records.add_load_balancer()

@@ -198,7 +198,8 @@ class NeedsCases(base.DatabaseTestCase):
         lb_id = self.add_rich()
         self.assertEqual({
             'port': {'port1', 'port2'},
-            'subnet': {'subnet1', 'subnet2', 'subnet3'},
+            'vip_subnet': {'subnet1'}, 'more_subnet': {'subnet2'},
+            'member_subnet': {'subnet3'},
             'security_group': {'group1'}, 'qos_policy': {'policy1'},
             'address': {'192.0.2.1', '2001:db8::1'},
             'vnic_type': {'direct'}, 'protocol': {'HTTP'},

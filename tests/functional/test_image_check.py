@@ -12,11 +12,13 @@
 
 """What would make a replacement fail, asked of a real Neutron."""
 
+import ipaddress
 from unittest import mock
 import uuid
 
 import fixtures
 import openstack.connection
+from openstack import exceptions as sdk_exc
 
 from tests.cloud import http_proxy
 from tests.functional import mgmt_network
@@ -35,12 +37,15 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
             network_id=network.id, ip_version=4, cidr=mgmt_network.CIDR,
             is_dhcp_enabled=False)
         self.port = self.network.create_port(network_id=network.id)
-        self.group = self.network.create_security_group(name=self.name)
+        # As Octavia calls it.
+        self.group = self.network.create_security_group(
+            name=f'lb-{self.lb_id}')
         self.addCleanup(self.network.delete_security_group, self.group.id)
         self.addCleanup(self.network.delete_port, self.port.id,
                         ignore_missing=True)
         self.set_vip(port_id=self.port.id, subnet_id=self.subnet.id,
-                     network_id=network.id)
+                     network_id=network.id,
+                     ip_address=self.port.fixed_ips[0]['ip_address'])
         self.records.insert_all({'vip_security_group': [
             {'load_balancer_id': self.lb_id, 'sg_id': self.group.id}]})
 
@@ -58,6 +63,24 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
             connection.execute(vip.update().values(**values).where(
                 vip.c.load_balancer_id == self.lb_id))
 
+    def add_amphora_port(self, subnet=None):
+        """Add one as Octavia does for the VIP of an amphora."""
+        subnet = subnet or self.subnet
+        port = self.network.create_port(
+            network_id=subnet.network_id,
+            fixed_ips=[{'subnet_id': subnet.id}],
+            allowed_address_pairs=[{'ip_address': '198.51.100.99'}],
+            security_groups=[self.group.id])
+        self.addCleanup(self.network.delete_port, port.id,
+                        ignore_missing=True)
+        return port
+
+    def assertFinds(self, check, result, *words):
+        _code, found = self.check(self.lb_id)
+        self.assertEqual(result, found[check][0], found)
+        for word in words:
+            self.assertIn(word, found[check][1])
+
     def check(self, *argv):
         """Return the exit code, and {check: (result, details)}."""
         code, out, err = self.run_command('image', 'check', *argv, '-f',
@@ -68,9 +91,9 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
 
     def test_all_there(self):
         code, found = self.check(self.lb_id)
-        self.assertEqual((0, {'Success'}),
-                         (code, {result for result, _ in found.values()}),
-                         found)
+        self.assertEqual((0, {'Success'}), (code, {
+            result for check, (result, _) in found.items()
+            if not check.startswith('Authority')}), found)
         self.assertEqual(('Success', '1'), found['Image'])
         row, = self.run_json('image', 'list')
         self.assertEqual(('YES', '1', []), (
@@ -90,6 +113,77 @@ class TestImageCheck(mgmt_network.NetworkTestCase):
             self.assertEqual('Failure', found[check][0], found)
             self.assertIn(missing, found[check][1])
         self.assertNotIn(self.group.id, found['Security groups'][1])
+
+    def test_full_subnet(self):
+        """What it finds is what Neutron does."""
+        first = ipaddress.ip_address(self.port.fixed_ips[0]['ip_address'])
+        # The gateway's is none of a pool, but counts as used once it is.
+        self.network.update_subnet(self.subnet.id, allocation_pools=[
+            {'start': str(first), 'end': str(first + 1)}])
+        gateway = self.network.create_port(
+            network_id=self.subnet.network_id,
+            fixed_ips=[{'ip_address': self.subnet.gateway_ip}])
+        self.addCleanup(self.network.delete_port, gateway.id)
+        self.assertFinds('Addresses', 'Success')
+        port = self.add_amphora_port()
+        self.assertFinds('Addresses', 'Failure', self.subnet.id)
+        self.assertRaises(sdk_exc.ConflictException, self.add_amphora_port)
+        self.network.delete_port(port.id)
+        self.assertFinds('Addresses', 'Success')
+        self.network.update_subnet(self.subnet.id, allocation_pools=[])
+        self.assertFinds('Addresses', 'Failure')
+        self.assertRaises(sdk_exc.ConflictException, self.add_amphora_port)
+
+    def test_port_security(self):
+        self.add_amphora_port()
+        self.network.update_network(self.subnet.network_id,
+                                    is_port_security_enabled=False)
+        self.assertFinds('Port security', 'Failure', self.subnet.network_id)
+        self.assertRaises(sdk_exc.HttpException, self.add_amphora_port)
+
+    def test_lost_address(self):
+        """The port is there, without what Octavia looks for."""
+        self.network.update_port(self.port.id, fixed_ips=[
+            {'subnet_id': self.subnet.id, 'ip_address': str(
+                ipaddress.ip_network(mgmt_network.CIDR)[99])}])
+        self.assertFinds('VIP port', 'Failure',
+                         self.port.fixed_ips[0]['ip_address'])
+
+    def test_security_group_of_the_vip(self):
+        self.network.update_security_group(self.group.id, name='another')
+        self.assertFinds('VIP security group', 'Failure',
+                         f'lb-{self.lb_id}')
+
+    def set_boot_networks(self, *network_ids):
+        self.set_options()
+        self.groups['controller_worker'][
+            'amp_boot_network_list'] = ','.join(network_ids)
+        self.conf_path = self.write_conf()
+
+    def test_boot_networks(self):
+        network = self.network.create_network(name=f'{self.name}-boot')
+        self.addCleanup(self.network.delete_network, network.id)
+        gone = str(uuid.uuid4())
+        self.set_boot_networks(network.id, gone)
+        self.assertFinds('Boot networks', 'Failure', gone)
+        self.set_boot_networks(network.id)
+        self.assertFinds('Boot networks', 'Failure', 'no subnet')
+        subnets = [self.network.create_subnet(
+            network_id=network.id, ip_version=4, cidr=cidr,
+            is_dhcp_enabled=False) for cidr in ('198.51.100.0/29',
+                                                '198.51.100.8/29')]
+        self.assertFinds('Boot networks', 'Success')
+        # As Nova asks for one: in any subnet.
+        for subnet in subnets:
+            self.assertFinds('Boot networks', 'Success')
+            self.network.update_subnet(subnet.id, allocation_pools=[])
+        self.assertFinds('Boot networks', 'Failure', 'no IPv4 address')
+        self.assertRaises(sdk_exc.ConflictException,
+                          self.network.create_port, network_id=network.id)
+        self.network.update_network(network.id, is_admin_state_up=False)
+        self.network.update_subnet(subnets[0].id, allocation_pools=[
+            {'start': '198.51.100.2', 'end': '198.51.100.5'}])
+        self.assertFinds('Boot networks', 'Warning', 'admin_state_up')
 
     def test_many_ports(self):
         """More than go into one request."""

@@ -49,7 +49,7 @@ else:
     flavor, tag, network, group = arguments
     made = compute.build(
         amphora_flavor=flavor, image_tag=tag, network_ids=[network],
-        server_group_id=group)
+        server_group_id=group or None)
     for _ in range(120):
         amphora, fault = compute.get_amphora(made)
         if amphora.status in ('ACTIVE', 'ERROR'):
@@ -91,10 +91,11 @@ class Services(fixtures.Fixture):
         self.flavor_id = self.connection.compute.create_flavor(
             name='amphora', ram=512, vcpus=1, disk=1).id
 
-    def add_image(self, name):
+    def add_image(self, name, **values):
         return self.connection.image.create_image(
             name=name, container_format='bare', disk_format='raw', data=b'x',
-            tags=[TAG], validate_checksum=False, allow_duplicates=True)
+            tags=[TAG], validate_checksum=False, allow_duplicates=True,
+            **values)
 
 
 class TestImageNova(base.CommandTestCase):
@@ -119,8 +120,8 @@ class TestImageNova(base.CommandTestCase):
             with contextlib.suppress(sdk_exc.HttpException):
                 api.delete_server(server.id)
 
-    def write_options(self, url=None):
-        """Write octavia.conf, with another URL of Nova."""
+    def write_options(self, url=None, **groups):
+        """Write octavia.conf, with another URL of Nova, and more options."""
         options = octavia_conf.merge(
             self.cloud.neutron.octavia_options(),
             self.cloud.glance.octavia_options(),
@@ -131,7 +132,7 @@ class TestImageNova(base.CommandTestCase):
                     'amp_flavor_id': self.cloud.flavor_id,
                     'amp_boot_network_list': self.cloud.network_id},
                 'hmsync_image': {'image_timeout': 60}},
-            {'nova': {'endpoint': url}} if url else None)
+            {'nova': {'endpoint': url}} if url else None, groups)
         path = os.path.join(self.directory, 'octavia.conf')
         octavia_conf.write(path, options)
         return path
@@ -165,6 +166,8 @@ class TestImageNova(base.CommandTestCase):
         self.image = self.cloud.add_image('first')
         group_id = self.compute('group', 'pair', policy)
         lb_id = self.records.add_load_balancer('ACTIVE_STANDBY')
+        self.cloud.connection.network.create_security_group(
+            name=f'lb-{lb_id}')
         self.records.change('load_balancer', lb_id, server_group_id=group_id)
         for role in ('MASTER', 'BACKUP'):
             compute_id, image_id = self.build_active(group_id)
@@ -223,6 +226,55 @@ class TestImageNova(base.CommandTestCase):
         self.cloud.connection.compute.delete_server_group(group_id)
         self.assertHosts(lb_id, 'Failure', group_id)
         self.assertRaises(RuntimeError, self.build, group_id)
+
+    def assertFinds(self, check, result, *words, **groups):
+        """With these options of octavia.conf, and no other failure."""
+        self.conf_path = self.write_options(**groups)
+        _code, found = self.check(self.lb_id)
+        self.assertEqual(result, found[check][0], found)
+        for word in words:
+            self.assertIn(word, found[check][1])
+        # A record of Octavia's has no port and no subnet behind it.
+        self.assertLessEqual(
+            {name for name in found if found[name][0] == 'Failure'},
+            {check, 'VIP port', 'Subnets'})
+
+    def test_what_a_build_asks_for(self):
+        """It is named beforehand, and Nova rejects just that."""
+        self.cloud.add_image('first')
+        self.lb_id = self.records.add_load_balancer()
+        self.cloud.connection.network.create_security_group(
+            name=f'lb-{self.lb_id}')
+        self.records.add_amphora('192.0.2.1', self.lb_id)
+        self.assertFinds('Keypair', 'Success')
+        self.assertFinds('Keypair', 'Failure', 'octavia key',
+                         controller_worker={'amp_ssh_key_name':
+                                            'octavia key'})
+        self.cloud.connection.compute.create_keypair(name='octavia key')
+        self.assertFinds('Keypair', 'Success', controller_worker={
+            'amp_ssh_key_name': 'octavia key'})
+        self.assertFinds('Security groups of amphorae', 'Failure', 'mgmt-sg',
+                         controller_worker={'amp_secgroup_list': 'mgmt-sg'})
+        self.assertFinds('Boot networks', 'Warning', 'is empty',
+                         controller_worker={'amp_boot_network_list': ''})
+        self.assertFinds('Compute flavor', 'Failure', 'flavor gone',
+                         controller_worker={'amp_flavor_id': 'gone'})
+        self.assertRaises(RuntimeError, self.compute, 'build', 'gone', TAG,
+                          self.cloud.network_id, '')
+        for zone, result in (('nova', 'Success'), ('nowhere', 'Failure')):
+            self.assertFinds('Compute zone', result,
+                             nova={'availability_zone': zone})
+        self.assertRaises(RuntimeError, self.build, '')
+        self.conf_path = self.write_options()
+        # The flavor has 512 MB, and 1 GB of disk.
+        for values, result in (({'min_ram': 513}, 'Failure'),
+                               ({'min_disk': 2}, 'Failure'),
+                               ({'min_ram': 512, 'min_disk': 1}, 'Success')):
+            image = self.cloud.add_image('another', **values)
+            self.assertFinds('Image and flavor', result)
+            if result == 'Failure':
+                self.assertRaises(RuntimeError, self.build, '')
+            self.cloud.connection.image.delete_image(image.id)
 
     def test_quota(self):
         lb_id, _group_id = self.add_pair('soft-anti-affinity')

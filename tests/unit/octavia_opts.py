@@ -23,7 +23,8 @@ from oslo_log import log as logging
 _OPTS = {
     None: config.core_opts,
     'amphora_agent': config.amphora_agent_opts,
-    'certificates': local.certgen_opts,
+    'certificates': local.certgen_opts + config.certificate_opts,
+    'cinder': config.cinder_opts,
     'controller_worker': config.controller_worker_opts,
     'haproxy_amphora': config.haproxy_amphora_opts,
     'health_manager': config.health_manager_opts,

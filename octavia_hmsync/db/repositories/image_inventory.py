@@ -27,6 +27,8 @@ _AMPHORA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 _FLAVOR = compat.FLAVOR
 _PROFILE = compat.FLAVOR_PROFILE
+_ZONE = compat.AVAILABILITY_ZONE
+_ZONE_PROFILE = compat.AVAILABILITY_ZONE_PROFILE
 
 
 # No more: with thousands of rows a driver's time goes by columns.
@@ -87,6 +89,20 @@ def get_flavors(engine):
         return connection.execute(
             sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _PROFILE.c.flavor_data)
             .join(_PROFILE, _PROFILE.c.id == _FLAVOR.c.flavor_profile_id)
+        ).all()
+
+
+def get_zones(engine):
+    """Return all availability zones of Octavia.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: rows with name and availability_zone_data, JSON.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_ZONE.c.name, _ZONE_PROFILE.c.availability_zone_data)
+            .join(_ZONE_PROFILE,
+                  _ZONE_PROFILE.c.id == _ZONE.c.availability_zone_profile_id)
         ).all()
 
 

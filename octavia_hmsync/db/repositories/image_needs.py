@@ -30,7 +30,9 @@ _POOL = compat.POOL
 _MEMBER = compat.MEMBER
 
 PORT = 'port'
-SUBNET = 'subnet'
+VIP_SUBNET = 'vip_subnet'
+MEMBER_SUBNET = 'member_subnet'
+MORE_SUBNET = 'more_subnet'
 SECURITY_GROUP = 'security_group'
 QOS_POLICY = 'qos_policy'
 SECRET = 'secret'
@@ -43,15 +45,15 @@ PROTOCOL = 'protocol'
 # to join.
 _SOURCES = (
     (_VIP.c.load_balancer_id,
-     ((PORT, _VIP.c.port_id), (SUBNET, _VIP.c.subnet_id),
+     ((PORT, _VIP.c.port_id), (VIP_SUBNET, _VIP.c.subnet_id),
       (QOS_POLICY, _VIP.c.qos_policy_id), (ADDRESS, _VIP.c.ip_address),
       (VNIC_TYPE, _VIP.c.vnic_type)), _VIP),
     (_MORE_VIP.c.load_balancer_id,
-     ((PORT, _MORE_VIP.c.port_id), (SUBNET, _MORE_VIP.c.subnet_id),
+     ((PORT, _MORE_VIP.c.port_id), (MORE_SUBNET, _MORE_VIP.c.subnet_id),
       (ADDRESS, _MORE_VIP.c.ip_address)),
      _MORE_VIP),
     (_GROUP.c.load_balancer_id, ((SECURITY_GROUP, _GROUP.c.sg_id),), _GROUP),
-    (_POOL.c.load_balancer_id, ((SUBNET, _MEMBER.c.subnet_id),),
+    (_POOL.c.load_balancer_id, ((MEMBER_SUBNET, _MEMBER.c.subnet_id),),
      _POOL.join(_MEMBER, _MEMBER.c.pool_id == _POOL.c.id)),
     (_POOL.c.load_balancer_id,
      ((SECRET, _POOL.c.tls_certificate_id),
@@ -84,9 +86,9 @@ def get_all(engine, first, last):
     :param engine: an SQLAlchemy engine.
     :param first: the first id of them.
     :param last: the last one; all between them are read.
-    :returns: a dict by load balancer id of dicts by kind, PORT, SUBNET,
-              SECURITY_GROUP, QOS_POLICY, SECRET, AUTHORITY, ADDRESS,
-              VNIC_TYPE or PROTOCOL, of sets of values.
+    :returns: a dict by load balancer id of dicts by kind, PORT, VIP_SUBNET,
+              MEMBER_SUBNET, MORE_SUBNET, SECURITY_GROUP, QOS_POLICY, SECRET,
+              AUTHORITY, ADDRESS, VNIC_TYPE or PROTOCOL, of sets of values.
     """
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))

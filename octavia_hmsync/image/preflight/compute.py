@@ -10,80 +10,130 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Checks of what is in Nova."""
+"""Checks of what is in Nova, but for its hosts."""
 
-from octavia_hmsync import compat
-from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
-_NOBODY_KNOWS = 'Nobody can tell while "Compute service" is a failure.'
 _RESOURCES = {'instances': 'instances', 'cores': 'cores', 'ram': 'MB of RAM'}
+# How many files Octavia has Nova write into an instance.
+_FILES = 4
+_GIB = 2 ** 30
 
 
-def check_hosts(facts):
-    """Whether there may be an instance more than the load balancer has."""
-    group_id = facts.load_balancer.server_group_id
-    if not group_id:
+def check_flavor(known):
+    """Whether the flavor of its next instance is there."""
+    wanted = known.build.flavor_id
+    if not known.settings.has_nova or wanted is None:
+        # A flavor of Octavia that cannot be read has no image, either.
         return finding.success()
-    if facts.compute is None:
-        if facts.settings.has_nova:
-            return finding.not_checked(_NOBODY_KNOWS)
-        return _check_settings(facts.settings)
-    policy = facts.compute.policies.get(group_id)
-    if policy is None:
+    if not wanted:
         return finding.failure(
-            f'Its server group {group_id} is not in Nova any more, and Nova '
-            f'builds nothing for one that is gone: recreate the load '
-            f'balancer.')
-    if policy != compat.HARD_ANTI_AFFINITY:
+            'Neither its flavor nor [controller_worker] amp_flavor_id names '
+            'a flavor of Nova: set one.')
+    unknown = find_unknown(known, 'flavors')
+    if unknown or wanted in known.compute.flavors:
+        return unknown or finding.success()
+    source = ('[controller_worker] amp_flavor_id'
+              if known.load_balancer.flavor_id is None else
+              '[controller_worker] amp_flavor_id, or the compute_flavor of '
+              'its flavor')
+    return finding.failure(
+        f'The flavor {wanted} of its next instance is not in Nova, or not '
+        f'for the project of Octavia: correct {source}.')
+
+
+def check_fit(known):
+    """Whether the image goes into what the next instance has."""
+    image = known.image
+    if not known.settings.has_nova or image is None:
         return finding.success()
-    return _check_number(facts)
-
-
-def _check_settings(settings):
-    if settings.is_apart:
-        return finding.warning(
-            'Its instances have to be on different hosts ([nova] '
-            'anti_affinity_policy), and one more is built before an old one '
-            'is deleted: that takes a third host with room for it.')
+    unknown = find_unknown(known, 'flavors')
+    if unknown:
+        return unknown
+    flavor = known.compute.flavors.get(known.build.flavor_id)
+    if flavor and image.ram > flavor.ram:
+        return finding.failure(
+            f'Image {known.target.image_id} asks for {image.ram} MB of RAM '
+            f'(min_ram), and the flavor {known.build.flavor_id} has '
+            f'{flavor.ram}: take another flavor, or correct the image.')
+    # It may be said to be smaller than it is.
+    disk = max(image.disk, -(-image.size // _GIB))
+    if known.settings.has_cinder:
+        if disk > known.settings.volume_size:
+            return finding.failure(
+                f'Image {known.target.image_id} takes a volume of {disk} GB, '
+                f'and [cinder] volume_size is {known.settings.volume_size}: '
+                f'set a larger one.')
+    # Nova takes a disk of 0 for one of any size.
+    elif flavor and 0 < flavor.disk < disk:
+        return finding.failure(
+            f'Image {known.target.image_id} takes a disk of {disk} GB, and '
+            f'the flavor {known.build.flavor_id} has {flavor.disk}: take '
+            f'another flavor.')
     return finding.success()
 
 
-def _check_number(facts):
-    needed = len(outdated.get_allocated(facts.load_balancer)) + 1
-    zone = (facts.settings.zone
-            if facts.load_balancer.availability_zone is None else None)
-    hosts = facts.compute.count_hosts(zone)
-    if hosts is None:
-        return finding.warning(
-            f'Its instances have to be on different hosts (anti-affinity), '
-            f'and one more is built before an old one is deleted: that takes '
-            f'{needed} hosts with room. Nova does not let the user of Octavia '
-            f'see how many there are.')
-    if hosts < needed:
-        where = f' in the zone {zone}' if zone else ''
-        return finding.failure(
-            f'Its instances have to be on different hosts (anti-affinity), '
-            f'and one more is built before an old one is deleted: that takes '
-            f'{needed} hosts, and Nova has {hosts}{where} that are up and '
-            f'enabled. Add a host; soft-anti-affinity is for load balancers '
-            f'that are made from then on.')
-    return finding.success()
+def check_zone(known):
+    """Whether Nova has the zone of its next instance."""
+    if not known.settings.has_nova or not known.build.zone:
+        return finding.success()
+    unknown = find_unknown(known, 'zones')
+    if unknown:
+        return unknown
+    # An administrator may name a host behind it.
+    zone = known.build.zone.partition(':')[0]
+    if known.compute.zones.get(zone):
+        return finding.success()
+    source = ('[nova] availability_zone'
+              if known.load_balancer.availability_zone is None else
+              '[nova] availability_zone, or the compute_zone of its '
+              'availability zone')
+    what = ('has no host that is up' if zone in known.compute.zones
+            else 'is not in Nova')
+    return finding.failure(
+        f'The zone {zone} of its next instance {what}: see "openstack '
+        f'availability zone list --compute", and {source}.')
 
 
-def check_flavor(all_facts):
-    """Whether the flavor of instances is there.
+def check_key(all_facts):
+    """Whether the keypair of instances is there.
 
     :param all_facts: a list of Facts, with one compute for all.
     """
-    compute, settings = all_facts[0].compute, all_facts[0].settings
-    if compute is None:
-        return finding.not_checked(_NOBODY_KNOWS)
-    if settings.compute_flavor and compute.flavor is None:
-        return finding.warning(
-            f'[controller_worker] amp_flavor_id {settings.compute_flavor} is '
-            f'not in Nova any more: nothing is built for load balancers whose '
-            f'flavor has no compute_flavor of its own. Set another one.')
+    name = all_facts[0].settings.key_name
+    if not name:
+        return finding.success()
+    unknown = find_unknown(all_facts[0], 'has_key')
+    if unknown or all_facts[0].compute.has_key:
+        return unknown or finding.success()
+    return finding.failure(
+        f'The keypair {name} of [controller_worker] amp_ssh_key_name is not '
+        f'in Nova, or not that of the user of Octavia, and Nova builds '
+        f'nothing without it: make it, or empty the option.')
+
+
+def check_files(all_facts):
+    """Whether Nova takes the files that Octavia gives to an instance.
+
+    :param all_facts: a list of Facts, with one compute for all.
+    """
+    size = all_facts[0].settings.file_size
+    unknown = find_unknown(all_facts[0], 'limits')
+    if unknown or size is None:
+        return unknown or finding.success()
+    limits = all_facts[0].compute.limits
+    number, most = limits.get('files'), limits.get('bytes')
+    if number is not None and number < _FILES:
+        return finding.failure(
+            f'Octavia gives {_FILES} files to an instance, and Nova takes '
+            f'{number} from its project: raise the quota injected_files.')
+    if most is not None and size > most:
+        return finding.failure(
+            f'The file of [controller_worker] client_ca has {size} bytes, and '
+            f'Nova takes {most} of a file from the project of Octavia: remove '
+            f'certificates that are not needed from it, or raise the quota '
+            f'injected_file_content_bytes.')
     return finding.success()
 
 
@@ -92,24 +142,51 @@ def check_quota(all_facts):
 
     :param all_facts: a list of Facts, with one compute for all.
     """
-    compute, settings = all_facts[0].compute, all_facts[0].settings
-    if compute is None:
-        return finding.not_checked(_NOBODY_KNOWS)
-    each = {'instances': 1, **(compute.flavor or {})}
-    for resource, left in sorted(compute.left.items()):
-        if left is not None and left < each.get(resource, 0):
+    unknown = find_unknown(all_facts[0], 'left', 'flavors')
+    if unknown:
+        return unknown
+    needed: dict = {resource: [] for resource in _RESOURCES}
+    for known in all_facts:
+        flavor = known.compute.flavors.get(known.build.flavor_id)
+        needed['instances'].append(1)
+        needed['cores'].append(flavor.cores if flavor else 0)
+        needed['ram'].append(flavor.ram if flavor else 0)
+    left = all_facts[0].compute.left
+    return check_left(
+        {resource: (needed[resource], left.get(resource), name)
+         for resource, name in _RESOURCES.items()},
+        all_facts[0].settings.parallel, 'Nova')
+
+
+def check_left(resources, parallel, service):
+    """Whether quotas have room for replacements.
+
+    :param resources: {name: (what each load balancer takes; what is left,
+                      None for any number; its name for the operator)}.
+    :param parallel: how many replacements there are at once.
+    :param service: whose quotas they are.
+    """
+    limited = [(sorted(needed, reverse=True), left, title)
+               for _name, (needed, left, title) in sorted(resources.items())
+               if left is not None]
+    for needed, left, title in limited:
+        if left < needed[0]:
             return finding.failure(
-                f'A replacement takes {each[resource]} '
-                f'{_RESOURCES[resource]} more while it goes on, and the '
-                f'project of Octavia may have {left} more: raise its quota '
-                f'in Nova.')
-    at_once = min(len(all_facts), settings.parallel)
-    for resource, left in sorted(compute.left.items()):
-        needed = at_once * each.get(resource, 0)
-        if left is not None and left < needed:
+                f'A replacement takes up to {needed[0]} {title} more while '
+                f'it goes on, and the project of Octavia may have {left} '
+                f'more: raise its quota in {service}.')
+    for needed, left, title in limited:
+        # The worst that may come together.
+        at_once = needed[:parallel]
+        if left < sum(at_once):
             return finding.warning(
-                f'{at_once} replacements at once take {needed} '
-                f'{_RESOURCES[resource]} more, and the project of Octavia '
-                f'may have {left} more: raise its quota in Nova, or have a '
-                f'smaller rollout_parallel.')
+                f'{len(at_once)} replacements at once take up to '
+                f'{sum(at_once)} {title} more, and the project of Octavia '
+                f'may have {left} more: raise its quota in {service}, or '
+                f'have a smaller rollout_parallel.')
     return finding.success()
+
+
+def find_unknown(known, *names):
+    """Return the Finding where something of Nova is not known."""
+    return facts.find_unknown(known.compute, 'Compute service', *names)

@@ -12,21 +12,24 @@
 
 """Reading what the checks of "image check" have to know of Nova."""
 
-from openstack import exceptions as sdk_exc
+import collections
+import urllib.parse
 
-from octavia_hmsync import exceptions
 from octavia_hmsync.image import compute
+from octavia_hmsync.image.preflight import asking
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.mgmt_network import cloud
 
 # Server groups in one request.
 _PAGE = 500
 # For so many each by itself; for more all that there are.
 _FEW = 5
 # What Nova calls the limits of a quota, and what is used of them.
-_LIMITS = {'instances': ('maxTotalInstances', 'totalInstancesUsed'),
-           'cores': ('maxTotalCores', 'totalCoresUsed'),
-           'ram': ('maxTotalRAMSize', 'totalRAMUsed')}
+_LEFT = {'instances': ('maxTotalInstances', 'totalInstancesUsed'),
+         'cores': ('maxTotalCores', 'totalCoresUsed'),
+         'ram': ('maxTotalRAMSize', 'totalRAMUsed')}
+# And those of one group, and of one instance.
+_LIMITS = {'members': 'maxServerGroupMembers', 'files': 'maxPersonality',
+           'bytes': 'maxPersonalitySize'}
 
 
 class ComputeReader:
@@ -34,103 +37,116 @@ class ComputeReader:
 
     :param conf: the oslo.config object of the connection.
     :param connection: see octavia_hmsync.image.compute.connect_to_nova().
-    :param flavor_id: of the instances; None where nobody can tell.
     """
 
-    def __init__(self, conf, connection, flavor_id):
-        self._conf = conf
-        self._connection = connection
-        self._flavor_id = flavor_id
+    def __init__(self, conf, connection):
+        self._asker = asking.Asker(conf, connection, 'compute', compute.NOVA)
 
-    def read(self, group_ids):
-        """Ask for all of them at once.
+    def read(self, all_facts):
+        """Ask for all load balancers at once.
 
-        :param group_ids: ids of server groups.
+        :param all_facts: a list of Facts, not empty, with builds and
+                          settings.
         :returns: a facts.Compute.
         :raises CloudUnavailable: if there is no answer, or not a proper one.
-        :raises CloudRefused: if the answer is no.
+        :raises CloudRefused: if the answer is no for another reason than a
+                              policy.
         """
+        group_ids = {one.load_balancer.server_group_id
+                     for one in all_facts} - {None}
+        may = asking.unless_hidden
+        limits = may(self._get_limits)
+        is_hidden = isinstance(limits, facts.Hidden)
         return facts.Compute(
-            self._get_policies(frozenset(group_ids)), self._get_hosts(),
-            self._get_left(), self._get_flavor())
+            may(self._get_groups, group_ids), may(self._get_hosts),
+            may(self._get_zones) if any(
+                one.build.zone for one in all_facts) else {},
+            limits if is_hidden else {
+                resource: None if limits[limit] < 0
+                else max(0, limits[limit] - limits[used])
+                for resource, (limit, used) in _LEFT.items()},
+            limits if is_hidden else {
+                # Later versions of Nova's API have no files any more.
+                resource: None if limits.get(limit, -1) < 0 else limits[limit]
+                for resource, limit in _LIMITS.items()},
+            may(self._get_flavors,
+                {one.build.flavor_id for one in all_facts} - {None, ''}),
+            may(self._has_key, all_facts[0].settings.key_name))
 
-    def _reported(self, action):
-        return cloud.reported(self._conf, action, compute.NOVA)
-
-    def _get_policies(self, ids):
+    def _get_groups(self, ids):
         if len(ids) > _FEW:
-            return self._list_policies(ids)
-        found = (self._get_or_none(f'/os-server-groups/{group_id}',
-                                   'read the server groups')
-                 for group_id in sorted(ids))
-        return dict(_describe(group['server_group'])
-                    for group in found if group)
+            return self._list_groups(ids)
+        found = (self._asker.find(
+            'read the server groups',
+            lambda answer: _describe(answer['server_group']),
+            f'/os-server-groups/{_quote(group_id)}')
+            for group_id in sorted(ids))
+        return dict(group for group in found if group)
 
-    def _list_policies(self, ids):
+    def _list_groups(self, ids):
         found: dict = {}
         offset = 0
         while True:
-            with self._reported('read the server groups'):
-                page = self._ask('/os-server-groups', limit=_PAGE,
-                                 offset=offset)['server_groups']
-                found.update(map(_describe, page))
+            page = self._asker.get(
+                'read the server groups', lambda answer: [
+                    _describe(group) for group in answer['server_groups']],
+                '/os-server-groups', limit=_PAGE, offset=offset)
+            found.update(page)
             # Nova may have a lower limit of its own.
             offset += len(page)
             if not page or ids <= found.keys():
-                return {group_id: policy for group_id, policy in
+                return {group_id: group for group_id, group in
                         found.items() if group_id in ids}
 
     def _get_hosts(self):
-        """Return how many hosts are up, by zone; None if it is secret."""
-        try:
-            with self._reported('count the hosts'):
-                services = self._ask('/os-services',
-                                     binary='nova-compute')['services']
-                zones: dict = {}
-                for service in services:
-                    if (service['state'], service['status']) == (
-                            'up', 'enabled'):
-                        zone = service['zone']
-                        zones[zone] = zones.get(zone, 0) + 1
-                return zones
-        except exceptions.CloudRefused as e:
-            if isinstance(e.__cause__, sdk_exc.ForbiddenException):
-                # By default for administrators only.
-                return None
-            raise
+        """Return how many hosts are up, by zone."""
+        return self._asker.get(
+            'count the hosts', lambda answer: dict(collections.Counter(
+                service['zone'] for service in answer['services']
+                if (service['state'], service['status']) == (
+                    'up', 'enabled'))),
+            '/os-services', binary='nova-compute')
 
-    def _get_left(self):
-        with self._reported('read the quota of instances'):
-            limits = self._ask('/limits')['limits']['absolute']
-            return {resource: None if limits[limit] < 0
-                    else max(0, limits[limit] - limits[used])
-                    for resource, (limit, used) in _LIMITS.items()}
+    def _get_zones(self):
+        return self._asker.get(
+            'read the availability zones', lambda answer: {
+                zone['zoneName']: bool(zone['zoneState']['available'])
+                for zone in answer['availabilityZoneInfo']},
+            '/os-availability-zone')
 
-    def _get_flavor(self):
-        if not self._flavor_id:
+    def _get_limits(self):
+        def read(answer):
+            limits = answer['limits']['absolute']
+            for names in _LEFT.values():
+                for name in names:
+                    limits[name] + 0
+            return limits
+
+        return self._asker.get('read the quota of instances', read, '/limits')
+
+    def _get_flavors(self, ids):
+        found = ((flavor_id, self._asker.find(
+            'read the flavor of amphorae', lambda answer: facts.ComputeFlavor(
+                answer['flavor']['vcpus'], answer['flavor']['ram'],
+                answer['flavor']['disk']),
+            f'/flavors/{_quote(flavor_id)}')) for flavor_id in sorted(ids))
+        return {flavor_id: flavor for flavor_id, flavor in found if flavor}
+
+    def _has_key(self, name):
+        if not name:
             return None
-        found = self._get_or_none(f'/flavors/{self._flavor_id}',
-                                  'read the flavor of amphorae')
-        with self._reported('read the flavor of amphorae'):
-            return found and {'cores': found['flavor']['vcpus'],
-                              'ram': found['flavor']['ram']}
+        return bool(self._asker.find(
+            'read the keypair of amphorae',
+            lambda answer: answer['keypair']['name'],
+            f'/os-keypairs/{_quote(name)}'))
 
-    def _get_or_none(self, path, action):
-        try:
-            with self._reported(action):
-                return self._ask(path)
-        except exceptions.CloudRefused as e:
-            if isinstance(e.__cause__, sdk_exc.NotFoundException):
-                return None
-            raise
 
-    def _ask(self, path, **parameters):
-        response = self._connection.compute.get(path, params=parameters)
-        sdk_exc.raise_from_response(response)
-        return response.json()
+def _quote(name):
+    return urllib.parse.quote(name, safe='')
 
 
 def _describe(group):
-    """Return the id and the policy of a server group."""
+    """Return the id of a server group, and what is known of it."""
     policies = group.get('policies') or [group.get('policy') or '']
-    return group['id'], policies[0]
+    return group['id'], facts.ServerGroup(policies[0],
+                                          len(group.get('members') or ()))

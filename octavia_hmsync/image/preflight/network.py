@@ -10,69 +10,133 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Checks of what is in Neutron."""
+"""Checks of what the owner of a load balancer has in Neutron."""
 
+import ipaddress
+
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
-
-_NOBODY_KNOWS = 'Nobody can tell while "Neutron" is a failure.'
-
-
-def check_vip(facts):
-    """Whether the ports of the VIP are still there."""
-    if facts.network is None:
-        return finding.not_checked(_NOBODY_KNOWS)
-    return _miss('The port of its VIP', facts.needs.port_ids,
-                 facts.network.port_ids,
-                 'no amphora could be plugged there')
+from octavia_hmsync.image.preflight import network_reading
 
 
-def check_subnets(facts):
+def check_vip(known):
+    """Whether the ports of the VIP are there, with its addresses."""
+    unknown = find_unknown(known, 'ports')
+    if unknown:
+        return unknown
+    ports = known.network.ports
+    missing = _miss('The port of its VIP', known.needs.port_ids, ports,
+                    'no amphora could be plugged there')
+    if missing.severity:
+        return missing
+    found = {ipaddress.ip_address(address)
+             for port_id in known.needs.port_ids for address in ports[port_id]}
+    lost = sorted(address for address in known.needs.addresses
+                  if ipaddress.ip_address(address) not in found)
+    if known.needs.port_ids and lost:
+        return finding.failure(
+            f'The port of its VIP has not the address {", ".join(lost)} any '
+            f'more, and Octavia looks for it there: have its owner set it as '
+            f'a fixed IP of port {", ".join(sorted(known.needs.port_ids))}.',
+            whose=finding.Whose.TENANT)
+    return finding.success()
+
+
+def check_subnets(known):
     """Whether the subnets of VIPs and members are."""
-    if facts.network is None:
-        return finding.not_checked(_NOBODY_KNOWS)
-    return _miss('A subnet of its VIP or its members', facts.needs.subnet_ids,
-                 facts.network.network_of_subnet,
-                 'remove the members there, or recreate the load balancer')
+    return find_unknown(known, 'subnets') or _miss(
+        'A subnet of its VIP or its members', known.needs.subnet_ids,
+        known.network.subnets,
+        'remove the members there, or recreate the load balancer')
 
 
-def check_security_groups(facts):
+def check_addresses(known):
+    """Whether the new amphora gets an address beside the old one."""
+    unknown = find_unknown(known, 'subnets', 'full')
+    if unknown:
+        return unknown
+    subnets = known.network.subnets
+    full = sorted(subnet_id for subnet_id in known.needs.plugged_subnet_ids
+                  if subnet_id in subnets and subnets[subnet_id].is_full)
+    if not full:
+        return finding.success()
+    return finding.failure(
+        f'No address is free in the subnet of its VIP or its members '
+        f'{", ".join(full)}, and a new amphora takes one before the old one '
+        f'is deleted: delete a port there, or give the subnet a larger '
+        f'allocation pool.',
+        whose=_get_owner(known, [subnets[subnet_id] for subnet_id in full]))
+
+
+def check_port_security(known):
+    """Whether a port in the network of the VIP may have its address, too."""
+    unknown = find_unknown(known, 'subnets', 'networks')
+    if unknown:
+        return unknown
+    subnet = known.network.subnets.get(known.needs.vip_subnet_id)
+    network = subnet and known.network.networks.get(subnet.network_id)
+    if network is None or network.is_secure:
+        return finding.success()
+    return finding.failure(
+        f'The network of its VIP {subnet.network_id} has port security '
+        f'disabled, and Neutron takes no allowed address pair for a port '
+        f'there: enable it again.', whose=_get_owner(known, [network]))
+
+
+def check_security_groups(known):
     """Whether those are that its owner gave to the VIP."""
-    if facts.network is None:
-        return finding.not_checked(_NOBODY_KNOWS)
-    return _miss('A security group of its VIP',
-                 facts.needs.security_group_ids,
-                 facts.network.security_group_ids,
-                 'have its owner set other ones')
+    return find_unknown(known, 'security_group_ids') or _miss(
+        'A security group of its VIP', known.needs.security_group_ids,
+        known.network.security_group_ids, 'have its owner set other ones')
 
 
-def check_qos_policy(facts):
+def check_vip_group(known):
+    """Whether the security group is that Octavia made for the VIP."""
+    unknown = find_unknown(known, 'vip_groups')
+    if unknown or outdated.has_cluster(known.load_balancer):
+        return unknown or finding.success()
+    name = f'{network_reading.VIP_GROUP_PREFIX}{known.load_balancer.id}'
+    if known.network.vip_groups is None or name in known.network.vip_groups:
+        return finding.success()
+    return finding.failure(
+        f'The security group {name}, which Octavia made for its VIP, is not '
+        f'in Neutron any more, and no amphora is built without it: fail the '
+        f'load balancer over ("openstack loadbalancer failover"), which makes '
+        f'it anew.')
+
+
+def check_qos_policy(known):
     """Whether the QoS policy of the VIP is."""
-    policy_id = facts.needs.qos_policy_id
+    policy_id = known.needs.qos_policy_id
     if policy_id is None:
         return finding.success()
-    if facts.network is None:
-        return finding.not_checked(_NOBODY_KNOWS)
-    if facts.network.qos_policy_ids is None:
+    unknown = find_unknown(known, 'qos_policy_ids')
+    if unknown:
+        return unknown
+    if known.network.qos_policy_ids is None:
         return finding.failure(
             f'Its VIP has the QoS policy {policy_id}, and Neutron has no QoS '
-            f'policies any more: have its owner take it off.')
+            f'policies any more: have its owner take it off.',
+            whose=finding.Whose.TENANT)
     return _miss('The QoS policy of its VIP', {policy_id},
-                 facts.network.qos_policy_ids,
+                 known.network.qos_policy_ids,
                  'have its owner take it off, or set another one')
 
 
-def count_ports(facts):
+def count_ports(known):
     """Return how many ports its next amphora takes.
 
     One on each network to boot on, one on that of the VIP, one on each other
     network of members.
 
-    :param facts: Facts with a network.
+    :param known: Facts with a network.
     """
-    networks = {facts.network.network_of_subnet[subnet_id]
-                for subnet_id in facts.needs.subnet_ids
-                if subnet_id in facts.network.network_of_subnet}
-    return facts.settings.boot_networks + max(1, len(networks))
+    subnets = known.network.subnets
+    networks = {subnets[subnet_id].network_id
+                for subnet_id in known.needs.plugged_subnet_ids
+                if subnet_id in subnets}
+    return max(1, len(known.build.boot_networks)) + max(1, len(networks))
 
 
 def check_port_quota(all_facts):
@@ -80,8 +144,9 @@ def check_port_quota(all_facts):
 
     :param all_facts: a list of Facts, with one network for all.
     """
-    if not all_facts or all_facts[0].network is None:
-        return finding.not_checked(_NOBODY_KNOWS)
+    unknown = find_unknown(all_facts[0], 'ports_left', 'subnets')
+    if unknown:
+        return unknown
     left = all_facts[0].network.ports_left
     needed = sorted(map(count_ports, all_facts), reverse=True)
     if left is not None and left < needed[0]:
@@ -100,9 +165,22 @@ def check_port_quota(all_facts):
     return finding.success()
 
 
+def find_unknown(known, *names):
+    """Return the Finding where something of Neutron is not known."""
+    return facts.find_unknown(known.network, 'Neutron', *names)
+
+
+def _get_owner(known, things):
+    """Tell whose a fault is by whose the networks or subnets are."""
+    is_owner = all(thing.project_id == known.load_balancer.project_id
+                   for thing in things)
+    return finding.Whose.TENANT if is_owner else finding.Whose.OPERATOR
+
+
 def _miss(title, wanted, found, what_to_do):
     missing = sorted(set(wanted) - set(found))
     if missing:
         return finding.failure(f'{title} is not in Neutron any more: '
-                               f'{", ".join(missing)}; {what_to_do}.')
+                               f'{", ".join(missing)}; {what_to_do}.',
+                               whose=finding.Whose.TENANT)
     return finding.success()

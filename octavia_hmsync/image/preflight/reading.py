@@ -10,20 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Reading what the checks of "image check" have to know."""
+"""Reading what the database and octavia.conf have for "image check"."""
 
-from openstack import exceptions as sdk_exc
+import json
+import os
 
 from octavia_hmsync import compat
 from octavia_hmsync.compat import compute as compat_compute
+from octavia_hmsync.db.repositories import image_inventory as inventory_repo
 from octavia_hmsync.db.repositories import image_needs as needs_repo
-from octavia_hmsync import exceptions
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.mgmt_network import cloud
-
-# Ids in one request to Neutron: the line of a request is no longer than 8 kB.
-_AT_ONCE = 100
 
 
 def read_needs(engine, load_balancers):
@@ -51,16 +48,76 @@ def read_uncommon(engine):
 
 def _make_needs(found):
     policies = found.get(needs_repo.QOS_POLICY)
+    vip_subnets = found.get(needs_repo.VIP_SUBNET)
     return facts.Needs(
         frozenset(found.get(needs_repo.PORT, ())),
-        frozenset(found.get(needs_repo.SUBNET, ())),
+        min(vip_subnets) if vip_subnets else None,
+        frozenset(found.get(needs_repo.MEMBER_SUBNET, ())),
+        frozenset(found.get(needs_repo.MORE_SUBNET, ())),
         frozenset(found.get(needs_repo.SECURITY_GROUP, ())),
         min(policies) if policies else None,
         frozenset(found.get(needs_repo.SECRET, ())),
+        frozenset(found.get(needs_repo.AUTHORITY, ())),
         frozenset(found.get(needs_repo.ADDRESS, ())),
         compat.DIRECT in found.get(needs_repo.VNIC_TYPE, ()),
-        frozenset(found.get(needs_repo.PROTOCOL, ())),
-        frozenset(found.get(needs_repo.AUTHORITY, ())))
+        frozenset(found.get(needs_repo.PROTOCOL, ())))
+
+
+def read_builds(conf, engine, load_balancers):
+    """Read how the instances of the next amphorae are asked for.
+
+    Two statements, and no rows of load balancers.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param load_balancers: a list of LoadBalancer.
+    :returns: a dict, Build by id of each.
+    """
+    flavors = {row.id: _parse(row.flavor_data)
+               for row in inventory_repo.get_flavors(engine)}
+    zones = {row.name: _parse(row.availability_zone_data)
+             for row in inventory_repo.get_zones(engine)}
+    return {one.id: _make_build(
+        conf, flavors.get(one.flavor_id) if one.flavor_id else {},
+        one.availability_zone,
+        zones.get(one.availability_zone) if one.availability_zone else {})
+        for one in load_balancers}
+
+
+def _parse(text):
+    """Return what a profile has; None if it cannot be read."""
+    try:
+        data = json.loads(text)
+    except (TypeError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _make_build(conf, flavor, name, zone):
+    """Make a Build as Octavia's tasks do, also of empty values."""
+    problem = None
+    if zone is None:
+        zone = {}
+        problem = (f'Its availability zone {name} cannot be read: see '
+                   f'"openstack loadbalancer availabilityzoneprofile show".')
+    network = zone.get(compat.MANAGEMENT_NETWORK)
+    # Without Cinder there are no options of it.
+    volume_zone = (conf.cinder.availability_zone
+                   if has_cinder(conf) else None)
+    return facts.Build(
+        None if flavor is None else flavor.get(
+            compat.COMPUTE_FLAVOR, conf.controller_worker.amp_flavor_id),
+        zone.get(compat.COMPUTE_ZONE, conf.nova.availability_zone) or None,
+        zone.get(compat.VOLUME_ZONE, volume_zone) or None,
+        (network,) if network else tuple(
+            conf.controller_worker.amp_boot_network_list), problem)
+
+
+def has_cinder(conf):
+    """Tell whether amphorae boot from volumes of Cinder."""
+    worker = conf.controller_worker
+    return (worker.volume_driver == compat.CINDER_DRIVER and
+            worker.compute_driver == compat_compute.NOVA_DRIVER)
 
 
 def read_settings(conf):
@@ -70,110 +127,23 @@ def read_settings(conf):
     :returns: Settings.
     """
     worker = conf.controller_worker
+    uses_cinder = has_cinder(conf)
     return facts.Settings(
-        worker.volume_driver != compat.NO_VOLUMES,
+        worker.volume_driver != compat.NO_VOLUMES, uses_cinder,
+        conf.cinder.volume_size if uses_cinder else 0,
+        conf.cinder.volume_type or None if uses_cinder else None,
         conf.nova.enable_anti_affinity and
         conf.nova.anti_affinity_policy == compat.HARD_ANTI_AFFINITY,
-        max(1, len(worker.amp_boot_network_list)),
         worker.compute_driver == compat_compute.NOVA_DRIVER,
-        conf.nova.availability_zone or None, worker.amp_flavor_id or None,
-        conf[image_conf.GROUP].rollout_parallel)
+        conf[image_conf.GROUP].rollout_parallel,
+        worker.amp_ssh_key_name or None, tuple(worker.amp_secgroup_list),
+        # The certificates of authorities; all other files are small.
+        None if worker.user_data_config_drive
+        else _get_size(worker.client_ca))
 
 
-class NetworkReader:
-    """Asks Neutron what there is of what is needed.
-
-    :param conf: the oslo.config object of the connection.
-    :param connection: see mgmt_network.cloud.connect().
-    """
-
-    def __init__(self, conf, connection):
-        self._conf = conf
-        self._connection = connection
-
-    def read(self, all_needs):
-        """Ask for all of them at once.
-
-        :param all_needs: an iterable of Needs.
-        :returns: a Network.
-        :raises CloudUnavailable: if there is no answer, or not a proper one.
-        :raises CloudRefused: if the answer is no.
-        """
-        needs = list(all_needs)
-        return facts.Network(
-            frozenset(self._get('ports', 'the ports of VIPs', _union(
-                n.port_ids for n in needs))),
-            {subnet_id: subnet.get('network_id') for subnet_id, subnet in
-             self._get('subnets', 'the subnets of VIPs and members', _union(
-                 n.subnet_ids for n in needs), 'network_id').items()},
-            frozenset(self._get(
-                'security-groups', 'the security groups of VIPs', _union(
-                    n.security_group_ids for n in needs))),
-            self._get_policies({n.qos_policy_id for n in needs} - {None}),
-            self._get_ports_left())
-
-    def _get_policies(self, ids):
-        try:
-            return frozenset(self._get('qos/policies',
-                                       'the QoS policies of VIPs', ids))
-        except exceptions.CloudRefused as e:
-            if _is_not_found(e):
-                # Neutron runs without them.
-                return None
-            raise
-
-    def _get_ports_left(self):
-        """Return how many ports the project of the credentials may get."""
-        try:
-            with cloud.reported(self._conf, 'read the quota of ports'):
-                project_id = self._connection.current_project_id
-                if project_id is None:
-                    # Without Keystone there are no projects.
-                    return None
-                ports = self._ask(
-                    f'/quotas/{project_id}/details.json')['quota']['port']
-                left = ports['limit'] - ports['used'] - ports.get(
-                    'reserved', 0)
-                return None if ports['limit'] < 0 else max(0, left)
-        except exceptions.CloudRefused as e:
-            if _is_not_found(e):
-                # An extension, and one that not every Neutron has.
-                return None
-            raise
-
-    def _get(self, resource, title, ids, *fields):
-        """Return those of some ids that there are, {id: dict}."""
-        found: dict = {}
-        ids = sorted(ids)
-        for n in range(0, len(ids), _AT_ONCE):
-            left = set(ids[n:n + _AT_ONCE])
-            # An answer may have fewer than there are: pagination_max_limit.
-            while left:
-                with cloud.reported(self._conf, f'read {title}'):
-                    items = self._ask(
-                        f'/{resource}', id=sorted(left),
-                        fields=['id', *fields])[_plural(resource)]
-                    new = {item['id']: item for item in items
-                           if item['id'] in left}
-                found |= new
-                left -= new.keys()
-                if not new:
-                    break
-        return found
-
-    def _ask(self, path, **parameters):
-        response = self._connection.network.get(path, params=parameters)
-        sdk_exc.raise_from_response(response)
-        return response.json()
-
-
-def _is_not_found(error):
-    return isinstance(error.__cause__, sdk_exc.NotFoundException)
-
-
-def _plural(resource):
-    return resource.rpartition('/')[2].replace('-', '_')
-
-
-def _union(sets):
-    return frozenset().union(*sets)
+def _get_size(path):
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return None

@@ -16,15 +16,21 @@ import dataclasses
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import compute as image_compute
+from octavia_hmsync.image.preflight import boot
 from octavia_hmsync.image.preflight import compute
 from octavia_hmsync.image.preflight import compute_reading
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.image.preflight import files
 from octavia_hmsync.image.preflight import finding
+from octavia_hmsync.image.preflight import hosts
 from octavia_hmsync.image.preflight import modes
 from octavia_hmsync.image.preflight import network
+from octavia_hmsync.image.preflight import network_reading
 from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.image.preflight import secrets
+from octavia_hmsync.image.preflight import volume_reading
+from octavia_hmsync.image.preflight import volumes
 from octavia_hmsync.mgmt_network import cloud
 
 PROVIDER = 'Provider'
@@ -38,9 +44,17 @@ CHECKS = (
     ('Image', database.check_image),
     ('Image ids', database.check_image_ids),
     (MODE, modes.check_mode),
-    ('Hosts', compute.check_hosts),
+    ('Compute flavor', compute.check_flavor),
+    ('Image and flavor', compute.check_fit),
+    ('Compute zone', compute.check_zone),
+    ('Hosts', hosts.check_hosts),
+    ('Volume zone', volumes.check_zone),
+    ('Boot networks', boot.check_networks),
     ('VIP port', network.check_vip),
+    ('VIP security group', network.check_vip_group),
+    ('Port security', network.check_port_security),
     ('Subnets', network.check_subnets),
+    ('Addresses', network.check_addresses),
     ('Security groups', network.check_security_groups),
     ('QoS policy', network.check_qos_policy),
     ('Certificates', secrets.check_secrets),
@@ -61,44 +75,42 @@ class Row:
     found: finding.Finding
 
 
-def run_all(conf, engine, load_balancers, targets):
+def run_all(conf, engine, load_balancers, targets, is_builder=False):
     """Make all checks of some load balancers.
 
-    Neutron, Nova and the image service are asked once for all of them; that
-    one of them gives no answer is a result, too.
+    Neutron, Nova, Cinder and the image service are asked once for all of
+    them; that one of them gives no answer is a result, too.
 
     :param conf: the oslo.config object that Octavia reads, parsed.
     :param engine: an SQLAlchemy engine.
     :param load_balancers: a list of LoadBalancer, by id.
     :param targets: target.Targets.
+    :param is_builder: whether this process is to build the amphorae.
     :returns: a list of Row, those that concern all of them first.
     """
     if not load_balancers:
         return []
     needs = reading.read_needs(engine, load_balancers)
-    rows = []
-    image_found, known = _ask_for_images(load_balancers, targets)
-    network_found, found = _ask_neutron(conf, needs.values())
+    builds = reading.read_builds(conf, engine, load_balancers)
     settings = reading.read_settings(conf)
-    compute_found, computes = _ask_nova(conf, settings, load_balancers)
+    image_found, known, images = _ask_for_images(load_balancers, targets)
     all_facts = [
-        facts.Facts(load_balancer, needs[load_balancer.id],
-                    known.get(load_balancer.tag), found, settings, computes)
-        for load_balancer in load_balancers]
+        facts.Facts(each, needs[each.id], builds[each.id],
+                    known.get(each.tag), images.get(each.tag),
+                    settings=settings)
+        for each in load_balancers]
+    rows = [Row(None, 'Image service', image_found)]
+    for ask in (_ask_neutron, _ask_nova, _ask_cinder):
+        more, all_facts = ask(conf, all_facts)
+        rows += [Row(None, name, found) for name, found in more]
+    rows += [Row(None, name, found)
+             for name, found in files.check_all(conf, is_builder)]
     if len(all_facts) == 1:
         # Each secret is a request, and tenants have many.
         one, = all_facts
         all_facts = [dataclasses.replace(
             one, secret_faults=secrets.read_faults(
                 conf, one.load_balancer.project_id, one.needs))]
-    rows += [Row(None, 'Image service', image_found),
-             Row(None, 'Neutron', network_found),
-             Row(None, 'Port quota', network.check_port_quota(all_facts))]
-    if settings.has_nova:
-        rows += [
-            Row(None, 'Compute service', compute_found),
-            Row(None, 'Compute flavor', compute.check_flavor(all_facts)),
-            Row(None, 'Compute quota', compute.check_quota(all_facts))]
     for one in all_facts:
         rows += _check(one)
     return rows
@@ -115,35 +127,68 @@ def _check(one):
 
 
 def _ask_for_images(load_balancers, targets):
+    """Return a Finding, and by tag the Target and what it needs."""
     known: dict = {}
+    images: dict = {}
     try:
-        for load_balancer in load_balancers:
-            if load_balancer.tag not in known:
-                known[load_balancer.tag] = targets.get(load_balancer.tag)
+        for tag in {each.tag for each in load_balancers}:
+            known[tag] = targets.get(tag)
+        for tag, found in known.items():
+            if found.image_id is not None:
+                images[tag] = targets.get_needs(found.image_id)
     except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e), is_passing=True), known
-    return finding.success(), known
+        return (finding.failure(str(e), True, finding.Whose.CLOUD), known,
+                images)
+    return finding.success(), known, images
 
 
-def _ask_neutron(conf, all_needs):
+def _ask_neutron(conf, all_facts):
+    found, all_facts = _ask(
+        lambda: network_reading.NetworkReader(conf, cloud.connect(conf)),
+        'network', all_facts)
+    return [('Neutron', found),
+            ('Port quota', network.check_port_quota(all_facts)),
+            ('Security groups of amphorae', boot.check_groups(all_facts))
+            ], all_facts
+
+
+def _ask_nova(conf, all_facts):
+    if not all_facts[0].settings.has_nova:
+        return [], all_facts
+    found, all_facts = _ask(
+        lambda: compute_reading.ComputeReader(
+            conf, image_compute.connect_to_nova(conf)), 'compute', all_facts)
+    return [('Compute service', found),
+            ('Compute quota', compute.check_quota(all_facts)),
+            ('Keypair', compute.check_key(all_facts)),
+            ('Files of instances', compute.check_files(all_facts))
+            ], all_facts
+
+
+def _ask_cinder(conf, all_facts):
+    if not all_facts[0].settings.has_cinder:
+        return [], all_facts
+    found, all_facts = _ask(
+        lambda: volume_reading.VolumeReader(
+            conf, volume_reading.connect(conf)), 'volumes', all_facts)
+    return [('Volume service', found),
+            ('Volume quota', volumes.check_quota(all_facts)),
+            ('Volume type', volumes.check_type(all_facts))], all_facts
+
+
+def _ask(make_reader, name, all_facts):
+    """Add what a service tells, as far as it gives an answer.
+
+    :param make_reader: returns what is asked.
+    :param name: the attribute of Facts that is set.
+    :param all_facts: a list of Facts.
+    :returns: (Finding, a list of Facts).
+    """
     try:
-        return finding.success(), reading.NetworkReader(
-            conf, cloud.connect(conf)).read(all_needs)
+        known = make_reader().read(all_facts)
     except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e), is_passing=True), None
+        return finding.failure(str(e), True, finding.Whose.CLOUD), all_facts
     except exceptions.CloudRefused as e:
-        return finding.failure(str(e)), None
-
-
-def _ask_nova(conf, settings, load_balancers):
-    if not settings.has_nova:
-        return finding.success(), None
-    group_ids = {each.server_group_id for each in load_balancers} - {None}
-    try:
-        return finding.success(), compute_reading.ComputeReader(
-            conf, image_compute.connect_to_nova(conf),
-            settings.compute_flavor).read(group_ids)
-    except exceptions.CloudUnavailable as e:
-        return finding.failure(str(e), is_passing=True), None
-    except exceptions.CloudRefused as e:
-        return finding.failure(str(e)), None
+        return finding.failure(str(e)), all_facts
+    return finding.success(), [dataclasses.replace(one, **{name: known})
+                               for one in all_facts]

@@ -15,30 +15,46 @@
 import threading
 import time
 
+from keystoneauth1 import exceptions as ks_exc
+import requests
+
 from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
 # An answer of a library may be long.
 _LENGTH = 200
+_UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
+                requests.ConnectionError, requests.Timeout,
+                ConnectionError, TimeoutError)
 
 
-def check_secrets(facts):
+def check_secrets(known):
     """Whether a new amphora could have its certificates."""
-    needed = facts.needs.secrets | facts.needs.authorities
+    needed = known.needs.secrets | known.needs.authorities
     if not needed:
         return finding.success()
-    if facts.secret_faults is None:
+    if known.secret_faults is None:
         return finding.not_checked(
             f'Of several load balancers at once nobody asks the certificate '
             f'manager for each of the {len(needed)} secrets: name this one.')
-    faults = facts.secret_faults
+    faults = known.secret_faults
     if not faults:
         return finding.success()
+    listed = '; '.join(f'{ref} ({faults[ref].reason})'
+                       for ref in sorted(faults))
+    whose = {fault.whose for fault in faults.values()}
+    for others in (finding.Whose.OPERATOR, finding.Whose.CLOUD):
+        if others in whose:
+            return finding.failure(
+                f'The certificate manager gives no proper answer for '
+                f'{listed}. See whether it and Keystone run, and '
+                f'[certificates] and [service_auth] in octavia.conf.',
+                others is finding.Whose.CLOUD, others)
     return finding.failure(
-        f'The certificate manager does not hand out '
-        f'{"; ".join(f"{ref} ({faults[ref]})" for ref in sorted(faults))}. A '
-        f'new amphora would not have the listener: let the user of Octavia '
-        f'read it, or have its owner set another one.')
+        f'The certificate manager does not hand out {listed}. A new amphora '
+        f'would not have the listener: let the user of Octavia read it, or '
+        f'have its owner set another one.', whose=finding.Whose.TENANT)
 
 
 def read_faults(conf, project_id, needs):
@@ -50,7 +66,7 @@ def read_faults(conf, project_id, needs):
     :param conf: the oslo.config object that Octavia reads, parsed.
     :param project_id: whose load balancer it is.
     :param needs: facts.Needs.
-    :returns: {reference: why it could not be fetched}.
+    :returns: {reference: facts.SecretFault} of what could not be fetched.
     """
     wanted = ([(ref, 'fetch_certificate') for ref in sorted(needs.secrets)] +
               [(ref, 'fetch_secret') for ref in sorted(needs.authorities)])
@@ -65,7 +81,8 @@ def read_faults(conf, project_id, needs):
     deadline = time.monotonic() + timeout
     thread.start()
     thread.join(max(0, deadline - time.monotonic()))
-    late = f'no answer within {timeout} s'
+    late = facts.SecretFault(f'no answer within {timeout} s',
+                             finding.Whose.CLOUD)
     return {ref: answers.get(ref, late) for ref, _function in wanted
             if answers.get(ref, late) is not None}
 
@@ -77,16 +94,35 @@ def _fetch(name, project_id, wanted, answers):
         from octavia_hmsync.compat import certificates
         manager = certificates.load_manager(name)
     except Exception as e:
-        answers.update((ref, _describe(e)) for ref, _function in wanted)
+        fault = facts.SecretFault(_describe(e), finding.Whose.OPERATOR)
+        answers.update((ref, fault) for ref, _function in wanted)
         return
     for ref, function in wanted:
         try:
             getattr(certificates, function)(manager, project_id, ref)
             answers[ref] = None
         except Exception as e:  # Libraries of other services are below it.
-            answers[ref] = _describe(e)
+            answers[ref] = facts.SecretFault(_describe(e), _whose(e))
 
 
 def _describe(error):
     text = ' '.join(str(error).split()).rstrip('.')
     return f'{type(error).__name__}: {text}'[:_LENGTH]
+
+
+def _whose(error):
+    """Tell an error of the service from one of the secret.
+
+    Octavia's managers put errors of their own around those of libraries.
+    """
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        status = getattr(error, 'status_code', None) or getattr(
+            error, 'http_status', None) or 0
+        # Barbican's client has 401 among the arguments only.
+        if (isinstance(error, _UNREACHABLE) or 401 in (status, *error.args) or
+                status >= 500):
+            return finding.Whose.CLOUD
+        error = error.__cause__ or error.__context__
+    return finding.Whose.TENANT

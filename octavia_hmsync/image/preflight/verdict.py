@@ -28,16 +28,18 @@ class Verdict:
     :param failures: what is in the way, in words; empty where nothing is.
     :param warnings: what may be, likewise.
     :param is_passing: whether all that is in the way passes by itself.
-    :param is_own: whether all that does not is of this load balancer alone.
+    :param is_tenants: whether all that stays in the way is for the owner of
+                       the load balancer to mend: no sign of a bad image, and
+                       no reason to stop with others.
     """
 
     failures: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     is_passing: bool = False
-    is_own: bool = False
+    is_tenants: bool = False
 
 
-def judge(conf, engine, load_balancer, targets, mode):
+def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
     """Make all checks of one load balancer.
 
     :param conf: a parsed oslo.config object.
@@ -45,23 +47,26 @@ def judge(conf, engine, load_balancer, targets, mode):
     :param load_balancer: LoadBalancer.
     :param targets: target.Targets.
     :param mode: REPLACE or FAILOVER of image_rollout.
+    :param is_housekeeper: whether this is the housekeeper that replaces it.
     :returns: a Verdict.
     """
+    is_in_process = (mode == rollout_repo.REPLACE and
+                     not outdated.has_cluster(load_balancer))
     needs = reading.read_needs(engine, [load_balancer])[load_balancer.id]
     reasons = (modes.why_failover(needs)
-               if mode == rollout_repo.REPLACE and
-               not outdated.has_cluster(load_balancer) else ())
+               if is_in_process else ())
     if reasons:
         return Verdict((
             f'Mode replace is not for load balancer {load_balancer.id}: '
             f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
-            f'some seconds.',), is_own=True)
+            f'some seconds.',), is_tenants=True)
     # What that finds of the mode was told just now, or was asked for.
-    rows = [row for row in run.run_all(conf, engine, [load_balancer], targets)
-            if row.check != run.MODE]
+    rows = [row for row in run.run_all(
+        conf, engine, [load_balancer], targets,
+        is_housekeeper and is_in_process) if row.check != run.MODE]
     failures = [row for row in rows
                 if row.found.severity is finding.Severity.FAILURE]
-    lasting = [row for row in failures if not row.found.is_passing]
+    lasting = [row.found for row in failures if not row.found.is_passing]
     return Verdict(
         tuple(f'Load balancer {load_balancer.id} cannot be replaced: '
               f'{row.check}: {row.found.details}' for row in failures),
@@ -69,5 +74,5 @@ def judge(conf, engine, load_balancer, targets, mode):
               for row in rows
               if row.found.severity is finding.Severity.WARNING),
         bool(failures) and not lasting,
-        bool(lasting) and all(row.load_balancer_id is not None
-                              for row in lasting))
+        bool(lasting) and all(found.whose is finding.Whose.TENANT
+                              for found in lasting))

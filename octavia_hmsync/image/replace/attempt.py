@@ -231,12 +231,12 @@ class Attempt:
             return fail(problem)
         targets = target.Targets(self._work.conf)
         found = verdict.judge(self._work.conf, self._work.engine,
-                              load_balancer, targets, replacement.mode)
+                              load_balancer, targets, replacement.mode, True)
         if found.failures:
             reason = ' '.join(found.failures)
             if found.is_passing:
                 return skip(reason)
-            return refuse(reason) if found.is_own else fail(reason)
+            return refuse(reason) if found.is_tenants else fail(reason)
         image_id = targets.get(load_balancer.tag).image_id
         if image_id != (replacement.target_image_id or image_id):
             return skip(f'the next amphora would be of image {image_id}, '

@@ -13,11 +13,16 @@
 import os
 from unittest import mock
 
+from cryptography.hazmat.primitives.asymmetric import rsa
+import fixtures
+
 from octavia_hmsync.amphora import agent_info
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from octavia_hmsync.image import compute
+from octavia_hmsync.image.preflight import volume_reading
 from octavia_hmsync.mgmt_network import cloud
+from tests.cloud import certificates
 from tests.cloud import octavia_conf
 from tests.cloud import records
 from tests.unit.cli import base
@@ -46,11 +51,22 @@ class ImageTestCase(base.CommandTestCase):
                                   return_value=self.nova)
         self.connect_nova = patch.start()
         self.addCleanup(patch.stop)
+        self.neutron.things['networks']['lb-mgmt-net'] = {
+            'subnets': ['lb-mgmt-subnet']}
+        self.neutron.things['subnets']['lb-mgmt-subnet'] = {
+            'network_id': 'lb-mgmt-net'}
+        self.nova.flavors['small'] = (1, 512, 2)
+        self.set_options()
+
+    def set_options(self, **groups):
+        """Write octavia.conf, with these options of groups as well."""
         octavia_conf.write(
-            os.path.join(self.directory, 'octavia.conf'), {
-                'database': {'connection': self.database.connection},
-                'controller_worker': {'amp_image_tag': 'amphora'},
-                'hmsync_image': {'image_timeout': 20}})
+            os.path.join(self.directory, 'octavia.conf'), octavia_conf.merge(
+                {'database': {'connection': self.database.connection},
+                 'controller_worker': {
+                     'amp_image_tag': 'amphora', 'amp_flavor_id': 'small',
+                     'amp_boot_network_list': 'lb-mgmt-net'},
+                 'hmsync_image': {'image_timeout': 20}}, groups))
 
     def add(self, *images, topology=None, **values):
         """Add a load balancer with amphorae of these images."""
@@ -64,10 +80,26 @@ class ImageTestCase(base.CommandTestCase):
             self.records.change('amphora', amphora_id, image_id=image_id)
         vip = next(row for row in self.records.rows('vip')
                    if row['load_balancer_id'] == lb_id)
-        self.neutron.things['ports'][vip['port_id']] = {}
+        self.neutron.things['ports'][vip['port_id']] = {'fixed_ips': [{
+            'subnet_id': vip['subnet_id'], 'ip_address': vip['ip_address']}]}
         self.neutron.things['subnets'][vip['subnet_id']] = {
             'network_id': vip['network_id']}
+        self.neutron.things['networks'][vip['network_id']] = {
+            'subnets': [vip['subnet_id']]}
+        self.neutron.things['security_groups'][records.new_id()] = {
+            'name': f'lb-{lb_id}'}
         return lb_id
+
+    def add_zone(self, name, data):
+        """Add an availability zone of Octavia's."""
+        profile_id = records.new_id()
+        self.records.insert_all({
+            'availability_zone_profile': [{
+                'id': profile_id, 'name': name, 'provider_name': 'amphora',
+                'availability_zone_data': data}],
+            'availability_zone': [{
+                'name': name, 'enabled': True,
+                'availability_zone_profile_id': profile_id}]})
 
 
 class TestList(ImageTestCase):
@@ -184,6 +216,28 @@ class TestList(ImageTestCase):
 
 class TestCheck(ImageTestCase):
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        made = fixtures.TempDir()
+        cls.addClassCleanup(made.cleanUp)
+        made.setUp()
+        cls.authority = certificates.Authority(made.path, 'authority')
+        cls.client_path = os.path.join(made.path, 'client.pem')
+        with open(cls.client_path, 'wb') as file:
+            file.write(cls.authority.issue(
+                'client', rsa.generate_private_key(65537, 2048)))
+
+    def set_options(self, **groups):
+        path = self.authority.certificate_path
+        super().set_options(**octavia_conf.merge({
+            'certificates': {'ca_certificate': path,
+                             'ca_private_key': self.authority.key_path,
+                             'cert_validity_time': 86400},
+            'haproxy_amphora': {'server_ca': path,
+                                'client_cert': self.client_path},
+            'controller_worker': {'client_ca': path}}, groups))
+
     def check(self, expected, *argv):
         code, out, err = self.run_command('image', 'check', *argv, '-f',
                                           'json')
@@ -194,10 +248,156 @@ class TestCheck(ImageTestCase):
     def test_nothing_is_wrong(self):
         lb_id = self.add('old')
         found = self.check(0, lb_id)
-        self.assertEqual({'Success'}, {row[2] for row in found})
-        self.assertEqual(19, len(found))
+        self.assertEqual({'Success'}, {row[2] for row in found}, found)
+        self.assertEqual(32, len(found))
         self.assertEqual({None, lb_id}, {row[0] for row in found})
-        self.assertEqual(6, len(self.check(0)))
+        self.assertEqual(11, len(self.check(0)))
+
+    def assertOne(self, code, lb_id, check, result, *words):
+        """One finding is made, and is the only one."""
+        row, = (row for row in self.check(code) if row[2] != 'Success')
+        self.assertEqual((lb_id, check, result), row[:3])
+        for word in words:
+            self.assertIn(word, row[3])
+        self.assertNotIn('\n', row[3])
+
+    def test_full_subnet(self):
+        """One address is needed beside that of the old amphora."""
+        lb_id = self.add('old')
+        vip, = self.records.rows('vip')
+        subnet = self.neutron.things['subnets'][vip['subnet_id']]
+        subnet['allocation_pools'] = [
+            {'start': '198.51.100.1', 'end': '198.51.100.2'}]
+        self.check(0)
+        self.neutron.things['ports']['amphora'] = {'fixed_ips': [{
+            'subnet_id': vip['subnet_id'], 'ip_address': '198.51.100.2'}]}
+        self.assertOne(2, lb_id, 'Addresses', 'Failure', vip['subnet_id'])
+
+    def test_no_boot_network(self):
+        lb_id = self.add('old')
+        self.set_options(controller_worker={'amp_boot_network_list': ''})
+        self.assertOne(2, lb_id, 'Boot networks', 'Failure',
+                       'amp_boot_network_list is empty')
+        self.set_options(controller_worker={'amp_boot_network_list': 'gone'})
+        self.assertOne(2, lb_id, 'Boot networks', 'Failure', 'network gone')
+
+    def test_full_boot_network(self):
+        lb_id = self.add('old')
+        self.neutron.things['subnets']['lb-mgmt-subnet'][
+            'allocation_pools'] = []
+        self.assertOne(2, lb_id, 'Boot networks', 'Failure', 'lb-mgmt-net')
+
+    def test_keypair(self):
+        self.add('old')
+        self.set_options(controller_worker={'amp_ssh_key_name': 'octavia'})
+        self.assertOne(2, None, 'Keypair', 'Failure', 'octavia')
+        self.nova.keys.add('octavia')
+        self.check(0)
+
+    def test_security_group(self):
+        self.add('old')
+        self.set_options(controller_worker={'amp_secgroup_list': 'mgmt-sg'})
+        self.assertOne(2, None, 'Security groups of amphorae', 'Failure',
+                       'mgmt-sg')
+
+    def test_security_group_of_the_vip(self):
+        lb_id = self.add('old')
+        self.neutron.things['security_groups'].clear()
+        self.assertOne(2, lb_id, 'VIP security group', 'Failure',
+                       f'lb-{lb_id}')
+
+    def test_compute_flavor(self):
+        """That of the flavor, which may be another one."""
+        lb_id = self.add('old', flavor_id=self.records.add_flavor(
+            '{"compute_flavor": "large"}'))
+        self.assertOne(2, lb_id, 'Compute flavor', 'Failure', 'flavor large')
+        self.nova.flavors['large'] = (2, 8192, 2)
+        self.assertOne(2, None, 'Compute quota', 'Failure', '8192 MB of RAM')
+
+    def test_image_that_is_too_large(self):
+        lb_id = self.add('old')
+        with mock.patch.object(compat, 'read_image', autospec=True,
+                               return_value={'min_ram': 1024}):
+            self.assertOne(2, lb_id, 'Image and flavor', 'Failure',
+                           '1024 MB of RAM')
+
+    def test_zone_of_nova(self):
+        lb_id = self.add('old')
+        self.set_options(nova={'availability_zone': 'az1'})
+        self.nova.services.append(('compute3', 'az1', 'up', 'enabled'))
+        self.assertOne(2, lb_id, 'Compute zone', 'Failure', 'zone az1')
+
+    def test_hosts_of_a_zone(self):
+        """Of the zone of Nova that the load balancer's has."""
+        self.add_zone('edge', '{"compute_zone": "nova-edge"}')
+        lb_id = self.add('old', 'old', server_group_id='hard',
+                         availability_zone='edge')
+        self.nova.groups['hard'] = 'anti-affinity'
+        self.nova.zones['nova-edge'] = True
+        self.nova.services += [
+            ('compute3', 'nova', 'up', 'enabled'),
+            ('compute4', 'nova-edge', 'up', 'enabled')]
+        self.assertOne(2, lb_id, 'Hosts', 'Failure', 'takes 3 hosts, and '
+                       'Nova has 1 in the zone nova-edge')
+
+    def test_management_network_of_a_zone(self):
+        self.add_zone('edge', '{"management_network": "edge-net"}')
+        lb_id = self.add('old', availability_zone='edge')
+        self.assertOne(2, lb_id, 'Boot networks', 'Failure',
+                       'network edge-net', 'zone edge')
+
+    def test_quota_of_cinder(self):
+        self.add('old')
+        self.set_options(
+            controller_worker={'volume_driver': 'volume_cinder_driver'})
+        cinder = fakes.Cinder()
+        patch = mock.patch.object(volume_reading, 'connect', autospec=True,
+                                  return_value=cinder)
+        connect = patch.start()
+        self.addCleanup(patch.stop)
+        self.check(0)
+        cinder.quota['gigabytes'] = (1000, 990)
+        self.assertOne(2, None, 'Volume quota', 'Failure', '16 GB')
+        connect.side_effect = exceptions.CloudUnavailable('Down.')
+        self.assertIn((None, 'Volume service', 'Failure', 'Down.'),
+                      self.check(2))
+
+    def test_files(self):
+        """Those of this host, if there are any."""
+        lb_id = self.add('old')
+        self.set_options(certificates={'ca_certificate': '/no/such/file'})
+        found = {row[1]: row[2:] for row in self.check(0, lb_id)}
+        self.assertEqual('Not checked', found['Authority of agents'][0])
+        self.assertIn('/no/such/file', found['Authority of agents'][1])
+        self.set_options(certificates={
+            'ca_private_key': self.authority.certificate_path})
+        self.assertOne(2, None, 'Authority of agents', 'Failure',
+                       'ca_private_key')
+
+    def test_policies(self):
+        """What they forbid is not checked, and is no failure."""
+        lb_id = self.add('old')
+        for service, path, check in (
+                (self.neutron, '/ports', 'VIP port'),
+                (self.neutron, '/network-ip-availabilities', 'Addresses'),
+                (self.nova, '/limits', 'Compute quota'),
+                (self.nova, '/flavors/small', 'Compute flavor')):
+            service.errors[path] = 403
+            found = {row[1]: row[2:] for row in self.check(0, lb_id)}
+            self.assertEqual('Not checked', found[check][0])
+            self.assertIn('does not let', found[check][1])
+
+    def test_number_of_requests(self):
+        """It does not go by the number of load balancers."""
+        counts = []
+        for number in (10, 45):
+            while len(self.records.rows('load_balancer')) < number:
+                self.add('old')
+            for service in (self.neutron, self.nova):
+                service.asked.clear()
+            self.check(0)
+            counts.append(len(self.neutron.asked + self.nova.asked))
+        self.assertEqual(counts[0], counts[1])
 
     def test_nobody(self):
         self.assertEqual([], self.check(0))
@@ -206,7 +406,7 @@ class TestCheck(ImageTestCase):
 
     def test_one_by_its_name(self):
         self.add('new', name='web')
-        self.assertEqual(19, len(self.check(0, 'web')))
+        self.assertEqual(32, len(self.check(0, 'web')))
         self.add('new', name='web')
         for name, words in (('web', 'There are 2 load balancers web'),
                             ('nobody', 'There is no load balancer nobody')):
@@ -282,11 +482,7 @@ class TestCheck(ImageTestCase):
     def test_other_compute_drivers(self):
         """Nobody asks Nova, and nothing is said of it."""
         self.add('old')
-        octavia_conf.write(
-            os.path.join(self.directory, 'octavia.conf'), {
-                'database': {'connection': self.database.connection},
-                'controller_worker': {'amp_image_tag': 'amphora',
-                                      'compute_driver': 'another'}})
+        self.set_options(controller_worker={'compute_driver': 'another'})
         self.assertNotIn('Compute service', {
             row[1] for row in self.check(0)})
         self.connect_nova.assert_not_called()

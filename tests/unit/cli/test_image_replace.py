@@ -53,6 +53,7 @@ class ReplaceTestCase(test_image.ImageTestCase):
 class TestReplace(ReplaceTestCase):
 
     def test_waits_for_housekeeping(self):
+        self.add_zone('az1', '{}')
         lb_id = self.add('old', name='web', availability_zone='az1')
         exclusion_repo.add(self.engine, 'id', 'ZONE', 'az1', 'not this one')
         out = self.replace('web')

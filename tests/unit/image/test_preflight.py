@@ -11,36 +11,47 @@
 #    under the License.
 
 import dataclasses
+import os
 
-from keystoneauth1 import loading
-import requests
+import fixtures
 
-from octavia_hmsync import exceptions
+from octavia_hmsync.image import inventory
 from octavia_hmsync.image.preflight import database
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import modes
-from octavia_hmsync.image.preflight import network
 from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.image.preflight import run
 from octavia_hmsync.image import target
+from tests.db_cases import base as cases
 from tests.unit import base
-from tests.unit.image import fakes
+from tests.unit.db import sqlite
 from tests.unit.image import test_outdated
 
-NEEDS = facts.Needs(frozenset({'port1'}), frozenset({'subnet1', 'subnet2'}),
-                    frozenset({'group1'}), 'policy1', frozenset({'ref1'}))
+NEEDS = facts.Needs(
+    frozenset({'port1'}), 'subnet1', frozenset({'subnet2'}),
+    security_group_ids=frozenset({'group1'}), qos_policy_id='policy1',
+    secrets=frozenset({'ref1'}), addresses=frozenset({'192.0.2.1'}))
+BUILD = facts.Build('small', boot_networks=('mgmt',))
 NETWORK = facts.Network(
-    frozenset({'port1'}), {'subnet1': 'net1', 'subnet2': 'net2'},
-    frozenset({'group1'}), frozenset({'policy1'}), 3)
+    {'port1': frozenset({'192.0.2.1'})},
+    {'subnet1': facts.Subnet('net1'), 'subnet2': facts.Subnet('net2'),
+     'boot1': facts.Subnet('mgmt')},
+    {'mgmt': facts.Net(('boot1',)), 'net1': facts.Net(('subnet1',)),
+     'net2': facts.Net(('subnet2',))},
+    security_group_ids=frozenset({'group1'}),
+    vip_groups=frozenset({'lb-lb1'}), qos_policy_ids=frozenset({'policy1'}),
+    ports_left=3)
+COMPUTE = facts.Compute(hosts={'nova': 2}, flavors={
+    'small': facts.ComputeFlavor(1, 512, 2)})
 
 
 def make(load_balancer=None, **values):
     """Facts of a load balancer with which nothing is wrong."""
     return facts.Facts(**{
         'load_balancer': load_balancer or test_outdated.make('old'),
-        'needs': NEEDS, 'target': target.Target('new'), 'network': NETWORK,
-        **values})
+        'needs': NEEDS, 'build': BUILD, 'target': target.Target('new'),
+        'network': NETWORK, 'compute': COMPUTE, **values})
 
 
 class CheckTestCase(base.TestCase):
@@ -65,8 +76,7 @@ class CheckTestCase(base.TestCase):
 class TestDatabaseChecks(CheckTestCase):
 
     def test_nothing_is_wrong(self):
-        known = make(needs=dataclasses.replace(NEEDS, secrets=frozenset()),
-                     compute=facts.Compute())
+        known = make(needs=dataclasses.replace(NEEDS, secrets=frozenset()))
         for name, check in run.CHECKS:
             self.assertFound(finding.Severity.SUCCESS, check, known)
 
@@ -140,131 +150,99 @@ class TestDatabaseChecks(CheckTestCase):
                               protocols=frozenset({'HTTP', 'TCP'}))))
 
 
-class TestNetworkChecks(CheckTestCase):
-
-    def test_what_is_gone(self):
-        empty = facts.Network(qos_policy_ids=frozenset())
-        for check, words in (
-                (network.check_vip, ('port1',)),
-                (network.check_subnets, ('subnet1, subnet2',)),
-                (network.check_security_groups, ('group1',)),
-                (network.check_qos_policy, ('policy1',))):
-            self.assertFailure(check, make(network=empty), *words)
-            self.assertNotChecked(check, make(network=None), 'Neutron')
-            self.assertFound(finding.Severity.SUCCESS, check,
-                             make(network=empty, needs=facts.Needs()))
-
-    def test_no_qos_policies_at_all(self):
-        self.assertFailure(network.check_qos_policy,
-                           make(network=facts.Network()), 'any more')
-
-    def test_ports(self):
-        self.assertEqual(3, network.count_ports(make()))
-        self.assertEqual(2, network.count_ports(make(needs=facts.Needs())))
-        self.assertEqual(4, network.count_ports(make(
-            settings=facts.Settings(boot_networks=2))))
-
-    def test_quota(self):
-        """The largest need of all counts."""
-        small = make(needs=facts.Needs())
-        for left, severity in ((None, 0), (3, 0), (2, 2)):
-            known = [small, make()]
-            known = [dataclasses.replace(one, network=dataclasses.replace(
-                NETWORK, ports_left=left)) for one in known]
-            self.assertFound(severity, network.check_port_quota, known)
-        self.assertNotChecked(network.check_port_quota, [make(network=None)])
-
-    def test_quota_of_several_at_once(self):
-        """The largest needs may come together."""
-        for left, parallel, number, severity in (
-                (6, 2, 3, 0), (5, 2, 3, 1), (5, 2, 1, 0), (2, 2, 3, 2),
-                (8, 3, 9, 1), (None, 50, 99, 0)):
-            self.assertFound(severity, network.check_port_quota, [
-                make(network=dataclasses.replace(NETWORK, ports_left=left),
-                     settings=facts.Settings(parallel=parallel))] * number)
-
-
 class TestReading(base.TestCase):
 
     def setUp(self):
         super().setUp()
         self.conf = self.make_conf()
-        loading.register_auth_conf_options(self.conf, 'neutron')
-        self.neutron = fakes.Neutron(
-            ports={'port1': {}, 'other': {}},
-            subnets={'subnet1': {'network_id': 'net1'}},
-            security_groups={'group1': {}}, policies={'policy1': {}},
-            quota={'limit': 10, 'used': 6, 'reserved': 1})
-
-    def read(self, *needs):
-        return reading.NetworkReader(self.conf, self.neutron).read(
-            needs or [NEEDS])
-
-    def test_what_there_is(self):
-        self.assertEqual(facts.Network(
-            frozenset({'port1'}), {'subnet1': 'net1'}, frozenset({'group1'}),
-            frozenset({'policy1'}), 3), self.read())
-
-    def test_nobody_asks_for_nothing(self):
-        self.read(facts.Needs())
-        self.assertEqual(['/quotas/octavia/details.json'],
-                         self.neutron.asked)
-
-    def test_many(self):
-        """With answers that are shorter than the questions, too."""
-        ids = frozenset(f'port{n}' for n in range(250))
-        self.neutron.things['ports'] = dict.fromkeys(ids, {})
-        needs = facts.Needs(ids | {'gone'})
-        self.assertEqual(ids, self.read(needs).port_ids)
-        self.assertEqual(4, len(self.neutron.asked) - 1)
-        self.neutron.limit = 7
-        self.assertEqual(ids, self.read(needs).port_ids)
-
-    def test_what_neutron_does_not_know(self):
-        self.neutron.things['policies'] = None
-        self.neutron.quota = None
-        found = self.read()
-        self.assertIsNone(found.qos_policy_ids)
-        self.assertIsNone(found.ports_left)
-
-    def test_no_project(self):
-        """As without Keystone."""
-        self.neutron.current_project_id = None
-        self.assertIsNone(self.read().ports_left)
-        self.assertNotIn('/quotas/octavia/details.json', self.neutron.asked)
-
-    def test_no_limit(self):
-        self.neutron.quota = {'limit': -1, 'used': 5, 'reserved': 0}
-        self.assertIsNone(self.read().ports_left)
-        self.neutron.quota = {'limit': 3, 'used': 5, 'reserved': 0}
-        self.assertEqual(0, self.read().ports_left)
-
-    def test_down_at_each_request(self):
-        self.read()
-        for path in set(self.neutron.asked):
-            for error, kind in (
-                    (500, exceptions.CloudUnavailable),
-                    (403, exceptions.CloudRefused),
-                    (requests.ConnectionError('no answer'),
-                     exceptions.CloudUnavailable)):
-                self.neutron.errors = {path: error}
-                e = self.assertRaises(kind, self.read)
-                self.assertNotIn('\n', str(e))
 
     def test_settings(self):
         self.assertEqual(facts.Settings(), reading.read_settings(self.conf))
-        self.conf.set_override('volume_driver', 'volume_cinder_driver',
-                               group='controller_worker')
-        self.conf.set_override('amp_boot_network_list', ['net1', 'net2'],
-                               group='controller_worker')
-        self.conf.set_override('enable_anti_affinity', True, group='nova')
-        self.conf.set_override('rollout_parallel', 4, group='hmsync_image')
-        self.conf.set_override('availability_zone', 'az1', group='nova')
-        for option in ('compute_driver', 'amp_flavor_id'):
-            self.conf.set_override(option, option, group='controller_worker')
-        self.assertEqual(facts.Settings(True, True, 2, False, 'az1',
-                                        'amp_flavor_id', 4),
-                         reading.read_settings(self.conf))
+        authorities = os.path.join(
+            self.useFixture(fixtures.TempDir()).path, 'authorities.pem')
+        with open(authorities, 'w') as file:
+            file.write('x' * 70)
+        for group, options in {
+                'controller_worker': {
+                    'volume_driver': 'volume_cinder_driver',
+                    'amp_ssh_key_name': 'key', 'client_ca': authorities,
+                    'amp_secgroup_list': ['group']},
+                'cinder': {'volume_size': 9, 'volume_type': 'fast'},
+                'nova': {'enable_anti_affinity': True},
+                'hmsync_image': {'rollout_parallel': 4}}.items():
+            for name, value in options.items():
+                self.conf.set_override(name, value, group)
+        self.assertEqual(facts.Settings(
+            True, True, 9, 'fast', True, True, 4, 'key', ('group',), 70),
+            reading.read_settings(self.conf))
         self.conf.set_override('anti_affinity_policy', 'soft-anti-affinity',
-                               group='nova')
-        self.assertFalse(reading.read_settings(self.conf).is_apart)
+                               'nova')
+        # Then there are no files.
+        self.conf.set_override('user_data_config_drive', True,
+                               'controller_worker')
+        self.conf.set_override('compute_driver', 'another',
+                               'controller_worker')
+        found = reading.read_settings(self.conf)
+        self.assertEqual(
+            (True, False, False, False, None),
+            (found.boots_from_volume, found.has_cinder, found.is_apart,
+             found.has_nova, found.file_size))
+
+
+class TestBuilds(sqlite.SqliteMixin, cases.DatabaseTestCase):
+    """What a flavor or an availability zone says goes before octavia.conf."""
+
+    def read(self, flavor=None, zone=None, **groups):
+        conf = self.make_conf(**groups)
+        lb_id = self.records.add_load_balancer()
+        self.records.change('load_balancer', lb_id, flavor_id=flavor,
+                            availability_zone=zone)
+        return reading.read_builds(conf, self.engine, [
+            inventory.Inventory(conf, self.engine).get(lb_id)])[lb_id]
+
+    def test_configuration(self):
+        self.assertEqual(facts.Build(), self.read())
+        self.assertEqual(
+            facts.Build('small', 'az1', 'az2', ('net1', 'net2')), self.read(
+                controller_worker={
+                    'amp_flavor_id': 'small',
+                    'amp_boot_network_list': ['net1', 'net2'],
+                    'volume_driver': 'volume_cinder_driver'},
+                nova={'availability_zone': 'az1'},
+                cinder={'availability_zone': 'az2'}))
+
+    def test_profiles(self):
+        flavor = self.records.add_flavor('{"compute_flavor": "large"}')
+        self.add_zone('edge', 'edge-net', 'edge-zone')
+        self.add_zone('empty')
+        options = {'controller_worker': {
+            'amp_flavor_id': 'small', 'amp_boot_network_list': ['net1']},
+            'nova': {'availability_zone': 'az1'}}
+        self.assertEqual(facts.Build('large', 'edge-zone', None,
+                                     ('edge-net',)),
+                         self.read(flavor, 'edge', **options))
+        self.assertEqual(facts.Build('small', 'az1', None, ('net1',)),
+                         self.read(None, 'empty', **options))
+
+    def test_profiles_that_cannot_be_read(self):
+        for text in ('{', '[]'):
+            flavor = self.records.add_flavor(text)
+            self.assertIsNone(self.read(flavor).flavor_id)
+        self.add_zone('edge')
+        profile = self.records.tables['availability_zone_profile']
+        with self.engine.begin() as connection:
+            connection.execute(profile.update().values(
+                availability_zone_data='{'))
+        self.assertIn('availability zone edge cannot be read',
+                      self.read(None, 'edge').problem)
+
+    def test_statements(self):
+        """As many for a hundred load balancers as for one."""
+        conf = self.make_conf()
+        for number in (1, 100):
+            while len(self.records.rows('load_balancer')) < number:
+                self.records.add_load_balancer()
+            known = inventory.Inventory(conf, self.engine).get_page()
+            with self.count_statements() as statements:
+                found = reading.read_builds(conf, self.engine, known)
+            self.assertEqual((number, 2), (len(found), len(statements)))

@@ -99,3 +99,33 @@ class TestTargets(base.TestCase):
         event = self.driver.images['amphora'] = threading.Event()
         self.addCleanup(event.set)
         self.assertUnavailable('within 1 s')
+
+    def test_what_an_image_needs(self):
+        """Asked for once, of Octavia's own driver for Glance only."""
+        self.assertIsNone(self.targets.get_needs('image1'))
+        asked = []
+
+        def read(driver, image_id):
+            asked.append((driver, image_id))
+            return {'min_disk': 2, 'min_ram': 512, 'size': 7,
+                    'virtual_size': None}
+
+        patch = mock.patch.object(compat, 'read_image', autospec=True,
+                                  side_effect=read)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for _ in range(2):
+            self.assertEqual(target.ImageNeeds(2, 512, 7),
+                             self.targets.get_needs('image2'))
+        self.assertEqual([(self.driver, 'image2')], asked)
+
+    def test_image_cannot_be_read(self):
+        patch = mock.patch.object(compat, 'read_image', autospec=True,
+                                  side_effect=OSError('no answer'))
+        patch.start()
+        self.addCleanup(patch.stop)
+        for _ in range(2):
+            e = self.assertRaises(exceptions.CloudUnavailable,
+                                  self.targets.get_needs, 'image1')
+            self.assertIn('what the image image1 needs', str(e))
+        self.assertEqual(1, compat.read_image.call_count)

@@ -628,7 +628,7 @@ class TestPermission(ProcessTestCase):
 
     def test_what_its_owner_broke(self):
         """It says nothing of the image."""
-        row = self.refuse(('The VIP is gone.',), is_own=True)
+        row = self.refuse(('The VIP is gone.',), is_tenants=True)
         self.assertEqual(('REFUSED', 'The VIP is gone.', None),
                          (row.state, row.reason, row.not_before))
 

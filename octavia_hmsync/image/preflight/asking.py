@@ -1,0 +1,76 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""One service of the cloud, asked for what the checks have to know."""
+
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.mgmt_network import cloud
+
+
+class Asker:
+    """Asks one service; each answer is one request.
+
+    :param conf: the oslo.config object of the connection.
+    :param connection: an openstack.connection.Connection.
+    :param service_type: 'network', 'compute' or 'block_storage'.
+    :param service: cloud.Service, for the operator.
+    """
+
+    def __init__(self, conf, connection, service_type, service):
+        self._conf = conf
+        self._connection = connection
+        self._service_type = service_type
+        self._service = service
+        self.name = service.name
+
+    def get(self, action, read, path, **parameters):
+        """Return what a function makes of an answer.
+
+        :param action: what is done, for the operator: a verb first.
+        :param read: a function of the answer.
+        :param path: what is asked for.
+        :param parameters: of the request.
+        :raises CloudUnavailable: if there is no answer, or not a proper one.
+        :raises CloudRefused: if the answer is no.
+        """
+        with cloud.reported(self._conf, action, self._service):
+            proxy = getattr(self._connection, self._service_type)
+            response = proxy.get(path, params=parameters)
+            sdk_exc.raise_from_response(response)
+            return read(response.json())
+
+    def find(self, action, read, path, **parameters):
+        """Do the same, and return None where there is no such thing."""
+        try:
+            return self.get(action, read, path, **parameters)
+        except exceptions.CloudRefused as e:
+            if isinstance(e.__cause__, sdk_exc.NotFoundException):
+                return None
+            raise
+
+    def get_project_id(self):
+        """Return the id of the project of the credentials; None without."""
+        with cloud.reported(self._conf, 'ask Keystone', self._service):
+            return self._connection.current_project_id
+
+
+def unless_hidden(read, *arguments):
+    """Call what asks, and return Hidden where a policy forbids it."""
+    try:
+        return read(*arguments)
+    except exceptions.CloudRefused as e:
+        if isinstance(e.__cause__, sdk_exc.ForbiddenException):
+            return facts.Hidden(str(e))
+        raise

@@ -1,0 +1,227 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reading what the checks of "image check" have to know of Neutron.
+
+There is a request for each fifty things, whatever load balancers have them.
+"""
+
+import collections
+import ipaddress
+import math
+
+from openstack import exceptions as sdk_exc
+from oslo_utils import uuidutils
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.preflight import address_reading
+from octavia_hmsync.image.preflight import asking
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.mgmt_network import cloud
+
+# Of the security group that Octavia makes for a VIP, before its id.
+VIP_GROUP_PREFIX = 'lb-'
+
+# Ids in one request: a server may take 4 kB for its first line.
+_AT_ONCE = 50
+
+
+class NetworkReader:
+    """Asks Neutron what there is of what is needed.
+
+    :param conf: the oslo.config object of the connection.
+    :param connection: see mgmt_network.cloud.connect().
+    """
+
+    def __init__(self, conf, connection):
+        self._asker = asking.Asker(conf, connection, 'network', cloud.NEUTRON)
+
+    def read(self, all_facts):
+        """Ask for all load balancers at once.
+
+        :param all_facts: a list of Facts, not empty, with needs, builds and
+                          settings.
+        :returns: a facts.Network.
+        :raises CloudUnavailable: if there is no answer, or not a proper one.
+        :raises CloudRefused: if the answer is no for another reason than a
+                              policy.
+        """
+        needs = [one.needs for one in all_facts]
+        settings = all_facts[0].settings
+        boots = frozenset(network_id for one in all_facts
+                          for network_id in one.build.boot_networks)
+        project_id = self._asker.get_project_id()
+        may = asking.unless_hidden
+        places = may(self._get_places, needs, boots)
+        subnets, networks, full = (
+            (places,) * 3 if isinstance(places, facts.Hidden) else places)
+        return facts.Network(
+            may(self._get_ports, _union(n.port_ids for n in needs)),
+            subnets, networks,
+            may(self._count_choices, project_id)
+            if settings.has_nova and project_id and not all(
+                one.build.boot_networks for one in all_facts) else None,
+            may(self._get_groups, _union(
+                n.security_group_ids for n in needs) | {
+                    name for name in settings.boot_groups if _is_id(name)}),
+            may(self._count_groups, project_id, [
+                name for name in settings.boot_groups if not _is_id(name)]),
+            may(self._get_vip_groups, [
+                f'{VIP_GROUP_PREFIX}{one.load_balancer.id}'
+                for one in all_facts]),
+            may(self._get_policies, {n.qos_policy_id for n in needs} -
+                {None}),
+            may(self._get_ports_left, project_id), full)
+
+    def _get_places(self, needs, boots):
+        """Return the subnets, the networks, and Hidden or None."""
+        pools = self._get_pools(_union(n.subnet_ids for n in needs))
+        plugged = _union(n.plugged_subnet_ids for n in needs)
+        networks = self._get_networks(boots | {
+            pools[subnet_id].network_id for subnet_id in plugged
+            if subnet_id in pools})
+        pools |= self._get_pools(_union(
+            networks[network_id].subnet_ids for network_id in boots
+            if network_id in networks) - pools.keys())
+        full = asking.unless_hidden(
+            address_reading.AddressReader(self._asker).find_full, pools)
+        hidden = full if isinstance(full, facts.Hidden) else None
+        return {subnet_id: facts.Subnet(
+            subnet.network_id, subnet.project_id, subnet.version,
+            hidden is None and subnet_id in full)
+            for subnet_id, subnet in pools.items()}, networks, hidden
+
+    def _get_ports(self, ids):
+        found = self._get('ports', 'the ports of VIPs', ids, 'fixed_ips')
+        return {port_id: frozenset(
+            ip['ip_address'] for ip in port['fixed_ips'])
+            for port_id, port in found.items()}
+
+    def _get_pools(self, ids):
+        found = self._get('subnets', 'the subnets of VIPs and members', ids,
+                          'network_id', 'project_id', 'ip_version',
+                          'allocation_pools')
+        return {subnet_id: address_reading.Pools(
+            subnet['network_id'], subnet.get('project_id'),
+            subnet['ip_version'], tuple(
+                (ipaddress.ip_address(pool['start']),
+                 ipaddress.ip_address(pool['end']))
+                for pool in subnet['allocation_pools']))
+                for subnet_id, subnet in found.items()}
+
+    def _get_networks(self, ids):
+        found = self._get('networks', 'the networks of amphorae', ids,
+                          'subnets', 'admin_state_up', 'project_id',
+                          'port_security_enabled')
+        return {network_id: facts.Net(
+            tuple(network['subnets']), network['admin_state_up'],
+            # Without that extension Neutron secures none.
+            network.get('port_security_enabled', True),
+            network.get('project_id'))
+            for network_id, network in found.items()}
+
+    def _count_choices(self, project_id):
+        """Return how many networks Nova has to choose from."""
+        return len({network_id for filters in (
+            {'project_id': project_id, 'shared': 'False'},
+            {'shared': 'True'}) for network_id in self._asker.get(
+                'read the networks', lambda answer: [
+                    network['id'] for network in answer['networks']],
+                '/networks', fields=['id'], **filters)})
+
+    def _get_groups(self, ids):
+        return frozenset(self._get('security-groups', 'the security groups',
+                                   ids))
+
+    def _count_groups(self, project_id, names):
+        """Return how many security groups of a project have a name."""
+        if not names:
+            return {}
+        filters = {'project_id': project_id} if project_id else {}
+        return collections.Counter(self._asker.get(
+            'read the security groups', lambda answer: [
+                group['name'] for group in answer['security_groups']],
+            '/security-groups', name=names, fields=['id', 'name'], **filters))
+
+    def _get_vip_groups(self, names):
+        found: set = set()
+        for n in range(0, len(names), _AT_ONCE):
+            part = self._asker.find(
+                'read the security groups of VIPs', lambda answer: {
+                    group['name'] for group in answer['security_groups']},
+                '/security-groups', name=names[n:n + _AT_ONCE],
+                fields=['id', 'name'])
+            if part is None:
+                # Neutron runs without them.
+                return None
+            found |= part
+        return frozenset(found)
+
+    def _get_policies(self, ids):
+        try:
+            return frozenset(self._get(
+                'qos/policies', 'the QoS policies of VIPs', ids))
+        except exceptions.CloudRefused as e:
+            if isinstance(e.__cause__, sdk_exc.NotFoundException):
+                # Neutron runs without them.
+                return None
+            raise
+
+    def _get_ports_left(self, project_id):
+        """Return how many ports the project of the credentials may get."""
+        if project_id is None:
+            # Without Keystone there are no projects.
+            return None
+
+        def read(answer):
+            ports = answer['quota']['port']
+            left = ports['limit'] - ports['used'] - ports.get('reserved', 0)
+            return math.inf if ports['limit'] < 0 else max(0, left)
+
+        # An extension, and one that not every Neutron has.
+        left = self._asker.find('read the quota of ports', read,
+                                f'/quotas/{project_id}/details.json')
+        return None if left == math.inf else left
+
+    def _get(self, resource, title, ids, *fields):
+        """Return those of some ids that there are, {id: dict}."""
+        found: dict = {}
+        ids = sorted(ids)
+        for n in range(0, len(ids), _AT_ONCE):
+            left = set(ids[n:n + _AT_ONCE])
+            # An answer may have fewer than there are: pagination_max_limit.
+            while left:
+                new = self._asker.get(
+                    f'read {title}', lambda answer: {
+                        item['id']: item
+                        for item in answer[_plural(resource)]},
+                    f'/{resource}', id=sorted(left), fields=['id', *fields])
+                new = {thing_id: item for thing_id, item in new.items()
+                       if thing_id in left}
+                found |= new
+                left -= new.keys()
+                if not new:
+                    break
+        return found
+
+
+def _plural(resource):
+    return resource.rpartition('/')[2].replace('-', '_')
+
+
+def _is_id(name):
+    """Tell an id from a name, which may be anything."""
+    return uuidutils.is_uuid_like(name)
+
+
+def _union(sets):
+    return frozenset().union(*sets)

@@ -1,0 +1,100 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Reading what the checks of "image check" have to know of Cinder."""
+
+import openstack.connection
+
+from octavia_hmsync.compat import compute as compat_compute
+from octavia_hmsync.image.preflight import asking
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.mgmt_network import cloud
+
+CINDER = cloud.Service('Cinder', '[cinder] endpoint', 'service_auth')
+
+
+def connect(conf):
+    """Make a connection to Cinder, as Octavia makes its own.
+
+    See octavia_hmsync.image.compute.connect_to_nova().
+    """
+    options = {}
+    cinder = conf.cinder
+    for option, value in (
+            ('region_name', cinder.region_name),
+            ('block_storage_service_name', cinder.service_name),
+            ('block_storage_endpoint_override', cinder.endpoint),
+            ('interface', cinder.endpoint_type.removesuffix('URL'))):
+        if value:
+            options[option] = value
+    with cloud.reported(conf, 'read the credentials', CINDER):
+        return openstack.connection.Connection(
+            session=cloud.make_session(conf, 'service_auth',
+                                       compat_compute.load_auth()),
+            **options)
+
+
+class VolumeReader:
+    """Asks Cinder what there is of what is needed.
+
+    :param conf: the oslo.config object of the connection.
+    :param connection: see connect().
+    """
+
+    def __init__(self, conf, connection):
+        self._asker = asking.Asker(conf, connection, 'block_storage', CINDER)
+
+    def read(self, all_facts):
+        """Ask for all load balancers at once.
+
+        :param all_facts: a list of Facts, not empty, with builds and
+                          settings.
+        :returns: a facts.Volumes.
+        :raises CloudUnavailable: if there is no answer, or not a proper one.
+        :raises CloudRefused: if the answer is no for another reason than a
+                              policy.
+        """
+        may = asking.unless_hidden
+        project_id = self._asker.get_project_id()
+        left = may(self._get_left, project_id) if project_id else {}
+        is_hidden = isinstance(left, facts.Hidden)
+        return facts.Volumes(
+            may(self._get_types)
+            if all_facts[0].settings.volume_type else frozenset(),
+            may(self._get_zones) if any(
+                one.build.volume_zone for one in all_facts) else {},
+            left, None if is_hidden else left.pop('per_volume_gigabytes',
+                                                  None))
+
+    def _get_types(self):
+        return self._asker.get(
+            'read the volume types', lambda answer: frozenset(
+                name for one in answer['volume_types']
+                for name in (one['id'], one['name'])), '/types')
+
+    def _get_zones(self):
+        return self._asker.get(
+            'read the availability zones', lambda answer: {
+                zone['zoneName']: bool(zone['zoneState']['available'])
+                for zone in answer['availabilityZoneInfo']},
+            '/os-availability-zone')
+
+    def _get_left(self, project_id):
+        """Return what is left of each quota, those of types as well."""
+        return self._asker.get(
+            'read the quota of volumes', lambda answer: {
+                name: None if quota['limit'] < 0 else max(
+                    0, quota['limit'] - quota['in_use'] -
+                    quota.get('reserved', 0))
+                for name, quota in answer['quota_set'].items()
+                if isinstance(quota, dict)},
+            f'/os-quota-sets/{project_id}', usage='True')
