@@ -70,8 +70,10 @@ class Examiner:
             return
         settings = timing.Settings.from_conf(self._conf)
         good = generation_repo.get_last_good(self._engine)
+        began = self._clock()
         listeners = listeners_repo.get_listeners(
-            self._engine, settings, lambda: self._look(settings))
+            self._engine, settings,
+            lambda now: self._look(began, now, settings))
         members = listeners.members
         if good and trial.has_nothing_to_lose(
                 good.addresses, good.zones, newest.addresses, newest.zones,
@@ -224,16 +226,17 @@ class Examiner:
                                                        zn.NOWHERE)),
             settings.max_list_length) for amphora_id in ids}
 
-    def _look(self, settings):
+    def _look(self, began, now, settings):
         """Note the time, and return for how long we have looked steadily."""
         self._looked_at = self._clock()
         steady_for = self._steadiness.note(
-            self._looked_at,
-            settings.heartbeat_interval + self._conf.hmsync.poll_interval)
+            began, self._looked_at,
+            settings.heartbeat_interval + self._conf.hmsync.poll_interval,
+            now, settings.clock_tolerance)
         if not steady_for:
             # While we did not look, perhaps nobody could write.
             self._watch = heartbeats.HeartbeatWatch()
-        return steady_for
+        return steady_for, self._steadiness.clock_for
 
     def _admit(self, newest, admission, fresh, status):
         """Admit the next ones.

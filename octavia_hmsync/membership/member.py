@@ -14,10 +14,15 @@
 
 import dataclasses
 import enum
+import math
 
 ONLINE = 'ONLINE'
 DRAINING = 'DRAINING'
 OFFLINE = 'OFFLINE'
+
+
+# Seconds by which clocks of database nodes may differ.
+CLOCKS_APART = 2
 
 
 class State(enum.Enum):
@@ -72,8 +77,8 @@ def is_silent(keepalive_age: float, offline_after: float) -> bool:
     return keepalive_age > offline_after
 
 
-def state_of(member: Member, offline_after: float,
-             reader_steady_for: float) -> State:
+def state_of(member: Member, offline_after: float, reader_steady_for: float,
+             clock_steady_for: float = math.inf) -> State:
     """Tell how a member counts.
 
     :param member: a Member.
@@ -82,14 +87,19 @@ def state_of(member: Member, offline_after: float,
                               database without a gap. After a gap all
                               keepalives look old, because nobody could
                               write them.
+    :param clock_steady_for: seconds for which the database's clock has not
+                             jumped. Of a keepalive from before nobody knows
+                             how old it is, or if it is yet to come.
     :returns: a State.
     """
     if member.status == OFFLINE:
         return State.DEAD
+    is_steady = reader_steady_for > offline_after
     if is_silent(member.keepalive_age, offline_after):
-        if reader_steady_for <= offline_after:
-            return State.UNKNOWN
-        return State.DEAD
+        return State.DEAD if is_steady else State.UNKNOWN
+    if not is_steady and not (
+            -CLOCKS_APART <= member.keepalive_age <= clock_steady_for):
+        return State.UNKNOWN
     return State.DRAINING if member.status == DRAINING else State.ALIVE
 
 

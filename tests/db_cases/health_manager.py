@@ -121,6 +121,24 @@ class HealthManagerCases(_Cases):
         self.assertFalse(self.touch())
         self.assertEqual(member.OFFLINE, self.members()['hm1'].status)
 
+    def test_touch_after_the_clock_went_back(self):
+        """Its times are yet to come: it registers anew."""
+        self.register()
+        self.silence(seconds=-OFFLINE_AFTER + 5)
+        self.assertTrue(self.touch())
+        self.silence(seconds=-OFFLINE_AFTER - 5)
+        self.assertFalse(self.touch())
+
+    def test_age_future(self):
+        self.register()
+        self.register('hm2', '192.0.2.2')
+        self.silence('hm2', -60)
+        began = time.monotonic()
+        hm_repo.age_future(self.engine, OFFLINE_AFTER)
+        found = self.members()
+        self.assertAge(OFFLINE_AFTER, found['hm2'].keepalive_age, began)
+        self.assertLess(found['hm1'].keepalive_age, OFFLINE_AFTER)
+
     def test_goodbye(self):
         self.register()
         self.silence()

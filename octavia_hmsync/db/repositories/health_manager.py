@@ -29,10 +29,6 @@ from octavia_hmsync.membership import member as mem
 
 _TABLE = models.HealthManager.__table__
 
-# Seconds by which clocks of database nodes may differ.
-_CLOCKS_APART = 2
-
-
 def _select():
     return sa.select(_TABLE, types.utcnow().label('now'))
 
@@ -149,11 +145,30 @@ def touch(engine, host, instance, ip_address, port, offline_after,
                    _TABLE.c.status != mem.OFFLINE,
                    # Who was silent for longer has been taken for dead, and
                    # starts anew. Not asked before: this statement may hang.
-                   _TABLE.c.keepalive_at >=
-                   types.utcnow_plus(-offline_after))
+                   _TABLE.c.keepalive_at.between(
+                       types.utcnow_plus(-offline_after),
+                       types.utcnow_plus(offline_after)))
             .values(keepalive_at=types.utcnow(),
                     configured_key_digest=configured_key_digest))
         return result.rowcount == 1
+
+
+@api.retry
+def age_future(engine, offline_after):
+    """Have keepalives that are yet to come count as silence, from now on.
+
+    Those of health managers that ended before the database's clock went back:
+    when it comes there again they would look alive.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds for which they count as silent by then.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.keepalive_at >
+                   types.utcnow_plus(mem.CLOCKS_APART))
+            .values(keepalive_at=types.utcnow_plus(-offline_after)))
 
 
 @api.retry
@@ -218,7 +233,7 @@ def find_ahead(engine):
 
     :param engine: an SQLAlchemy engine.
     :returns: by how many seconds, at the least, by host; without those that
-              are no more than _CLOCKS_APART.
+              are no more than CLOCKS_APART.
     """
     began = time.monotonic()
     rows = get_rows(engine)
@@ -227,7 +242,7 @@ def find_ahead(engine):
     waited = time.monotonic() - began
     ahead = {row.host: -_age(row, 'keepalive_at') - waited for row in rows}
     return {host: seconds for host, seconds in ahead.items()
-            if seconds > _CLOCKS_APART}
+            if seconds > mem.CLOCKS_APART}
 
 
 @api.retry
@@ -320,7 +335,16 @@ def get_all(engine):
 
     :returns: a list of membership Members, by host.
     """
-    return [_to_member(row) for row in get_rows(engine)]
+    return get_all_at(engine)[0]
+
+
+def get_all_at(engine):
+    """Return all registered health managers, and the database's time.
+
+    :returns: (a list of Members, by host; a time, None if there are none).
+    """
+    rows = get_rows(engine)
+    return [_to_member(row) for row in rows], rows[0].now if rows else None
 
 
 def _to_member(row):
