@@ -91,11 +91,12 @@ class Examiner:
             newest.addresses, newest.zones)
         admission = admissions.Admissions(
             self._engine, newest, good, settings.max_list_length)
-        verdict = self._judge(admitted, admission, newest, watch, settings)
-        if not admitted or verdict is trial.Verdict.NO_ANSWER:
+        verdict, blamed = self._judge(admitted, admission, newest, fresh,
+                                      watch, settings)
+        if verdict is trial.Verdict.NO_ANSWER:
             self._admit(newest, admission, fresh, newest.status)
         elif verdict is trial.Verdict.BAD:
-            self._roll_back_silent(newest, good, fresh, admitted, members,
+            self._roll_back_silent(newest, good, fresh, blamed, members,
                                    settings)
         elif verdict is trial.Verdict.GOOD:
             self._on_heard(newest, good, fresh, admitted, members, admission,
@@ -118,7 +119,36 @@ class Examiner:
         return [dataclasses.replace(a, fell_silent=True)
                 if a.amphora_id in silent else a for a in admitted]
 
-    def _judge(self, admitted, admission, newest, watch, settings):
+    def _judge(self, admitted, admission, newest, fresh, watch, settings):
+        """Judge the list in each zone for itself.
+
+        What those of one zone hear says nothing of another one.
+
+        :returns: (a Verdict, the amphorae that show it is BAD).
+        """
+        groups = admission.group(admitted)
+        verdicts = {zone: self._judge_in(zone, group, admission, newest,
+                                         watch, settings)
+                    for zone, group in groups.items()}
+        blamed = [amphora for zone, group in groups.items() for amphora in
+                  group if verdicts[zone] is trial.Verdict.BAD]
+        if blamed:
+            return trial.Verdict.BAD, blamed
+        if set(verdicts.values()) <= {trial.Verdict.NO_ANSWER}:
+            return trial.Verdict.NO_ANSWER, []
+        if trial.Verdict.WAIT in verdicts.values():
+            return trial.Verdict.WAIT, []
+        lacking = [zone for zone, verdict in verdicts.items()
+                   if verdict is trial.Verdict.NO_ANSWER]
+        # All of these get their canaries now.
+        admitted_to = [zone for zone in (
+            *lacking, *admission.find_untried(groups)) if admission.admit(
+                self._conf.hmsync.canary_size, fresh, newest.status,
+                zone) is not None]
+        return (trial.Verdict.WAIT if admitted_to
+                else trial.Verdict.GOOD), []
+
+    def _judge_in(self, zone, admitted, admission, newest, watch, settings):
         shown = [trial.Admitted(
             a.load_balancer, a.is_tried, a.is_applied, a.fell_silent,
             self._watch.silence(_key(a)) if a.is_applied else 0.0,
@@ -136,7 +166,7 @@ class Examiner:
         more = canaries.how_many_more(len(answered), len(heard))
         if admission.ask(asked, more,
                          f'{admissions.shorten(silent)} fell silent with '
-                         f'generation {newest.number}'):
+                         f'generation {newest.number}', zone=zone):
             return trial.Verdict.WAIT
         return trial.judge(shown, watch, settings, can_ask=False)
 

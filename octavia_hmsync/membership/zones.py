@@ -82,9 +82,29 @@ def find_fresh(old: abc.Collection[str], old_zones: Zones,
     :param new_zones: zone by address of it.
     """
     return set().union(*(
-        set(reachable(new, new_zones, names)) -
-        set(reachable(old, old_zones, names))
+        find_fresh_in(old, old_zones, new, new_zones, names)
         for names in views(old_zones, new_zones)))
+
+
+def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
+                  new: abc.Collection[str], new_zones: Zones,
+                  names: Names) -> set[str]:
+    """Find the addresses of a list that are new to amphorae of one zone.
+
+    Where an amphora loses addresses because of the zones that they have now,
+    all that is left counts as new: with a zone at the wrong health manager it
+    was never heard there.
+
+    :param old: as for find_fresh(); so are the other lists and zones.
+    :param names: what the zone is called.
+    """
+    before = set(reachable(old, old_zones, names))
+    after = set(reachable(new, new_zones, names))
+    kept = [a for a in new if a in old]
+    if before <= after or (reachable(kept, old_zones, names) ==
+                           reachable(kept, new_zones, names)):
+        return after - before
+    return after
 
 
 def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
