@@ -18,7 +18,6 @@ from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import zone as zone_repo
 from octavia_hmsync.membership import canaries
-from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import zones as zn
 
 LOG = logging.getLogger(__name__)
@@ -144,9 +143,8 @@ class Admissions:
         for candidate in admission_repo.get_candidates(
                 self._engine, self._newest.number, self._good_number):
             zone = names.get(candidate.amphora_id, zn.NOWHERE)
-            addresses = subset.subset(
-                candidate.amphora_id, self._newest.slots_for(zone),
-                self._length)
+            addresses = self._newest.part_for(candidate.amphora_id, zone,
+                                              self._length)
             if candidate.addresses == addresses and (
                     self._newest.key_digest in (None, candidate.key_digest)):
                 continue

@@ -28,7 +28,6 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import steadiness
-from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import witnesses
@@ -251,9 +250,8 @@ class Examiner:
         ids = [a.amphora_id for a in admitted]
         names = zone_repo.get_names(
             self._engine, ids) if generation.zones else {}
-        return {amphora_id: subset.subset(
-            amphora_id, generation.slots_for(names.get(amphora_id,
-                                                       zn.NOWHERE)),
+        return {amphora_id: generation.part_for(
+            amphora_id, names.get(amphora_id, zn.NOWHERE),
             settings.max_list_length) for amphora_id in ids}
 
     def _look(self, began, now, settings):

@@ -107,14 +107,16 @@ class Planner:
                           newest.zones if newest else {},
                           keys.suspects & set(last))
         is_good = newest is not None and newest.status != trial.ROLLED_BACK
+        hearing = listeners.with_key(key_digest)
         decision = plan.for_key(plan_by_zone.decide(
-            listeners.with_key(key_digest), last if is_good else None,
+            hearing, last if is_good else None,
             keys.suspects, good.addresses if good and
             good.key_digest in (None, key_digest) else None, zones),
             last, is_key_new=keys.published not in (None, key_digest))
-        if is_good and zn.of_list(zones, last) != newest.zones:
-            decision = plan.again(decision, last,
-                                  'for other zones of its addresses')
+        if is_good:
+            decision = plan.again(decision, last, zn.describe_change(
+                newest.zones, plan_by_zone.mark_away(
+                    hearing, last, zones, newest.zones)))
         self._report_held(decision.held)
         if listeners.is_steady and (
                 listeners.clock_steady_for > settings.lapses_after):
@@ -125,7 +127,8 @@ class Planner:
         number = newest.number + 1 if newest else 1
         slots = subset.assign_slots(newest.slots if newest else {},
                                     decision.addresses)
-        zones = zn.of_list(zones, decision.addresses)
+        zones = plan_by_zone.mark_away(hearing, decision.addresses, zones,
+                                       newest.zones if newest else {})
         status = trial.first_status_by_zone(
             good.addresses if good else (), good.zones if good else {},
             decision.addresses, zones,

@@ -42,7 +42,8 @@ class _Cases(sqlite.SqliteMixin, base.DatabaseTestCase):
     def setUp(self):
         super().setUp()
         self.stop_clock()
-        self.log = self.useFixture(fixtures.FakeLogger('octavia_hmsync'))
+        self.log = self.useFixture(fixtures.FakeLogger(
+            'octavia_hmsync', format='%(levelname)s %(message)s'))
         self.driver = fakes.install_driver(self)
         self.now = 1000.0
         self.configure()
@@ -119,7 +120,7 @@ class TestZones(_Cases):
                          list(map(self.get_numbers, ids)))
 
     def test_a_zone_is_lost_and_comes_back(self):
-        edge, large, *_others = self.make_edge()
+        edge, large, far, *_others = self.make_edge()
         self.register(1)
         self.register(3, 'edge')
         self.plan()
@@ -127,18 +128,52 @@ class TestZones(_Cases):
         self.sync()
         self.silence(3)
         self.assertTrue(self.plan())
-        self.assertEqual(('192.0.2.1:5555',), self.newest.addresses)
+        self.assertIn('nobody is left in zone edge', self.newest.reason)
         # Nobody hears them meanwhile: there is nothing to try out.
         self.assertEqual(trial.OPEN, self.newest.status)
         self.sync()
-        self.assertEqual([[1], [1]], list(map(self.get_numbers,
-                                              (edge, large))))
+        # It is heard as soon as either can hear it, with no other list.
+        self.assertEqual([[1, 3], [1, 3], [1]], list(map(
+            self.get_numbers, (edge, large, far))))
+        for _ in range(5):
+            self.assertFalse(self.plan())
+        self.assertNotIn('WARNING', self.log.output)
+        # Back, with all others, at leisure.
         self.register(3, 'edge', 'second')
         self.assertTrue(self.plan())
-        self.assertEqual(trial.CANARY, self.newest.status)
+        self.assertEqual(('for zone edge is back', trial.CANARY),
+                         (self.newest.reason, self.newest.status))
         self.open()
         self.sync()
         self.assertEqual([3], self.get_numbers(edge))
+
+    def test_a_zone_that_comes_back_settles(self):
+        edge, *_others = self.make_edge()
+        self.register(1)
+        self.register(3, 'edge')
+        self.plan()
+        self.silence(3)
+        self.plan()
+        hm_repo.register(self.engine, 'hm3', '192.0.2.3', 5555, 'second', 20,
+                         zone='edge')
+        self.assertFalse(self.plan())
+        self.register(3, 'edge', 'second')
+        self.assertTrue(self.plan())
+
+    def test_a_zone_whose_health_managers_are_forgotten(self):
+        edge, *_others = self.make_edge()
+        self.register(1)
+        self.register(3, 'edge')
+        self.plan()
+        self.silence(3)
+        self.plan()
+        row = next(row for row in hm_repo.get_rows(self.engine)
+                   if row.host == 'hm3')
+        hm_repo.delete(self.engine, 'hm3', row.keepalive_at)
+        self.assertTrue(self.plan())
+        self.assertIn('nobody is left', self.newest.reason)
+        self.assertEqual((('192.0.2.1:5555',), {}),
+                         (self.newest.addresses, self.newest.zones))
 
     def test_it_gets_another_zone(self):
         edge, *_others, nowhere = self.make_edge()
