@@ -36,6 +36,10 @@ _SAMPLES = 2000
 _TOLERATED = 10
 
 
+# How many times restart_grace a health manager is waited for at most.
+_LONGEST_GRACE = 3
+
+
 class Level(enum.IntEnum):
     """How far an amphora is from counting as dead, for want of listeners."""
 
@@ -156,14 +160,31 @@ class Listeners:
     def may_listen(self, address: str) -> bool:
         """Tell whether somebody listens, or is about to again.
 
-        One that said goodbye may just be restarting.
+        One that said goodbye may just be restarting, and one whose process
+        has started, whatever became of the one before, is about to listen.
         """
         if self.listens(address):
             return True
         member = self._members.get(address)
-        return (member is not None and member.status == mem.OFFLINE and
-                self.has_key(address) and
-                self.gone_for(address) <= self.settings.restart_grace)
+        return (member is not None and self.has_key(address) and
+                self.gone_for(address) <= self._grace_of(member))
+
+    def _grace_of(self, member: mem.Member) -> float:
+        """Return for how long a member that is gone may be restarting.
+
+        For longer where its last restart took longer, and while its process
+        starts; but one that starts again and again has its end, too, and what
+        took far longer was no restart.
+        """
+        grace = self.settings.restart_grace
+        longest = _LONGEST_GRACE * grace
+        if member.starting_age is not None and not mem.is_silent(
+                member.starting_age, self.settings.offline_after):
+            return longest
+        if member.status != mem.OFFLINE:
+            return -math.inf
+        took = member.restart_took or 0.0
+        return max(grace, min(2 * took, longest)) if took <= longest else grace
 
     def gone_for(self, address: str) -> float:
         """Return for how long a member has been silent, or said goodbye.

@@ -53,6 +53,10 @@ class Member:
                        that is not known.
     :param zone: only amphorae of this zone reach it, None for all; see
                  membership.zones.
+    :param starting_age: seconds since a process of it that does not listen
+                         yet said so, None if there is none.
+    :param restart_took: seconds from its last goodbye until it listened there
+                         again; None if that never happened.
     """
 
     host: str
@@ -64,6 +68,8 @@ class Member:
     announced: str | None = None
     key_digest: str | None = None
     zone: str | None = None
+    starting_age: float | None = None
+    restart_took: float | None = None
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:

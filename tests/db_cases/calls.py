@@ -717,6 +717,11 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
                         host='hm1')
         return OFFLINE_AFTER,
 
+    @_call(hm_repo.set_starting)
+    def set_starting(self):
+        self._register(1, 2)
+        return 'hm1', 'another'
+
     @_call(hm_repo.get_all_at)
     def get_all_health_managers_at(self):
         self._register(1, 2)

@@ -99,8 +99,12 @@ def register(engine, host, ip_address, port, instance, offline_after,
                   'configured_key_digest': configured_key_digest,
                   'plugin_version': plugin_version,
                   'zone': zone,
+                  'starting_at': None,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
+        if own is not None and own.status == mem.OFFLINE and (
+                own.instance != instance and _address(own) == address):
+            values['restart_took'] = _age(own, 'keepalive_at')
         try:
             if own is None:
                 connection.execute(
@@ -151,6 +155,24 @@ def touch(engine, host, instance, ip_address, port, offline_after,
             .values(keepalive_at=types.utcnow(),
                     configured_key_digest=configured_key_digest))
         return result.rowcount == 1
+
+
+@api.retry
+def set_starting(engine, host, instance):
+    """Tell that a process of a health manager starts, which is known already.
+
+    It keeps its place in the list meanwhile.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of this process.
+    :returns: True if another process of it had registered.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance != instance)
+            .values(starting_at=types.utcnow())).rowcount == 1
 
 
 @api.retry
@@ -353,7 +375,9 @@ def _to_member(row):
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,
-        announced=row.announced, key_digest=row.key_digest, zone=row.zone)
+        announced=row.announced, key_digest=row.key_digest, zone=row.zone,
+        starting_age=None if row.starting_at is None
+        else _age(row, 'starting_at'), restart_took=row.restart_took)
 
 
 def get_key_digests(engine, offline_after):
