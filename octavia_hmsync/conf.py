@@ -126,7 +126,10 @@ _membership_opts = [
     cfg.IntOpt('restart_grace', default=20, min=0,
                help='Seconds after its goodbye within which a health manager '
                     'may be back at its address: for as long it keeps its '
-                    'place, however many others restart at the same time. A '
+                    'place, however many others restart at the same time. '
+                    'Up to three times as long where its last restart took '
+                    'longer than half of it, and while its process says that '
+                    'it starts. A '
                     'larger value suits slow restarts; where nearly all end '
                     'for good, amphorae send to dead addresses for as long, '
                     'and the failover guard holds back those that fall '

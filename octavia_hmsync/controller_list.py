@@ -52,7 +52,7 @@ class PinnedAddresses:
         :returns: a tuple of addresses.
         """
         pinned = []
-        for entry in self._configured:
+        for entry in filter(None, self._configured):
             try:
                 pinned.append(addr.format_address(*addr.parse_address(entry)))
             except exceptions.InvalidAddress as e:
@@ -102,7 +102,7 @@ class LiveControllerList(live_options.LiveOptions):
             self._conf.host, slots, subset.max_list_length(
                 health_manager.heartbeat_timeout,
                 health_manager.heartbeat_interval))
-        return {OPTION: list(addresses)}, where
+        return {OPTION: addr.for_agents(addresses)}, where
 
     def _find_hearing(self, own):
         """Return who listens with a key, as slots by address."""

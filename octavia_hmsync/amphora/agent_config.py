@@ -21,6 +21,7 @@ its own here, and it escapes values for HTML, so that a heartbeat_key with
 import jinja2
 
 from octavia_hmsync import compat
+from octavia_hmsync.membership import addresses as addr
 
 
 def _load_template():
@@ -115,4 +116,4 @@ class AgentConfigRenderer:
             raise ValueError('an amphora must not get an empty list')
         return self._template.render(
             self._values, amphora_id=amphora_id, topology=topology,
-            controller_list=addresses)
+            controller_list=addr.for_agents(addresses))

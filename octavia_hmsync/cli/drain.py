@@ -71,14 +71,13 @@ def _check_others(host, found, offline_after, members):
     others = [m for m in members if m.host != host and
               m.address not in suspects and
               mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
-    zone = next((m.zone for m in members if m.host == host), None)
-    if others and not any(m.zone in (None, zone) for m in others):
+    zone = next((m.zone for m in members if m.host == host), None) or None
+    if others and not any((m.zone or None) == zone for m in others):
+        where = f'in zone {zone}' if zone else 'without a zone'
         raise exceptions.NotPossible(
-            f'Health manager {host} is the only one that is ONLINE '
-            f'{f"in zone {zone}" if zone else "without a zone"}, and those '
-            f'that are left are of other zones: amphorae that reach only '
-            f'this one would be heard by nobody. Start another one there '
-            f'first.')
+            f'Health manager {host} is the only one that is ONLINE {where}: '
+            f'amphorae that reach only this one would be heard by nobody. '
+            f'Start another one {where} first.')
     if not others:
         raise exceptions.NotPossible(
             f'Health manager {host} is the only one that is ONLINE and that '

@@ -71,7 +71,9 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                 (newest.number if newest else None,
                  newest.status if newest else None,
                  base.format_time(pause.ends_at) if pause else None,
-                 formatters.List(newest.addresses if newest else ()),
+                 # As octavia.conf may have it, for a way back to Octavia alone.
+                 formatters.List(addr.for_agents(
+                     newest.addresses if newest else ())),
                  formatters.List(addr.canonical(suspects)),
                  formatters.List([u.name for u in blind]),
                  counts.amphorae, counts.due,

@@ -72,6 +72,10 @@ class HealthManager(Base):
     heard_at = sa.Column(types.Timestamp, nullable=True)
     online_since = sa.Column(types.Timestamp, nullable=False)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
+    # When a process of it that does not listen yet said so; how long the last
+    # one took from the goodbye of the one before until it listened there.
+    starting_at = sa.Column(types.Timestamp, nullable=True)
+    restart_took = sa.Column(sa.Float, nullable=True)
     # What the last notification said of it.
     announced = sa.Column(sa.String(160), nullable=True)
 

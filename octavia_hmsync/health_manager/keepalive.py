@@ -73,6 +73,8 @@ class Keepalive:
             self.say_goodbye()
             return
         if self._listener.is_starting():
+            hm_repo.set_starting(self._engine, self._conf.host,
+                                 self._instance)
             return
         try:
             ip_address, port = self._find_address()

@@ -18,7 +18,6 @@ from octavia_hmsync.db.repositories import admission as admission_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import zone as zone_repo
 from octavia_hmsync.membership import canaries
-from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import zones as zn
 
 LOG = logging.getLogger(__name__)
@@ -40,16 +39,19 @@ class Admissions:
         self._good_number = good.number if good else 0
         self._length = length
 
-    def admit(self, size, fresh, status):
+    def admit(self, size, fresh, status, zone=None):
         """Admit the next ones.
 
         :param size: how many.
         :param fresh: the new addresses of the list; each is to be tried.
         :param status: of the generation from now on.
+        :param zone: of this zone only, by its names; None for any.
         :returns: the ids of those that this call admits, a list; None if no
                   amphora is left that the list concerns.
         """
         eligible, astray = self._find()
+        if zone is not None:
+            eligible = [e for e in eligible if e.zone == zone]
         if not eligible:
             return None
         chosen = canaries.choose(eligible, fresh, max(1, size))
@@ -61,16 +63,42 @@ class Admissions:
                  shorten(chosen))
         return chosen
 
-    def ask(self, asked, size, why, address=None):
+    def group(self, admitted):
+        """Return amphorae by the zone in which they tell of the list.
+
+        :param admitted: a list of AdmittedAmphora.
+        :returns: {names of the zone: a list of them}; one where no health
+                  manager has a zone, or had one.
+        """
+        names = self._get_names([a.amphora_id for a in admitted])
+        groups = {}
+        for amphora in admitted:
+            groups.setdefault(names.get(amphora.amphora_id, zn.NOWHERE),
+                              []).append(amphora)
+        return groups
+
+    def find_untried(self, tried):
+        """Find zones to which something is new, and where nobody tries it.
+
+        :param tried: the zones that group() has returned.
+        :returns: names of zones, a set.
+        """
+        if not self._has_zones:
+            return set()
+        return {e.zone for e in self._find()[0]
+                if e.zone not in tried and e.tries}
+
+    def ask(self, asked, size, why, address=None, zone=None):
         """Admit amphorae of other load balancers, to hear what they say.
 
         :param asked: those of which one was admitted.
         :param size: how many.
         :param why: for the log.
         :param address: of those that would get this one, None for all.
+        :param zone: of this zone only, by its names; None for any.
         :returns: False if there are no others.
         """
-        others = self._find_others(asked, address)
+        others = self._find_others(asked, address, zone)
         if not others:
             return False
         chosen = canaries.choose(others, (), size, asked)
@@ -89,9 +117,18 @@ class Admissions:
         admission_repo.admit(self._engine, self._newest.number, chosen)
         return True
 
-    def _find_others(self, asked, address):
+    def _find_others(self, asked, address, zone):
         return [e for e in self._find()[0] if e.load_balancer not in asked and
-                (address is None or address in e.addresses)]
+                (address is None or address in e.addresses) and
+                zone in (None, e.zone)]
+
+    @property
+    def _has_zones(self):
+        return bool(self._newest.zones or self._good and self._good.zones)
+
+    def _get_names(self, amphora_ids=None):
+        return (zone_repo.get_names(self._engine, amphora_ids)
+                if self._has_zones else {})
 
     def _find(self):
         """Find whom the list concerns.
@@ -100,16 +137,14 @@ class Admissions:
                   before it which nobody found good).
         """
         eligible, astray = [], []
-        names = zone_repo.get_names(self._engine) if (
-            self._newest.zones or self._good and self._good.zones) else {}
+        names = self._get_names()
         fresh = {zone: self._find_fresh(zone)
                  for zone in {zn.NOWHERE, *names.values()}}
         for candidate in admission_repo.get_candidates(
                 self._engine, self._newest.number, self._good_number):
             zone = names.get(candidate.amphora_id, zn.NOWHERE)
-            addresses = subset.subset(
-                candidate.amphora_id, self._newest.slots_for(zone),
-                self._length)
+            addresses = self._newest.part_for(candidate.amphora_id, zone,
+                                              self._length)
             if candidate.addresses == addresses and (
                     self._newest.key_digest in (None, candidate.key_digest)):
                 continue
@@ -128,8 +163,9 @@ class Admissions:
         if self._good is None or self._good.key_digest not in (
                 None, self._newest.key_digest):
             return None
-        return (frozenset(self._newest.slots_for(zone)) -
-                frozenset(self._good.slots_for(zone)))
+        return frozenset(zn.find_fresh_in(
+            self._good.addresses, self._good.zones, self._newest.addresses,
+            self._newest.zones, zone))
 
 
 def shorten(amphora_ids, limit=10):

@@ -28,7 +28,6 @@ from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import canaries
 from octavia_hmsync.membership import heartbeats
 from octavia_hmsync.membership import steadiness
-from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import timing
 from octavia_hmsync.membership import trial
 from octavia_hmsync.membership import witnesses
@@ -70,8 +69,10 @@ class Examiner:
             return
         settings = timing.Settings.from_conf(self._conf)
         good = generation_repo.get_last_good(self._engine)
+        began = self._clock()
         listeners = listeners_repo.get_listeners(
-            self._engine, settings, lambda: self._look(settings))
+            self._engine, settings,
+            lambda now: self._look(began, now, settings))
         members = listeners.members
         if good and trial.has_nothing_to_lose(
                 good.addresses, good.zones, newest.addresses, newest.zones,
@@ -89,11 +90,12 @@ class Examiner:
             newest.addresses, newest.zones)
         admission = admissions.Admissions(
             self._engine, newest, good, settings.max_list_length)
-        verdict = self._judge(admitted, admission, newest, watch, settings)
-        if not admitted or verdict is trial.Verdict.NO_ANSWER:
+        verdict, blamed = self._judge(admitted, admission, newest, fresh,
+                                      watch, settings)
+        if verdict is trial.Verdict.NO_ANSWER:
             self._admit(newest, admission, fresh, newest.status)
         elif verdict is trial.Verdict.BAD:
-            self._roll_back_silent(newest, good, fresh, admitted, members,
+            self._roll_back_silent(newest, good, fresh, blamed, members,
                                    settings)
         elif verdict is trial.Verdict.GOOD:
             self._on_heard(newest, good, fresh, admitted, members, admission,
@@ -116,7 +118,36 @@ class Examiner:
         return [dataclasses.replace(a, fell_silent=True)
                 if a.amphora_id in silent else a for a in admitted]
 
-    def _judge(self, admitted, admission, newest, watch, settings):
+    def _judge(self, admitted, admission, newest, fresh, watch, settings):
+        """Judge the list in each zone for itself.
+
+        What those of one zone hear says nothing of another one.
+
+        :returns: (a Verdict, the amphorae that show it is BAD).
+        """
+        groups = admission.group(admitted)
+        verdicts = {zone: self._judge_in(zone, group, admission, newest,
+                                         watch, settings)
+                    for zone, group in groups.items()}
+        blamed = [amphora for zone, group in groups.items() for amphora in
+                  group if verdicts[zone] is trial.Verdict.BAD]
+        if blamed:
+            return trial.Verdict.BAD, blamed
+        if set(verdicts.values()) <= {trial.Verdict.NO_ANSWER}:
+            return trial.Verdict.NO_ANSWER, []
+        if trial.Verdict.WAIT in verdicts.values():
+            return trial.Verdict.WAIT, []
+        lacking = [zone for zone, verdict in verdicts.items()
+                   if verdict is trial.Verdict.NO_ANSWER]
+        # All of these get their canaries now.
+        admitted_to = [zone for zone in (
+            *lacking, *admission.find_untried(groups)) if admission.admit(
+                self._conf.hmsync.canary_size, fresh, newest.status,
+                zone) is not None]
+        return (trial.Verdict.WAIT if admitted_to
+                else trial.Verdict.GOOD), []
+
+    def _judge_in(self, zone, admitted, admission, newest, watch, settings):
         shown = [trial.Admitted(
             a.load_balancer, a.is_tried, a.is_applied, a.fell_silent,
             self._watch.silence(_key(a)) if a.is_applied else 0.0,
@@ -134,7 +165,7 @@ class Examiner:
         more = canaries.how_many_more(len(answered), len(heard))
         if admission.ask(asked, more,
                          f'{admissions.shorten(silent)} fell silent with '
-                         f'generation {newest.number}'):
+                         f'generation {newest.number}', zone=zone):
             return trial.Verdict.WAIT
         return trial.judge(shown, watch, settings, can_ask=False)
 
@@ -219,21 +250,21 @@ class Examiner:
         ids = [a.amphora_id for a in admitted]
         names = zone_repo.get_names(
             self._engine, ids) if generation.zones else {}
-        return {amphora_id: subset.subset(
-            amphora_id, generation.slots_for(names.get(amphora_id,
-                                                       zn.NOWHERE)),
+        return {amphora_id: generation.part_for(
+            amphora_id, names.get(amphora_id, zn.NOWHERE),
             settings.max_list_length) for amphora_id in ids}
 
-    def _look(self, settings):
+    def _look(self, began, now, settings):
         """Note the time, and return for how long we have looked steadily."""
         self._looked_at = self._clock()
         steady_for = self._steadiness.note(
-            self._looked_at,
-            settings.heartbeat_interval + self._conf.hmsync.poll_interval)
+            began, self._looked_at,
+            settings.heartbeat_interval + self._conf.hmsync.poll_interval,
+            now, settings.clock_tolerance)
         if not steady_for:
             # While we did not look, perhaps nobody could write.
             self._watch = heartbeats.HeartbeatWatch()
-        return steady_for
+        return steady_for, self._steadiness.clock_for
 
     def _admit(self, newest, admission, fresh, status):
         """Admit the next ones.

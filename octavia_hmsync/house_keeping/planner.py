@@ -12,6 +12,7 @@
 
 """Watches the membership and publishes the lists that it leads to."""
 
+import functools
 import time
 
 from oslo_log import log as logging
@@ -71,6 +72,9 @@ class Planner:
         self._touched_at = None
         self._purged_at = None
         self._held = None
+        self._has_jumped = False
+        # Whether keepalives may be there that are yet to come.
+        self._is_future = False
         self._notifier = notifier
         self._announcer = announcer.Announcer(engine, notifier)
 
@@ -86,14 +90,14 @@ class Planner:
 
     def _run_once(self, opts):
         self._keep_alive(opts)
+        settings = plan.calm(timing.Settings.from_conf(self._conf),
+                             generation_repo.count_since(
+                                 self._engine, plan.CALM_PERIOD))
+        self._age_future(settings)
         listeners = listeners_repo.get_listeners(
-            self._engine,
-            plan.calm(timing.Settings.from_conf(self._conf),
-                      generation_repo.count_since(self._engine,
-                                                  plan.CALM_PERIOD)),
-            lambda: self._steadiness.note(
-                self._clock(), max(2 * opts.poll_interval,
-                                   opts.keepalive_interval)))
+            self._engine, settings,
+            functools.partial(self._note_look, opts, settings, self._clock()))
+        self._report_jump(opts)
         self._announcer.run_once(listeners)
         newest = generation_repo.get_newest(self._engine)
         good = generation_repo.get_last_good(self._engine)
@@ -104,23 +108,28 @@ class Planner:
                           newest.zones if newest else {},
                           keys.suspects & set(last))
         is_good = newest is not None and newest.status != trial.ROLLED_BACK
+        hearing = listeners.with_key(key_digest)
         decision = plan.for_key(plan_by_zone.decide(
-            listeners.with_key(key_digest), last if is_good else None,
+            hearing, last if is_good else None,
             keys.suspects, good.addresses if good and
             good.key_digest in (None, key_digest) else None, zones),
             last, is_key_new=keys.published not in (None, key_digest))
-        if is_good and zn.of_list(zones, last) != newest.zones:
-            decision = plan.again(decision, last,
-                                  'for other zones of its addresses')
+        if is_good:
+            decision = plan.again(decision, last, zn.describe_change(
+                newest.zones, plan_by_zone.mark_away(
+                    hearing, last, zones, newest.zones)))
         self._report_held(decision.held)
-        self._purge(opts)
+        if listeners.is_steady and (
+                listeners.clock_steady_for > settings.lapses_after):
+            self._purge(opts)
         if decision.addresses is None:
             return (instruments.HELD if decision.held
                     else instruments.UNCHANGED)
         number = newest.number + 1 if newest else 1
         slots = subset.assign_slots(newest.slots if newest else {},
                                     decision.addresses)
-        zones = zn.of_list(zones, decision.addresses)
+        zones = plan_by_zone.mark_away(hearing, decision.addresses, zones,
+                                       newest.zones if newest else {})
         status = trial.first_status_by_zone(
             good.addresses if good else (), good.zones if good else {},
             decision.addresses, zones,
@@ -160,6 +169,32 @@ class Planner:
             self._engine, self._conf.host, self._get_pinned(),
             heartbeat_key.digest(self._conf.health_manager.heartbeat_key))
         self._touched_at = now
+
+    def _note_look(self, opts, settings, began, database_time):
+        steady_for = self._steadiness.note(
+            began, self._clock(), max(2 * opts.poll_interval,
+                                      opts.keepalive_interval),
+            database_time, settings.clock_tolerance)
+        return steady_for, self._steadiness.clock_for
+
+    def _report_jump(self, opts):
+        if self._steadiness.jump and not self._has_jumped:
+            LOG.warning('The clock of the database went %s by %d s: nobody '
+                        'is taken for dead for the next %d s. Run NTP on all '
+                        'nodes of the database, and let it slew their '
+                        'clocks.', 'forward' if self._steadiness.jump > 0
+                        else 'back', round(abs(self._steadiness.jump)),
+                        opts.offline_after)
+        self._has_jumped = bool(self._steadiness.jump)
+        self._is_future |= self._steadiness.jump < 0
+
+    def _age_future(self, settings):
+        # By then whoever lives has written.
+        if self._is_future and (
+                self._steadiness.clock_for > settings.offline_after / 2):
+            hm_repo.age_future(self._engine, settings.offline_after)
+            keeper_repo.age_future(self._engine, settings.lapses_after)
+            self._is_future = False
 
     def _report_held(self, held):
         if held != self._held and held:

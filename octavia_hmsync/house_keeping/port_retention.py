@@ -58,7 +58,8 @@ class PortRetention:
                                  at the others, unless it is down.
         """
         interval = self._conf[network_conf.GROUP].reconcile_interval
-        steady_for = self._steadiness.note(self._clock(), 2 * interval + 10)
+        now = self._clock()
+        steady_for = self._steadiness.note(now, now, 2 * interval + 10)
         port_repo.set_registered(self._engine)
         left = [row for row in port_repo.get_all(self._engine)
                 if self._is_left(row, steady_for)]

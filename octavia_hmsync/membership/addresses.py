@@ -27,7 +27,7 @@ IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def format_address(ip_address: str | IPAddress, port: int) -> str:
-    """Write an address the way controller_ip_port_list has it.
+    """Write an address the one way in which the plugin keeps it.
 
     :param ip_address: an IPv4 or IPv6 address, as text or object.
     :param port: a UDP port.
@@ -44,7 +44,11 @@ def format_address(ip_address: str | IPAddress, port: int) -> str:
 def parse_address(text: str) -> tuple[IPAddress, int]:
     """Read one entry of controller_ip_port_list.
 
-    :param text: ``192.0.2.1:5555`` or ``[2001:db8::1]:5555``.
+    As an amphora does: the port is what follows the last colon, with or
+    without brackets around what comes before.
+
+    :param text: ``192.0.2.1:5555``, ``[2001:db8::1]:5555`` or
+                 ``2001:db8::1:5555``.
     :returns: (ipaddress object, port).
     :raises InvalidAddress: if it is malformed; host names are, too, for what
                             they resolve to in an amphora cannot be known.
@@ -52,13 +56,10 @@ def parse_address(text: str) -> tuple[IPAddress, int]:
     host, separator, port = text.strip().rpartition(':')
     if host.startswith('[') and host.endswith(']'):
         host = host[1:-1]
-        version = 6
-    else:
-        version = 4
     try:
         ip = ipaddress.ip_address(host)
         # A scope means an interface of this machine, nothing elsewhere.
-        if not separator or ip.version != version or '%' in host:
+        if not separator or '%' in host:
             raise ValueError
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError
@@ -67,6 +68,19 @@ def parse_address(text: str) -> tuple[IPAddress, int]:
             f'"{text}" is not an address for heartbeats: write '
             f'IPV4:PORT or [IPV6]:PORT.') from None
     return ip, int(port)
+
+
+def for_agents(addresses: abc.Iterable[str]) -> list[str]:
+    """Write a list so that the agent of every release can read it.
+
+    Without the brackets around an IPv6 address: with them the sender of
+    heartbeats ends in images from before Octavia 10.1.0, 11.0.1, 12.0.1 and
+    13.0.0.
+
+    :param addresses: well-formed addresses; their order is kept.
+    :returns: a list.
+    """
+    return [f'{ip}:{port}' for ip, port in map(parse_address, addresses)]
 
 
 def sort_key(address: str) -> tuple[int, int, int]:

@@ -36,6 +36,10 @@ _SAMPLES = 2000
 _TOLERATED = 10
 
 
+# How many times restart_grace a health manager is waited for at most.
+_LONGEST_GRACE = 3
+
+
 class Level(enum.IntEnum):
     """How far an amphora is from counting as dead, for want of listeners."""
 
@@ -62,6 +66,11 @@ class Listeners:
     :param settings: timing.Settings.
     :param reader_steady_for: seconds for which the members have been read
                               without a gap, see member.state_of().
+    :param clock_steady_for: seconds for which the database's clock has not
+                             jumped, see steadiness.Steadiness.
+    :param lapsing: addresses that nobody pins any more, as far as can be
+                    told: they count as pinned as long as that cannot, and
+                    are not published anew.
     :param key_digest: of the key with which an amphora signs: whoever listens
                        with another one is deaf; None for any.
     """
@@ -70,25 +79,38 @@ class Listeners:
                  pinned: abc.Iterable[str], settings: timing.Settings,
                  left: abc.Iterable[str] = (),
                  reader_steady_for: float = math.inf,
-                 key_digest: str | None = None) -> None:
+                 key_digest: str | None = None,
+                 lapsing: abc.Iterable[str] = (),
+                 clock_steady_for: float = math.inf) -> None:
         self.settings = settings
-        self.pinned = frozenset(pinned)
+        self.clock_steady_for = clock_steady_for
+        self._steady_for = reader_steady_for
+        self._lapsing = frozenset(() if self.is_steady else lapsing)
+        self.pinned = frozenset(pinned) | self._lapsing
+        self.wanted = frozenset(pinned)
         self._left = frozenset(left)
         self._members = {m.address: m for m in members}
-        self._steady_for = reader_steady_for
         self._key_digest = key_digest
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether all that live have written since the reader's last gap."""
+        return self._steady_for > self.settings.offline_after
 
     def with_key(self, key_digest: str | None) -> 'Listeners':
         """Return the same, for amphorae that sign with another key."""
-        return Listeners(self._members.values(), self.pinned, self.settings,
-                         self._left, self._steady_for, key_digest)
+        return Listeners(self._members.values(), self.wanted, self.settings,
+                         self._left, self._steady_for, key_digest,
+                         self._lapsing, self.clock_steady_for)
 
     def among(self, addresses: abc.Container[str]) -> 'Listeners':
         """Return the same of some addresses only."""
         return Listeners(
             [m for a, m in self._members.items() if a in addresses],
-            [a for a in self.pinned if a in addresses], self.settings,
-            self._left, self._steady_for, self._key_digest)
+            [a for a in self.wanted if a in addresses], self.settings,
+            self._left, self._steady_for, self._key_digest,
+            [a for a in self._lapsing if a in addresses],
+            self.clock_steady_for)
 
     @property
     def members(self) -> list[mem.Member]:
@@ -110,7 +132,7 @@ class Listeners:
         if member is None:
             return None
         return mem.state_of(member, self.settings.offline_after,
-                            self._steady_for)
+                            self._steady_for, self.clock_steady_for)
 
     def has_key(self, address: str) -> bool:
         """Tell whether whoever listens there hears what it is for."""
@@ -138,14 +160,42 @@ class Listeners:
     def may_listen(self, address: str) -> bool:
         """Tell whether somebody listens, or is about to again.
 
-        One that said goodbye may just be restarting.
+        One that said goodbye may just be restarting, and one whose process
+        has started, whatever became of the one before, is about to listen.
         """
         if self.listens(address):
             return True
         member = self._members.get(address)
-        return (member is not None and member.status == mem.OFFLINE and
-                self.has_key(address) and
-                member.keepalive_age <= self.settings.restart_grace)
+        return (member is not None and self.has_key(address) and
+                self.gone_for(address) <= self._grace_of(member))
+
+    def _grace_of(self, member: mem.Member) -> float:
+        """Return for how long a member that is gone may be restarting.
+
+        For longer where its last restart took longer, and while its process
+        starts; but one that starts again and again has its end, too, and what
+        took far longer was no restart.
+        """
+        grace = self.settings.restart_grace
+        longest = _LONGEST_GRACE * grace
+        if member.starting_age is not None and not mem.is_silent(
+                member.starting_age, self.settings.offline_after):
+            return longest
+        if member.status != mem.OFFLINE:
+            return -math.inf
+        took = member.restart_took or 0.0
+        return max(grace, min(2 * took, longest)) if took <= longest else grace
+
+    def gone_for(self, address: str) -> float:
+        """Return for how long a member has been silent, or said goodbye.
+
+        For how long it was before the database's clock jumped cannot be told.
+
+        :returns: seconds; infinite if no member holds the address.
+        """
+        member = self._members.get(address)
+        return math.inf if member is None else min(member.keepalive_age,
+                                                   self.clock_steady_for)
 
     def is_gone(self, address: str) -> bool:
         """Tell whether no member holds an address, and no file lists it."""

@@ -14,10 +14,15 @@
 
 import dataclasses
 import enum
+import math
 
 ONLINE = 'ONLINE'
 DRAINING = 'DRAINING'
 OFFLINE = 'OFFLINE'
+
+
+# Seconds by which clocks of database nodes may differ.
+CLOCKS_APART = 2
 
 
 class State(enum.Enum):
@@ -48,6 +53,10 @@ class Member:
                        that is not known.
     :param zone: only amphorae of this zone reach it, None for all; see
                  membership.zones.
+    :param starting_age: seconds since a process of it that does not listen
+                         yet said so, None if there is none.
+    :param restart_took: seconds from its last goodbye until it listened there
+                         again; None if that never happened.
     """
 
     host: str
@@ -59,6 +68,8 @@ class Member:
     announced: str | None = None
     key_digest: str | None = None
     zone: str | None = None
+    starting_age: float | None = None
+    restart_took: float | None = None
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:
@@ -72,8 +83,8 @@ def is_silent(keepalive_age: float, offline_after: float) -> bool:
     return keepalive_age > offline_after
 
 
-def state_of(member: Member, offline_after: float,
-             reader_steady_for: float) -> State:
+def state_of(member: Member, offline_after: float, reader_steady_for: float,
+             clock_steady_for: float = math.inf) -> State:
     """Tell how a member counts.
 
     :param member: a Member.
@@ -82,14 +93,19 @@ def state_of(member: Member, offline_after: float,
                               database without a gap. After a gap all
                               keepalives look old, because nobody could
                               write them.
+    :param clock_steady_for: seconds for which the database's clock has not
+                             jumped. Of a keepalive from before nobody knows
+                             how old it is, or if it is yet to come.
     :returns: a State.
     """
     if member.status == OFFLINE:
         return State.DEAD
+    is_steady = reader_steady_for > offline_after
     if is_silent(member.keepalive_age, offline_after):
-        if reader_steady_for <= offline_after:
-            return State.UNKNOWN
-        return State.DEAD
+        return State.DEAD if is_steady else State.UNKNOWN
+    if not is_steady and not (
+            -CLOCKS_APART <= member.keepalive_age <= clock_steady_for):
+        return State.UNKNOWN
     return State.DRAINING if member.status == DRAINING else State.ALIVE
 
 

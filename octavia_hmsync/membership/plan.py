@@ -172,7 +172,7 @@ def _find_new(listeners: listening.Listeners, last: abc.Collection[str],
     published = frozenset(last)
     alive = {a for a in listeners.addresses if listeners.has_key(a) and
              listeners.state(a) is mem.State.ALIVE}
-    new = frozenset(alive | listeners.pinned) - published
+    new = frozenset(alive | listeners.wanted) - published
     if not published or any(map(listeners.may_listen,
                                 published | new - suspects)):
         return new - suspects
@@ -227,10 +227,8 @@ def _find_leaving(listeners: listening.Listeners,
 
 
 def _is_overdue(listeners: listening.Listeners, address: str) -> bool:
-    member = listeners.member(address)
-    return (member is not None and
-            not listeners.may_listen(address) and
-            member.keepalive_age >= listeners.settings.removal_delay)
+    return (not listeners.may_listen(address) and
+            listeners.gone_for(address) >= listeners.settings.removal_delay)
 
 
 def _is_settling(listeners: listening.Listeners, added: frozenset[str],

@@ -17,6 +17,7 @@ one.
 """
 
 from collections import abc
+import dataclasses
 
 from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import listening
@@ -53,11 +54,47 @@ def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
     reasons = [_of_zone(d.reason, zone) for zone, d in decisions.items()
                if d.addresses is not None]
     for zone in _find_deserted(listeners, lists):
+        if not all(map(listeners.is_gone, lists[zone])):
+            # They are away, and its amphorae have others meanwhile.
+            decisions[zone] = dataclasses.replace(decisions[zone], held=None)
+            continue
         reasons.append(_of_zone(
             f'removed {addr.join_list(lists[zone])} (nobody is left)', zone))
         lists[zone] = ()
     return _combine(listeners, last or (), lists, '; '.join(reasons),
                     _join_held(decisions))
+
+
+def mark_away(listeners: listening.Listeners, addresses: abc.Iterable[str],
+              zones: zn.Zones, last: zn.Zones) -> dict[str, str]:
+    """Tell of the addresses of a list which are away.
+
+    Those of a zone at which nobody is left, where others can take over, until
+    a health manager of it has settled again. Their place is kept: amphorae
+    that reach nobody else are heard as soon as it is back.
+
+    :param listeners: as for plan.plan().
+    :param addresses: the list.
+    :param zones: zone by address, see zones.assign().
+    :param last: zone by address of the last list.
+    :returns: zone by address, of those that have one.
+    """
+    lists: dict[str | None, tuple[str, ...]] = {None: ()}
+    for address in addresses:
+        zone = zones.get(address)
+        lists[zone] = (*lists.get(zone, ()), address)
+    missed = set(_find_deserted(listeners, lists))
+    missed |= {zone for zone, part in lists.items()
+               if zone and any(zn.is_away(last.get(a)) for a in part) and
+               not any(_has_settled(listeners, a) for a in part)}
+    return {a: zn.away(zone) if zone in missed else zone
+            for zone, part in lists.items() if zone for a in part}
+
+
+def _has_settled(listeners: listening.Listeners, address: str) -> bool:
+    member = listeners.member(address)
+    return (member is not None and listeners.listens(address) and
+            member.online_for >= listeners.settings.settle_time)
 
 
 def _only(addresses: abc.Iterable[str] | None,

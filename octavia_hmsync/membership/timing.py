@@ -40,6 +40,20 @@ class Settings:
                    restart_grace=hmsync.restart_grace)
 
     @property
+    def clock_tolerance(self) -> float:
+        """How far the database's clock may go astray between two looks.
+
+        So far that nobody looks dead for it who writes a keepalive each
+        keepalive_interval, which is half of offline_after at most.
+        """
+        return self.offline_after / 3
+
+    @property
+    def lapses_after(self) -> float:
+        """Seconds without a keepalive of its housekeeper until a pin lapses."""
+        return self.offline_after + self.removal_delay
+
+    @property
     def max_list_length(self) -> int:
         return subset.max_list_length(self.heartbeat_timeout,
                                       self.heartbeat_interval)

@@ -68,7 +68,8 @@ class Admitted:
 
 def first_status(old: abc.Sequence[str], new: abc.Collection[str],
                  listeners: listening.Listeners, canary_size: int,
-                 wave_size: int, is_key_new: bool = False) -> str:
+                 wave_size: int, is_key_new: bool = False,
+                 fresh: abc.Collection[str] | None = None) -> str:
     """Tell how a list begins its way.
 
     :param old: the list that amphorae have, empty if that is not known.
@@ -77,9 +78,12 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
     :param canary_size: ``[hmsync] canary_size``.
     :param wave_size: ``[hmsync] wave_size``.
     :param is_key_new: whether amphorae get another heartbeat key with it.
+    :param fresh: what counts as new in it; None for what the old one lacks.
     :returns: CANARY, WAVES or OPEN.
     """
-    if set(new) <= set(old) and not is_key_new:
+    if fresh is None:
+        fresh = set(new) - set(old)
+    if not fresh and not is_key_new:
         # Nothing in it that could be out of reach.
         return OPEN
     if listening.has_nothing_to_lose(old, new, listeners):
@@ -105,7 +109,9 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
     found = {first_status(
         zn.reachable(old, old_zones, names),
         zn.reachable(new, new_zones, names), listeners, canary_size,
-        wave_size, is_key_new) for names in zn.views(old_zones, new_zones)}
+        wave_size, is_key_new,
+        zn.find_fresh_in(old, old_zones, new, new_zones, names))
+        for names in zn.views(old_zones, new_zones)}
     return next(status for status in (CANARY, WAVES, OPEN)
                 if status in found)
 
@@ -129,7 +135,8 @@ def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
         after = zn.reachable(new, new_zones, names)
         if listening.has_nothing_to_lose(before, after, listeners):
             is_any = True
-        elif not before or not set(after) <= set(before):
+        elif not before or zn.find_fresh_in(old, old_zones, new, new_zones,
+                                            names):
             return False
     return is_any
 

@@ -17,20 +17,42 @@ has a management network of its own.
 
 An amphora gets the addresses of its zone; where there are none, those without
 a zone; and where there are none of these either, all, as nothing is known.
+Where nobody is left at the addresses of its zone for now, they are *away*: it
+gets those without a zone beside them, and is heard wherever it is heard first.
 """
 
 from collections import abc
 import typing
 
+from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import subset
 
 # Zone by address; an address without one is not in it, or has None.
 Zones = abc.Mapping[str, str | None]
 # What the zone of an amphora is called; empty for one without.
 Names = frozenset[str]
 NOWHERE: Names = frozenset()
+# Added to the zone of an address that is away, which to an earlier release is
+# a zone without amphorae.
+_AWAY = ' (away)'
 
 T = typing.TypeVar('T')
+
+
+def away(zone: str) -> str:
+    """Return how the zone of an address is written that is away."""
+    return home(zone) + _AWAY
+
+
+def is_away(zone: str | None) -> bool:
+    """Tell whether an address with that zone is away."""
+    return bool(zone and zone.endswith(_AWAY))
+
+
+def home(zone: str) -> str:
+    """Return the name of a zone, whether its addresses are away or not."""
+    return zone.removesuffix(_AWAY)
 
 
 def reachable(addresses: abc.Iterable[str], zones: Zones,
@@ -46,8 +68,19 @@ def reachable(addresses: abc.Iterable[str], zones: Zones,
     if not zones:
         return addresses
     own = tuple(a for a in addresses if zones.get(a) in names)
-    return own or tuple(a for a in addresses
-                        if zones.get(a) is None) or addresses
+    if own:
+        return own
+    gone = _find_away(addresses, zones, names)
+    others = {a for a in addresses if zones.get(a) is None}
+    return tuple(a for a in addresses
+                 if a in gone or a in others) or addresses
+
+
+def _find_away(addresses: abc.Iterable[str], zones: Zones,
+               names: Names) -> set[str]:
+    found = ((a, zones.get(a)) for a in addresses)
+    return {a for a, zone in found if zone and is_away(zone) and
+            home(zone) in names}
 
 
 def slots_of(slots: abc.Mapping[str, int], zones: Zones,
@@ -63,12 +96,36 @@ def slots_of(slots: abc.Mapping[str, int], zones: Zones,
     return {a: slots[a] for a in reachable(slots, zones, names)}
 
 
+def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
+         length: int) -> tuple[str, ...]:
+    """Choose the addresses for one amphora.
+
+    Of those that are away it keeps some, as none is left where a list has no
+    other; they are no more than half, which a gap can bear.
+
+    :param key: the amphora's id.
+    :param slots: slot by published address, see subset.assign_slots().
+    :param zones: zone by address.
+    :param names: what the zone of the amphora is called.
+    :param length: how many it may get, see subset.max_list_length().
+    :returns: as subset.subset().
+    """
+    reached = slots_of(slots, zones, names)
+    gone = addr.canonical(_find_away(reached, zones, names))
+    if not gone or len(gone) == len(reached):
+        return subset.subset(key, reached, length)
+    kept = gone[:length // 2]
+    return addr.canonical((*kept, *subset.subset(
+        key, {a: slot for a, slot in reached.items() if a not in gone},
+        length - len(kept))))
+
+
 def views(*lists: Zones) -> list[Names]:
     """Return the zones that amphorae may have which lists tell apart.
 
     :param lists: zone by address, of each list.
     """
-    named = {zone for zones in lists for zone in zones.values() if zone}
+    named = {home(zone) for zones in lists for zone in zones.values() if zone}
     return [NOWHERE, *(frozenset({zone}) for zone in sorted(named))]
 
 
@@ -82,9 +139,29 @@ def find_fresh(old: abc.Collection[str], old_zones: Zones,
     :param new_zones: zone by address of it.
     """
     return set().union(*(
-        set(reachable(new, new_zones, names)) -
-        set(reachable(old, old_zones, names))
+        find_fresh_in(old, old_zones, new, new_zones, names)
         for names in views(old_zones, new_zones)))
+
+
+def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
+                  new: abc.Collection[str], new_zones: Zones,
+                  names: Names) -> set[str]:
+    """Find the addresses of a list that are new to amphorae of one zone.
+
+    Where an amphora loses addresses because of the zones that they have now,
+    all that is left counts as new: with a zone at the wrong health manager it
+    was never heard there.
+
+    :param old: as for find_fresh(); so are the other lists and zones.
+    :param names: what the zone is called.
+    """
+    before = set(reachable(old, old_zones, names))
+    after = set(reachable(new, new_zones, names))
+    kept = [a for a in new if a in old]
+    if before <= after or (reachable(kept, old_zones, names) ==
+                           reachable(kept, new_zones, names)):
+        return after - before
+    return after
 
 
 def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
@@ -103,7 +180,25 @@ def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
     now: dict[str, str | None] = {m.address: m.zone for m in members}
     found = {a: last.get(a) if a in kept or a not in now else now[a]
              for a in addresses}
-    return of_list(found, found)
+    return {a: home(zone) for a, zone in of_list(found, found).items()}
+
+
+def describe_change(before: Zones, now: Zones) -> str:
+    """Say for people why a list is published for its zones alone.
+
+    :param before: zone by address.
+    :param now: likewise.
+    :returns: nothing if they are the same.
+    """
+    if before == now:
+        return ''
+    for address in sorted(now):
+        if is_away(now[address]) and not is_away(before.get(address)):
+            return (f'for nobody is left in zone {home(now[address])}, whose '
+                    f'amphorae get those without a zone, too')
+        if is_away(before.get(address)) and not is_away(now[address]):
+            return f'for zone {now[address]} is back'
+    return 'for other zones of its addresses'
 
 
 def of_list(zones: Zones, addresses: abc.Iterable[str]) -> dict[str, str]:

@@ -171,9 +171,10 @@ class Batch:
             self._conf.health_manager.heartbeat_interval)
         names = zone_repo.get_names(
             self._engine, amphora_ids) if self._zones else {}
-        return {amphora_id: subset.subset(amphora_id, zn.slots_of(
-            self._slots, self._zones, names.get(amphora_id, zn.NOWHERE)),
-            length) for amphora_id in amphora_ids}
+        return {amphora_id: zn.part(
+            amphora_id, self._slots, self._zones,
+            names.get(amphora_id, zn.NOWHERE), length)
+            for amphora_id in amphora_ids}
 
     def _render(self, amphorae, lists):
         renderer = agent_config.AgentConfigRenderer(self._conf)

@@ -710,6 +710,23 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
         self._register(1, 2)
         return 'hm1', 'instance1', '192.0.2.1', 5555, OFFLINE_AFTER
 
+    @_call(hm_repo.age_future)
+    def age_future_of_health_managers(self):
+        self._register(1, 2)
+        self.make_older(models.HealthManager, 'keepalive_at', -LONG,
+                        host='hm1')
+        return OFFLINE_AFTER,
+
+    @_call(hm_repo.set_starting)
+    def set_starting(self):
+        self._register(1, 2)
+        return 'hm1', 'another'
+
+    @_call(hm_repo.get_all_at)
+    def get_all_health_managers_at(self):
+        self._register(1, 2)
+        return ()
+
     @_call(hm_repo.set_offline)
     def set_offline(self):
         self._register(1, 2)
@@ -806,6 +823,18 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
     @_call(keeper_repo.get_pinned)
     def get_pinned(self):
         self._touch(1, 2)
+        return OFFLINE_AFTER,
+
+    @_call(keeper_repo.get_pins)
+    def get_pins(self):
+        self._touch(1, 2)
+        return ()
+
+    @_call(keeper_repo.age_future)
+    def age_future_of_house_keepers(self):
+        self._touch(1, 2)
+        self.make_older(models.HouseKeeper, 'keepalive_at', -LONG,
+                        host='hk1')
         return OFFLINE_AFTER,
 
     @_call(keeper_repo.get_up)

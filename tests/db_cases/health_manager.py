@@ -121,6 +121,48 @@ class HealthManagerCases(_Cases):
         self.assertFalse(self.touch())
         self.assertEqual(member.OFFLINE, self.members()['hm1'].status)
 
+    def test_touch_after_the_clock_went_back(self):
+        """Its times are yet to come: it registers anew."""
+        self.register()
+        self.silence(seconds=-OFFLINE_AFTER + 5)
+        self.assertTrue(self.touch())
+        self.silence(seconds=-OFFLINE_AFTER - 5)
+        self.assertFalse(self.touch())
+
+    def test_restart_that_is_told(self):
+        self.register()
+        self.assertFalse(hm_repo.set_starting(self.engine, 'hm2', 'b'))
+        self.assertFalse(hm_repo.set_starting(self.engine, 'hm1', 'a'))
+        self.assertIsNone(self.members()['hm1'].starting_age)
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        began = time.monotonic()
+        self.assertTrue(hm_repo.set_starting(self.engine, 'hm1', 'b'))
+        found = self.members()['hm1']
+        self.assertAge(0, found.starting_age, began)
+        self.assertIsNone(found.restart_took)
+        began = time.monotonic()
+        self.silence(seconds=25)
+        self.register(instance='b')
+        found = self.members()['hm1']
+        self.assertIsNone(found.starting_age)
+        self.assertAge(25, found.restart_took, began)
+        # Neither anew at a keepalive, nor by another address.
+        self.silence()
+        self.register(instance='b')
+        hm_repo.set_offline(self.engine, 'hm1', 'b')
+        self.register(ip='192.0.2.9', instance='c')
+        self.assertAge(25, self.members()['hm1'].restart_took, began)
+
+    def test_age_future(self):
+        self.register()
+        self.register('hm2', '192.0.2.2')
+        self.silence('hm2', -60)
+        began = time.monotonic()
+        hm_repo.age_future(self.engine, OFFLINE_AFTER)
+        found = self.members()
+        self.assertAge(OFFLINE_AFTER, found['hm2'].keepalive_age, began)
+        self.assertLess(found['hm1'].keepalive_age, OFFLINE_AFTER)
+
     def test_goodbye(self):
         self.register()
         self.silence()

@@ -327,6 +327,13 @@ class HouseKeeperCases(base.DatabaseTestCase):
         self.make_older(models.HouseKeeper, 'keepalive_at', seconds,
                         host=host)
 
+    def test_age_future(self):
+        self.touch('controller1', '192.0.2.1:5555')
+        self.silence('controller1', -300)
+        keeper_repo.age_future(self.engine, 80)
+        self.assertLess(
+            79, keeper_repo.get_pins(self.engine)['192.0.2.1:5555'])
+
     def test_up(self):
         self.touch('controller2')
         self.touch('controller1')

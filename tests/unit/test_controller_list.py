@@ -65,6 +65,14 @@ class TestPinnedAddresses(base.TestCase):
         self.assertIn('"192.0.2.1" is not an address', logs.output[0])
         self.assertIn('correct or remove it', logs.output[0])
 
+    def test_whatever_octavia_reads(self):
+        pinned = self.make('2001:db8::1:5555, [2001:db8::2]:5555,, '
+                           '[192.0.2.1]:5555,')
+        with self.assertNoLogs(controller_list.LOG.logger):
+            self.assertEqual(
+                ('192.0.2.1:5555', '[2001:db8::1]:5555',
+                 '[2001:db8::2]:5555'), pinned.get())
+
     def test_changed_and_removed_by_sighup(self):
         pinned = self.make('192.0.2.1:5555')
         # The live list covers it.
@@ -101,6 +109,12 @@ class TestLiveControllerList(sqlite.SqliteMixin, db_base.DatabaseTestCase):
         self.live.start()
         self.assertEqual(expected, self.live.get('controller_ip_port_list'))
         self.assertEqual(expected, self.option)
+
+    def test_agents_of_every_release_can_read_it(self):
+        generation_repo.publish(
+            self.engine, 1, {'[2001:db8::1]:5555': 0}, '', 'controller1')
+        self.live._look()
+        self.assertEqual(['2001:db8::1:5555'], self.option)
 
     def test_nothing_published(self):
         self.live.start()

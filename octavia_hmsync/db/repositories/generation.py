@@ -70,6 +70,10 @@ class Generation:
         """
         return zn.slots_of(self.slots, self.zones, names)
 
+    def part_for(self, amphora_id, names, length):
+        """Return the list of one amphora, a tuple; see zones.part()."""
+        return zn.part(amphora_id, self.slots, self.zones, names, length)
+
     @property
     def is_on_trial(self):
         """Whether only admitted amphorae get it."""

@@ -29,10 +29,6 @@ from octavia_hmsync.membership import member as mem
 
 _TABLE = models.HealthManager.__table__
 
-# Seconds by which clocks of database nodes may differ.
-_CLOCKS_APART = 2
-
-
 def _select():
     return sa.select(_TABLE, types.utcnow().label('now'))
 
@@ -103,8 +99,12 @@ def register(engine, host, ip_address, port, instance, offline_after,
                   'configured_key_digest': configured_key_digest,
                   'plugin_version': plugin_version,
                   'zone': zone,
+                  'starting_at': None,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
+        if own is not None and own.status == mem.OFFLINE and (
+                own.instance != instance and _address(own) == address):
+            values['restart_took'] = _age(own, 'keepalive_at')
         try:
             if own is None:
                 connection.execute(
@@ -149,11 +149,48 @@ def touch(engine, host, instance, ip_address, port, offline_after,
                    _TABLE.c.status != mem.OFFLINE,
                    # Who was silent for longer has been taken for dead, and
                    # starts anew. Not asked before: this statement may hang.
-                   _TABLE.c.keepalive_at >=
-                   types.utcnow_plus(-offline_after))
+                   _TABLE.c.keepalive_at.between(
+                       types.utcnow_plus(-offline_after),
+                       types.utcnow_plus(offline_after)))
             .values(keepalive_at=types.utcnow(),
                     configured_key_digest=configured_key_digest))
         return result.rowcount == 1
+
+
+@api.retry
+def set_starting(engine, host, instance):
+    """Tell that a process of a health manager starts, which is known already.
+
+    It keeps its place in the list meanwhile.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of this process.
+    :returns: True if another process of it had registered.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance != instance)
+            .values(starting_at=types.utcnow())).rowcount == 1
+
+
+@api.retry
+def age_future(engine, offline_after):
+    """Have keepalives that are yet to come count as silence, from now on.
+
+    Those of health managers that ended before the database's clock went back:
+    when it comes there again they would look alive.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds for which they count as silent by then.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.keepalive_at >
+                   types.utcnow_plus(mem.CLOCKS_APART))
+            .values(keepalive_at=types.utcnow_plus(-offline_after)))
 
 
 @api.retry
@@ -218,7 +255,7 @@ def find_ahead(engine):
 
     :param engine: an SQLAlchemy engine.
     :returns: by how many seconds, at the least, by host; without those that
-              are no more than _CLOCKS_APART.
+              are no more than CLOCKS_APART.
     """
     began = time.monotonic()
     rows = get_rows(engine)
@@ -227,7 +264,7 @@ def find_ahead(engine):
     waited = time.monotonic() - began
     ahead = {row.host: -_age(row, 'keepalive_at') - waited for row in rows}
     return {host: seconds for host, seconds in ahead.items()
-            if seconds > _CLOCKS_APART}
+            if seconds > mem.CLOCKS_APART}
 
 
 @api.retry
@@ -320,7 +357,16 @@ def get_all(engine):
 
     :returns: a list of membership Members, by host.
     """
-    return [_to_member(row) for row in get_rows(engine)]
+    return get_all_at(engine)[0]
+
+
+def get_all_at(engine):
+    """Return all registered health managers, and the database's time.
+
+    :returns: (a list of Members, by host; a time, None if there are none).
+    """
+    rows = get_rows(engine)
+    return [_to_member(row) for row in rows], rows[0].now if rows else None
 
 
 def _to_member(row):
@@ -329,7 +375,9 @@ def _to_member(row):
         status=row.status, keepalive_age=_age(row, 'keepalive_at'),
         online_for=_age(row, 'online_since'),
         is_heard=row.heard_at is not None if row.is_observing else None,
-        announced=row.announced, key_digest=row.key_digest, zone=row.zone)
+        announced=row.announced, key_digest=row.key_digest, zone=row.zone,
+        starting_age=None if row.starting_at is None
+        else _age(row, 'starting_at'), restart_took=row.restart_took)
 
 
 def get_key_digests(engine, offline_after):

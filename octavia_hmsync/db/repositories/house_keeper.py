@@ -19,6 +19,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.membership import member as mem
 
 _TABLE = models.HouseKeeper.__table__
 
@@ -60,14 +61,25 @@ def get_pinned(engine, max_age):
     :param max_age: seconds after which a housekeeper's word lapses.
     :returns: a tuple of addresses.
     """
+    return addr.canonical(a for a, age in get_pins(engine).items()
+                          if age <= max_age)
+
+
+def get_pins(engine):
+    """Return for how long nobody has said that a file lists an address.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: seconds by address, of all housekeepers that are not forgotten.
+    """
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE, types.utcnow().label('now'))).all()
-    pinned: set[str] = set()
+    pins: dict[str, float] = {}
     for row in rows:
-        if (row.now - row.keepalive_at).total_seconds() <= max_age:
-            pinned.update(addr.split_list(row.pinned_ip_port_list))
-    return addr.canonical(pinned)
+        age = (row.now - row.keepalive_at).total_seconds()
+        for address in addr.split_list(row.pinned_ip_port_list):
+            pins[address] = min(age, pins.get(address, age))
+    return pins
 
 
 def get_up(engine, max_age):
@@ -100,19 +112,39 @@ def get_replacers(engine, max_age):
             .order_by(_TABLE.c.host)).scalars().all()
 
 
-def get_key_digests(engine, max_age):
+def get_key_digests(engine, max_age=None):
     """Return digests of heartbeat keys by host, of those that are up.
 
     :param engine: an SQLAlchemy engine.
-    :param max_age: seconds without a keepalive after which one is not.
+    :param max_age: seconds without a keepalive after which one is not; None
+                    where that cannot be told.
     :returns: a dict; None for one of a release that does not tell.
     """
+    select = (sa.select(_TABLE.c.host, _TABLE.c.key_digest)
+              .order_by(_TABLE.c.host))
+    if max_age is not None:
+        select = select.where(
+            _TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
     with engine.connect() as connection:
-        rows = connection.execute(
-            sa.select(_TABLE.c.host, _TABLE.c.key_digest)
-            .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
-            .order_by(_TABLE.c.host)).all()
+        rows = connection.execute(select).all()
     return {row.host: row.key_digest for row in rows}
+
+
+@api.retry
+def age_future(engine, max_age):
+    """Have keepalives that are yet to come lapse.
+
+    See the same of health managers.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds after which a housekeeper's word lapses.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.keepalive_at > types.utcnow_plus(
+                mem.CLOCKS_APART))
+            .values(keepalive_at=types.utcnow_plus(-max_age)))
 
 
 @api.retry

@@ -41,6 +41,8 @@ def make_keys(engine, listeners, newest):
     return key.Keys(
         newest.key_digest if newest and newest.status != trial.ROLLED_BACK
         else None,
-        keeper_repo.get_key_digests(engine, listeners.settings.offline_after),
+        keeper_repo.get_key_digests(
+            engine, listeners.settings.offline_after if listeners.is_steady
+            else None),
         listeners, frozenset(trial.get_suspects(
             generation_repo.get_suspects(engine), listeners.members)))

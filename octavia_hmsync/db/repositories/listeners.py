@@ -19,21 +19,25 @@ from octavia_hmsync.db.repositories import left_address as left_repo
 from octavia_hmsync.membership import listening
 
 
-def get_listeners(engine, settings, note_look=lambda: math.inf,
+def get_listeners(engine, settings,
+                  note_look=lambda now: (math.inf, math.inf),
                   key_digest=None):
     """Read who listens where.
 
     :param engine: an SQLAlchemy engine.
     :param settings: timing.Settings.
-    :param note_look: called when the members have been read; returns
-                      reader_steady_for, see listening.Listeners.
+    :param note_look: called when the members have been read, with the
+                      database's time then, None if that is not known; returns
+                      (reader_steady_for, clock_steady_for), see
+                      listening.Listeners.
     :param key_digest: likewise.
     :returns: listening.Listeners.
     """
-    members = hm_repo.get_all(engine)
-    pinned = keeper_repo.get_pinned(
-        engine, settings.offline_after + settings.removal_delay)
+    members, now = hm_repo.get_all_at(engine)
+    steady_for, clock_steady_for = note_look(now)
+    pins = keeper_repo.get_pins(engine)
     return listening.Listeners(
-        members, pinned, settings,
-        left_repo.get_all(engine) if pinned else (), note_look(),
-        key_digest)
+        members,
+        [a for a, age in pins.items() if age <= settings.lapses_after],
+        settings, left_repo.get_all(engine) if pins else (), steady_for,
+        key_digest, pins, clock_steady_for)

@@ -70,7 +70,8 @@ class TestRendered(base.TestCase):
             for name, value in options.items():
                 actual = (conf if group == 'DEFAULT' else conf[group])[name]
                 self.assertEqual(value, actual, name)
-        self.assertEqual(list(ADDRESSES),
+        # Without brackets, which older agents cannot read.
+        self.assertEqual(['192.0.2.1:5555', '2001:db8::1:5555'],
                          conf.health_manager.controller_ip_port_list)
         self.assertEqual(AMPHORA_ID, conf.amphora_agent.amphora_id)
         self.assertEqual('SINGLE',

@@ -115,6 +115,20 @@ class TestHealthManager(base.CommandTestCase):
                          'drain', 'hm2')
         self.assertEqual('ONLINE', self.status('hm2'))
 
+    def test_not_the_last_one_of_a_zone(self):
+        """Also if others have none: whether they are reached is not known."""
+        hm_repo.register(self.engine, 'hm3', '192.0.2.3', 5555, 'i', 20,
+                         zone='edge')
+        self.assertFails('ONLINE in zone edge', 'health', 'manager', 'drain',
+                         'hm3')
+        self.assertEqual('ONLINE', self.status('hm3'))
+        self.run_ok('health', 'manager', 'drain', 'hm1')
+        self.assertFails('ONLINE without a zone', 'health', 'manager',
+                         'drain', 'hm2')
+        hm_repo.register(self.engine, 'hm4', '192.0.2.4', 5555, 'i', 20,
+                         zone='edge')
+        self.run_ok('health', 'manager', 'drain', 'hm3')
+
     def test_two_drain_at_once(self):
         """Each was allowed to while the other one was ONLINE."""
         for host in ('hm1', 'hm2'):

@@ -91,20 +91,27 @@ class SqliteMixin:
 
         What is renewed while time passes, a keepalive for example, would
         lapse where a machine is slow enough.
+
+        :returns: the clock, with advance(seconds).
         """
         clock = _StoppedClock()
         self.addCleanup(clock.close)
         sa.event.listen(self.engine, 'connect', clock.on_connect)
         self.engine.dispose()
+        return clock
 
 
 class _StoppedClock:
-    """SQLite's STRFTIME, for which it is always the same time."""
+    """SQLite's STRFTIME, for which it is the same time until it is told."""
 
     def __init__(self):
         self._lock = threading.Lock()
         self._sqlite = sqlite3.connect(':memory:', check_same_thread=False)
         self._now = self._ask('SELECT JULIANDAY(?)', 'now')
+
+    def advance(self, seconds):
+        """Have it go forward, or back."""
+        self._now += seconds / 86400
 
     def close(self):
         self._sqlite.close()

@@ -183,6 +183,22 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.keepalive.beat()
         self.assertStatus(member.ONLINE)
 
+    def test_says_that_it_starts(self):
+        """The one before may have been there, and had a place."""
+        self.keepalive.beat()
+        self.keepalive.say_goodbye()
+        listener, _driver, subject = self.make()
+        listener.starting = True
+        subject.beat()
+        self.assertStatus(member.OFFLINE)
+        self.assertIsNotNone(self.rows_by_host['hm1'].starting_age)
+        listener.starting = False
+        subject.beat()
+        self.assertStatus(member.ONLINE)
+        row = self.rows_by_host['hm1']
+        self.assertIsNone(row.starting_age)
+        self.assertIsNotNone(row.restart_took)
+
     def test_listener_dies_while_the_parent_lives_on(self):
         self.keepalive.beat()
         self.listener.listening = False

@@ -117,7 +117,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.make_older(models.HouseKeeper, 'keepalive_at', 100000,
                         host='controller2')
         self.now += 700
-        self.run_once()
+        self.settle()
         self.assertEqual({'192.0.2.2:5555'},
                          left_repo.get_all(self.engine))
 
@@ -184,11 +184,11 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.add(1, 2, 3)
         self.run_once()
         self.silence(2, 100)
-        get_all = hm_repo.get_all
-        self.patch(hm_repo, 'get_all', None)
+        get_all = hm_repo.get_all_at
+        self.patch(hm_repo, 'get_all_at', None)
         for _ in range(3):
             self.assertRaises(TypeError, self.run_once)
-        self.patch(hm_repo, 'get_all', get_all)
+        self.patch(hm_repo, 'get_all_at', get_all)
         for _ in range(10):
             self.assertFalse(self.run_once())
 
@@ -271,7 +271,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.run_once()
         self.assertEqual((1, 0), (decisions()['lost_race'], held()))
         # While it fails, it does not go on saying so.
-        self.patch(hm_repo, 'get_all', None)
+        self.patch(hm_repo, 'get_all_at', None)
         self.assertRaises(TypeError, self.run_once)
         self.assertTrue(math.isnan(held()))
 
@@ -462,7 +462,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.add(1, 2)
         self.silence(2, 100000)
         self.now += 700
-        self.run_once()
+        self.settle()
         self.assertEqual(['hm1'], [
             m.host for m in hm_repo.get_all(self.engine)])
         self.assertIn('hm2', self.log.output)
@@ -487,12 +487,12 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
                             days * 86400, id=f'replacement{days}')
         self.now += 700
         self.planner = self.make(history_days=0)
-        self.run_once()
+        self.settle()
         self.assertEqual(3, len(self.rows(models.ImageReplacement)))
         self.planner = self.make()
         for _ in range(2):
             self.now += 700
-            self.run_once()
+            self.settle()
         self.assertEqual(
             {'replacement0', 'replacement89'},
             {row.id for row in self.rows(models.ImageReplacement)})

@@ -11,9 +11,11 @@
 #    under the License.
 """Lists of health managers that have zones, from registration to upload."""
 
+import datetime
 import re
 
 import fixtures
+from oslo_utils import timeutils
 
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import admission as admission_repo
@@ -35,12 +37,13 @@ _LENGTH = 5
 _IN = re.compile(r'IN \((?:VALUES )?\(?\?[?, ()]*\)')
 
 
-class TestZones(sqlite.SqliteMixin, base.DatabaseTestCase):
+class _Cases(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
         self.stop_clock()
-        self.log = self.useFixture(fixtures.FakeLogger('octavia_hmsync'))
+        self.log = self.useFixture(fixtures.FakeLogger(
+            'octavia_hmsync', format='%(levelname)s %(message)s'))
         self.driver = fakes.install_driver(self)
         self.now = 1000.0
         self.configure()
@@ -99,6 +102,9 @@ class TestZones(sqlite.SqliteMixin, base.DatabaseTestCase):
         return [self.add_amphora_in(zone) for zone in (
             'edge', 'edge-large', 'far', 'centre', None)]
 
+
+class TestZones(_Cases):
+
     def test_each_gets_those_of_its_zone(self):
         ids = self.make_edge()
         self.register(1)
@@ -114,7 +120,7 @@ class TestZones(sqlite.SqliteMixin, base.DatabaseTestCase):
                          list(map(self.get_numbers, ids)))
 
     def test_a_zone_is_lost_and_comes_back(self):
-        edge, large, *_others = self.make_edge()
+        edge, large, far, *_others = self.make_edge()
         self.register(1)
         self.register(3, 'edge')
         self.plan()
@@ -122,18 +128,52 @@ class TestZones(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.sync()
         self.silence(3)
         self.assertTrue(self.plan())
-        self.assertEqual(('192.0.2.1:5555',), self.newest.addresses)
+        self.assertIn('nobody is left in zone edge', self.newest.reason)
         # Nobody hears them meanwhile: there is nothing to try out.
         self.assertEqual(trial.OPEN, self.newest.status)
         self.sync()
-        self.assertEqual([[1], [1]], list(map(self.get_numbers,
-                                              (edge, large))))
+        # It is heard as soon as either can hear it, with no other list.
+        self.assertEqual([[1, 3], [1, 3], [1]], list(map(
+            self.get_numbers, (edge, large, far))))
+        for _ in range(5):
+            self.assertFalse(self.plan())
+        self.assertNotIn('WARNING', self.log.output)
+        # Back, with all others, at leisure.
         self.register(3, 'edge', 'second')
         self.assertTrue(self.plan())
-        self.assertEqual(trial.CANARY, self.newest.status)
+        self.assertEqual(('for zone edge is back', trial.CANARY),
+                         (self.newest.reason, self.newest.status))
         self.open()
         self.sync()
         self.assertEqual([3], self.get_numbers(edge))
+
+    def test_a_zone_that_comes_back_settles(self):
+        edge, *_others = self.make_edge()
+        self.register(1)
+        self.register(3, 'edge')
+        self.plan()
+        self.silence(3)
+        self.plan()
+        hm_repo.register(self.engine, 'hm3', '192.0.2.3', 5555, 'second', 20,
+                         zone='edge')
+        self.assertFalse(self.plan())
+        self.register(3, 'edge', 'second')
+        self.assertTrue(self.plan())
+
+    def test_a_zone_whose_health_managers_are_forgotten(self):
+        edge, *_others = self.make_edge()
+        self.register(1)
+        self.register(3, 'edge')
+        self.plan()
+        self.silence(3)
+        self.plan()
+        row = next(row for row in hm_repo.get_rows(self.engine)
+                   if row.host == 'hm3')
+        hm_repo.delete(self.engine, 'hm3', row.keepalive_at)
+        self.assertTrue(self.plan())
+        self.assertIn('nobody is left', self.newest.reason)
+        self.assertEqual((('192.0.2.1:5555',), {}),
+                         (self.newest.addresses, self.newest.zones))
 
     def test_it_gets_another_zone(self):
         edge, *_others, nowhere = self.make_edge()
@@ -232,3 +272,122 @@ class TestZones(sqlite.SqliteMixin, base.DatabaseTestCase):
             expected = [int(a.split(':')[0].rpartition('.')[2]) for a in
                         subset.subset(amphora_id, slots, _LENGTH)]
             self.assertEqual(expected, self.get_numbers(amphora_id))
+
+
+class TestTrialByZone(_Cases):
+    """A list that is another one in a zone is tried there."""
+
+    def setUp(self):
+        super().setUp()
+        self.beats = 0
+        self.ids = {}
+        self.add_zone('edge', 'network-e')
+
+    def begin(self, zone=None, number=4, edge=4):
+        """Amphorae with the list of all, before controllers have zones."""
+        self.ids = {None: [self.add_amphora_in(None) for _ in range(number)],
+                    'edge': [self.add_amphora_in('edge')
+                             for _ in range(edge)]}
+        for amphora_id in sum(self.ids.values(), []):
+            self.records.set_health(amphora_id)
+        self.examiner = examiner.Examiner(self.conf, self.engine,
+                                          clock=lambda: self.now)
+        for n in (1, 2):
+            self.register(n)
+        # What amphorae at the edge reach.
+        self.register(9, zone)
+        self.plan()
+        self.open()
+        self.sync()
+
+    def watch(self, seconds, silent=()):
+        """Look on while all but some are heard."""
+        health = self.records.tables['amphora_health']
+        for amphora_id in sum(self.ids.values(), []):
+            self.records.set_health(amphora_id, age=500)
+        began = timeutils.utcnow() - datetime.timedelta(seconds=500)
+        for _ in range(seconds // 2):
+            self.now += 2
+            self.beats += 1
+            for zone, ids in self.ids.items():
+                if zone in silent:
+                    ids = [i for i in ids if not self.get_admitted() & {i}]
+                with self.engine.begin() as connection:
+                    connection.execute(
+                        health.update().where(health.c.amphora_id.in_(ids))
+                        .values(last_update=began + datetime.timedelta(
+                            seconds=self.beats)))
+            self.examiner.run_once(self.newest)
+            self.sync()
+
+    def get_admitted(self):
+        return {a.amphora_id for a in admission_repo.get_admitted(
+            self.engine, self.newest.number)}
+
+    def test_a_wrong_zone_is_a_change_with_new_addresses(self):
+        """A controller that the edge does not reach gets its zone."""
+        self.begin()
+        self.register(1, 'edge', 'second')
+        self.assertTrue(self.plan())
+        self.assertEqual(trial.CANARY, self.newest.status)
+        self.sync()
+        for amphora_id in set(sum(self.ids.values(), [])) - (
+                self.get_admitted()):
+            self.assertEqual([1, 2, 9], self.get_numbers(amphora_id))
+
+    def test_it_is_tried_where_it_changes(self):
+        self.begin()
+        self.register(1, 'edge', 'second')
+        self.plan()
+        self.watch(4)
+        for ids in self.ids.values():
+            self.assertTrue(self.get_admitted() & set(ids))
+
+    def test_one_zone_that_falls_silent_is_enough(self):
+        """However many others are well: they tell nothing of it."""
+        for edge in (1, 4):
+            self.empty()
+            self.add_zone('edge', 'network-e')
+            self.begin(number=20, edge=edge)
+            good = self.newest
+            self.register(1, 'edge', 'second')
+            self.plan()
+            self.watch(120, silent=['edge'])
+            self.assertEqual(
+                (good.number + 2, good.zones, trial.OPEN),
+                (self.newest.number, self.newest.zones, self.newest.status))
+            for amphora_id in sum(self.ids.values(), []):
+                self.assertEqual([1, 2, 9], self.get_numbers(amphora_id))
+            # Nor is it tried again, or left out where it was.
+            for _ in range(5):
+                self.assertFalse(self.plan())
+
+    def test_where_all_are_well_it_goes_on(self):
+        self.begin()
+        self.register(9, 'edge', 'second')
+        self.plan()
+        self.watch(120)
+        self.assertEqual(trial.OPEN, self.newest.status)
+        self.assertEqual([9], self.get_numbers(self.ids['edge'][-1]))
+        self.assertEqual([1, 2], self.get_numbers(self.ids[None][-1]))
+
+    def test_a_zone_whose_canaries_do_not_answer(self):
+        """Others of it are asked; those of other zones are not all."""
+        self.begin(number=20)
+        self.register(9, 'edge', 'second')
+        self.plan()
+        for amphora_id in self.ids['edge'][:3]:
+            self.driver.broken.add(amphora_id)
+        self.watch(150)
+        self.assertEqual(trial.OPEN, self.newest.status)
+
+    def test_a_zone_that_has_an_amphora_only_later(self):
+        self.begin(edge=0)
+        self.register(9, 'edge', 'second')
+        self.plan()
+        self.watch(20)
+        self.ids['edge'].append(self.add_amphora_in('edge'))
+        self.watch(40)
+        self.assertEqual(trial.CANARY, self.newest.status)
+        self.watch(60)
+        self.assertTrue(self.get_admitted() & set(self.ids['edge']))

@@ -40,6 +40,7 @@ class HealthManager:
     keepalive_at: int
     status: str = member.ONLINE
     up: bool = True
+    starting_at: int | None = None
 
 
 class Amphora:
@@ -102,6 +103,10 @@ class Simulation:
         self.rows[host or f'hm{number}'] = HealthManager(
             cases.address(number), self.now, self.now)
 
+    def begin_to_start(self, host):
+        """Have a process of it there that does not listen yet."""
+        self.rows[host].starting_at = self.now
+
     def kill(self, host):
         """End it without a word."""
         self.rows[host].up = False
@@ -156,7 +161,9 @@ class Simulation:
     def members(self):
         return [member.Member(host, row.address, row.status,
                               self.now - row.keepalive_at,
-                              self.now - row.online_since)
+                              self.now - row.online_since,
+                              starting_age=None if row.starting_at is None
+                              else self.now - row.starting_at)
                 for host, row in self.rows.items()]
 
     def _plan(self):

@@ -24,8 +24,8 @@ MALFORMED = (
     '', ':', '5555', '192.0.2.1', '192.0.2.1:', ':5555', '192.0.2.1:0',
     '192.0.2.1:65536', '192.0.2.1:-1', '192.0.2.1:+5', '192.0.2.1:5 5',
     '192.0.2.1:port', '192.0.2.1:5555:5555', '192.0.2.256:5555',
-    '192.0.2:5555', 'hm1.example.org:5555', '2001:db8::1:5555',
-    '[192.0.2.1]:5555', '[2001:db8::1]', '[2001:db8::1]5555',
+    '192.0.2:5555', 'hm1.example.org:5555', '2001:db8::1',
+    '[2001:db8::1]', '[2001:db8::1]5555', '2001:db8:1:2:3:4:5:6',
     '[2001:db8::1:5555', '2001:db8::1]:5555', '[]:5555', '[::g]:5555',
     '192.0.2.1:\u0665\u0665', '192.0.2.1:5555,192.0.2.2:5555',
     '192.0.2.1:5555\n[health_manager]')
@@ -44,6 +44,15 @@ def as_the_amphora_reads_it(entry):
     return ipaddress.ip_address(ip), int(port)
 
 
+def as_an_old_amphora_reads_it(entry):
+    """The same before Octavia 10.1.0, 11.0.1, 12.0.1 and 13.0.0.
+
+    :raises ValueError: where its sender would end.
+    """
+    ip, port = entry.rsplit(':', 1)
+    return ipaddress.ip_address(ip), int(port)
+
+
 class TestParse(base.TestCase):
 
     def test_ipv4(self):
@@ -53,6 +62,18 @@ class TestParse(base.TestCase):
     def test_ipv6(self):
         self.assertEqual((ipaddress.ip_address('2001:db8::1'), 5555),
                          addr.parse_address('[2001:DB8:0::1]:5555'))
+
+    def test_as_octavia_reads_it(self):
+        """charm-octavia and devstack write IPv6 without brackets."""
+        for text, ip, port in (
+                ('2001:db8::1:5555', '2001:db8::1', 5555),
+                ('fd00:1:2:3:4:5:6:7:5556', 'fd00:1:2:3:4:5:6:7', 5556),
+                ('::1:2', '::1', 2), ('1::2:3', '1::2', 3),
+                ('[192.0.2.1]:5555', '192.0.2.1', 5555)):
+            self.assertEqual((ipaddress.ip_address(ip), port),
+                             addr.parse_address(text))
+            self.assertEqual(as_the_amphora_reads_it(text),
+                             addr.parse_address(text))
 
     def test_malformed_is_named(self):
         for text in MALFORMED:
@@ -81,6 +102,14 @@ class TestParse(base.TestCase):
         entry = addr.format_address(ip, port)
         self.assertEqual((ip, port), addr.parse_address(entry))
         self.assertEqual((ip, port), as_the_amphora_reads_it(entry))
+
+    @given(st.lists(st.tuples(IPS, st.integers(1, 65535))))
+    def test_what_agents_get_is_read_by_every_release(self, wanted):
+        entries = addr.for_agents(
+            [addr.format_address(*each) for each in wanted])
+        for read in (as_the_amphora_reads_it, as_an_old_amphora_reads_it,
+                     addr.parse_address):
+            self.assertEqual(wanted, [read(entry) for entry in entries])
 
 
 class TestFormat(base.TestCase):

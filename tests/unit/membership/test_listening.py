@@ -65,6 +65,25 @@ class TestListeners(base.TestCase):
             self.assertEqual((False, False, may), self.answers(
                 cases.make_member(1, member.OFFLINE, age)))
 
+    def test_starts(self):
+        """Whatever became of the process before."""
+        for status in (member.ONLINE, member.OFFLINE, member.DRAINING):
+            for age, starting, may in ((45, 3, True), (45, 21, False),
+                                       (61, 3, False)):
+                self.assertEqual((False, False, may), self.answers(
+                    dataclasses.replace(
+                        cases.make_member(1, status, age),
+                        starting_age=starting)))
+
+    def test_restarts_take_long(self):
+        for took, age, may in ((5, 21, False), (25, 49, True),
+                               (25, 51, False), (50, 59, True),
+                               (50, 61, False), (61, 21, False)):
+            self.assertEqual((False, False, may), self.answers(
+                dataclasses.replace(
+                    cases.make_member(1, member.OFFLINE, age),
+                    restart_took=took)))
+
     def test_nobody_registered(self):
         self.assertEqual((False, False, False), self.answers())
         self.assertEqual((True, True, True), self.answers(pinned=(1,)))

@@ -53,6 +53,17 @@ class TestStateOf(base.TestCase):
                           self.state(age=100, steady=steady))
         self.assertIs(member.State.DEAD, self.state(age=100, steady=20.1))
 
+    def test_what_was_written_before_the_clock_jumped_proves_nothing(self):
+        for age in (11, 19, -3, -1000):
+            self.assertIs(member.State.UNKNOWN, member.state_of(
+                cases.make_member(1, age=age), 20, 10, 10))
+        for age in (-2, 0, 10):
+            self.assertIs(member.State.ALIVE, member.state_of(
+                cases.make_member(1, age=age), 20, 10, 10))
+
+    def test_a_clock_that_is_ahead_is_no_jump(self):
+        self.assertIs(member.State.ALIVE, self.state(age=-60))
+
     @given(STATUSES, AGES, st.floats(0, 20))
     def test_nobody_is_declared_dead_after_a_gap(self, status, age, steady):
         dead = self.state(status, age, steady) is member.State.DEAD

@@ -64,6 +64,22 @@ class TestScenarios(base.TestCase):
         self.assertEqual([], sim.run(100))
         self.assertAllHeard(sim)
 
+    def test_all_restart_together_on_a_busy_host(self):
+        """Each says that it starts; the first one is long there before."""
+        for end in ('stop', 'kill'):
+            sim = self.simulate(1, 2, 3, 4, 5)
+            for number in range(1, 6):
+                getattr(sim, end)(f'hm{number}')
+            self.assertEqual([], sim.run(14))
+            sim.start(1)
+            for _ in range(6):
+                for number in range(2, 6):
+                    sim.begin_to_start(f'hm{number}')
+                self.assertEqual([], sim.run(5))
+            for number in range(2, 6):
+                sim.start(number)
+            self.assertEqual([], sim.run(100))
+
     def test_crash_and_restart_at_the_same_address(self):
         sim = self.simulate(1, 2, 3)
         sim.kill('hm2')

@@ -80,6 +80,36 @@ class TestReachable(base.BaseTestCase):
             key, zones.slots_of(slots, {}, zones.NOWHERE), 5))
 
 
+class TestAway(base.BaseTestCase):
+    """Nobody is left in a zone for now."""
+
+    ZONES = {cases.address(n): 'edge (away)' for n in (7, 8, 9)}
+
+    def part(self, numbers, length=5, names=EDGE):
+        slots = {a: n for n, a in enumerate(cases.addresses(*numbers))}
+        return zones.part('amphora', slots, self.ZONES, names, length)
+
+    def test_others_beside_its_own(self):
+        self.assertEqual(cases.addresses(1, 7), self.part((1, 7)))
+        self.assertEqual(cases.addresses(1),
+                         self.part((1, 7), names=zones.NOWHERE))
+
+    def test_nobody_but_its_own(self):
+        self.assertEqual(cases.addresses(7, 8), self.part((7, 8)))
+
+    @given(st.sets(st.integers(1, 6), min_size=1),
+           st.sets(st.sampled_from([7, 8, 9]), min_size=1),
+           st.integers(1, 8))
+    def test_some_of_each(self, others, own, length):
+        part = self.part(sorted(others | own), length)
+        self.assertLessEqual(len(part), length)
+        of_zone = set(part) & set(self.ZONES)
+        self.assertLessEqual(2 * len(of_zone), length)
+        self.assertEqual(length > 1, bool(of_zone))
+        self.assertLess(0, len(part) - len(of_zone))
+        self.assertEqual(sorted(part), list(part))
+
+
 class TestAssign(base.BaseTestCase):
 
     def test_of_whoever_is_there(self):
@@ -131,9 +161,13 @@ class TestDecide(base.BaseTestCase):
 
     def test_nobody_is_left_in_a_zone(self):
         members = cases.alive(1, 2) + in_zone('edge', cases.make_dead(3))
-        found = decide(members, cases.addresses(1, 2, 3))
-        self.assertEqual(cases.addresses(1, 2), found.addresses)
-        self.assertIn('nobody is left', found.reason)
+        last = cases.addresses(1, 2, 3)
+        found = decide(members, last)
+        self.assertEqual((None, None), (found.addresses, found.held))
+        self.assertEqual(
+            {cases.address(3): 'edge (away)'}, plan_by_zone.mark_away(
+                cases.listeners(members), last,
+                {cases.address(3): 'edge'}, {}))
 
     def test_it_may_be_back_in_a_moment(self):
         members = cases.alive(1, 2) + in_zone('edge', cases.make_member(

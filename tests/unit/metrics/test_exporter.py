@@ -167,7 +167,7 @@ class TestExporter(base.TestCase):
 
     def test_bad_addresses(self):
         for address in ('9100', ':9100', 'localhost:9100', '127.0.0.1:0',
-                        '::1:9100', '127.0.0.1:99999', '127.0.0.1'):
+                        '::1', '127.0.0.1:99999', '127.0.0.1'):
             before = self.log.output
             self.assertFalse(self.make(address).start())
             line, = self.log.output[len(before):].splitlines()
