@@ -120,5 +120,3 @@ class TenantTestCase(replacements.ReplacementTestCase):
                 yield f'{what}: {report}'
         if switches == 1 and seen.holders.get(0, 0):
             yield f'holders {seen.holders}'
-
-

@@ -21,6 +21,7 @@ equal if all is as Octavia had made it::
     self.assertEqual({}, picture.compare(before, picture.take(cloud, lb.id)))
 """
 
+import ipaddress
 import json
 import re
 
@@ -28,6 +29,7 @@ from octavia.common import utils
 import sqlalchemy as sa
 
 _KEEPALIVED = '/var/lib/octavia/vrrp/octavia-keepalived.conf'
+_INTERFACES = '/etc/octavia/interfaces'
 # Of those that keepalived gives who has the VIP.
 _BY_KEEPALIVED = 'keepalived'
 # What a kernel adds by itself, at some time.
@@ -129,7 +131,7 @@ def _put_in_words(line, words, amphora_id):
     if amphora_id:
         line = line.replace(f'local_peer {amphora_id}', 'local_peer <own>')
     for own, word in sorted(words.items(), key=lambda each: -len(each[0])):
-        line = re.sub(rf'(?<![\w.:-]){re.escape(own)}(?![\w.:-])', word, line)
+        line = re.sub(rf'(?<![\w.:]){re.escape(own)}(?![\w.:])', word, line)
     return line
 
 
@@ -162,11 +164,33 @@ def _look_into(cloud, load_balancer_id, amphora):
         found[what] = [
             _name(line, names) for line in
             inside('cat', path, check=False).stdout.splitlines()]
-    found['interfaces'] = [
-        _name(line, names) for line in
-        inside('sh', '-c', 'cat /etc/octavia/interfaces/*.json',
-               check=False).stdout.splitlines()]
+    found['interface files'] = sorted({
+        _name(line, names) for line in _read_interface_files(inside)})
     return found
+
+
+def _read_interface_files(inside):
+    """Yield a line for each thing that the agent plugs, as often as it may."""
+    for name in inside('ls', _INTERFACES).stdout.split():
+        found = json.loads(inside('cat', f'{_INTERFACES}/{name}').stdout)
+        for kind in ('addresses', 'routes', 'rules'):
+            for each in found.pop(kind):
+                yield f'{name} {kind} ' + json.dumps({
+                    key: _compress(value) for key, value in each.items()
+                    if (key, value) != ('octavia_owned', True)},
+                    sort_keys=True)
+        for when, scripts in found.pop('scripts').items():
+            for each in scripts:
+                yield f'{name} {when} {each["command"]}'
+        yield f'{name} {json.dumps(found, sort_keys=True)}'
+
+
+def _compress(value):
+    """Write an IPv6 address, or network, in the one way."""
+    if not isinstance(value, str) or ':' not in value:
+        return value
+    address, slash, prefix = value.partition('/')
+    return f'{ipaddress.ip_address(address)}{slash}{prefix}'
 
 
 # That keep an address from being used.

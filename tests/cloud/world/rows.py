@@ -112,6 +112,11 @@ def _two_families(places):
         parts.make_listener(parts.make_pool(_near(places)), port=81)]}
 
 
+def _tls_two_families(places):
+    tls, = _tls(places)['listeners']
+    return {'listeners': [tls, *_two_families(places)['listeners']]}
+
+
 def _use_two_ports(places):
     return [row.Use('IPv6'), row.Use('IPv4', how={'port': 81})]
 
@@ -232,9 +237,13 @@ ROWS = (
     row.Row('app-cookie-alone', _app_cookie, topologies=(row.SINGLE,)),
     row.Row('l7', _l7, _use_l7),
     row.Row('two-families', _two_families, _use_two_ports),
+    # For the short form, which has no time for more of SINGLE ones.
+    row.Row('tls-two-families', _tls_two_families,
+            lambda places: [*_use_tls(places), *_use_two_ports(places)],
+            (row.SINGLE,)),
     row.Row('places', _places, _use_places),
     row.Row('additional-vips', _additional_vips, _use_additional_vips),
-    row.Row('ipv6-vip', _ipv6_vip, mode=row.FAILOVER),
+    row.Row('ipv6-vip', _ipv6_vip),
     row.Row('udp', _udp, lambda places: (row.Use(how={'scheme': 'udp'}),),
             mode=row.FAILOVER, lacks=_find_ipvs),
     row.Row('disabled', _disabled, lambda places: (), status='OFFLINE'),
