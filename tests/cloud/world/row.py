@@ -67,15 +67,19 @@ class Row:
     status: str = 'ONLINE'
     lacks: typing.Callable = lambda: None
 
-    def add(self, places, topology, timeout=120):
-        """Make one; returns it once it serves, as its clients see it."""
+    def add(self, places, topology, timeout=300):
+        """Make one; returns it once it serves, as its clients see it.
+
+        :param timeout: seconds; on an idle machine it takes 20.
+        """
         cloud = places.cloud
         kwargs = self.make(places)
         if topology != SINGLE or self.flavor:
             kwargs['flavor_id'] = cloud.add_flavor(
                 loadbalancer_topology=topology, **self.flavor)
         made = cloud.add_load_balancer(
-            f'{self.name}-{topology.lower()}', topology, **kwargs)
+            f'{self.name}-{topology.lower()}', topology, wait=False, **kwargs)
+        cloud.wait_until_active(made.id, timeout)
         self.wait_until_well(places, made, timeout)
         return made
 
