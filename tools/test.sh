@@ -17,9 +17,12 @@
 # the plugin is for, and does all the set-up they need: missing system packages
 # (bindep.txt, only as root on Debian and Ubuntu) and virtual environments.
 #
-# The last lines name the tests that failed, and say how many passed, failed and
-# were skipped. The exit status is 0 only if every check passed, no test failed,
-# and all four runs of tests took place.
+# What failed is run once more at the end, alone. The last lines name the tests
+# that passed only then (FLAKY: a defect of the test or of the code, to be mended;
+# it counts as passed), those that failed twice and the checks that failed
+# (FAILED), and say how many tests passed, failed and were skipped. The exit
+# status is 0 only if every check passed, no test failed twice, and all four runs
+# of tests took place. Where more than twenty tests failed, none is run again.
 #
 # Environment:
 #   PYTHON          interpreter to use (default: the first of python3.11,
@@ -65,67 +68,37 @@ if ! git rev-parse --verify -q HEAD >/dev/null 2>&1; then
 fi
 
 first_run=$(cat .stestr/next-stream 2>/dev/null || echo 0)
-status=0
-run_tox() { "$venv/bin/tox" run --workdir .tox "$@" </dev/null || status=$?; }
-run_tox -e ci
-(
-    unset TOX_CONSTRAINTS_FILE PIP_CONSTRAINT
-    run_tox -e "ci-$oldest" -- "$cloud_tests"
-    exit "$status"
-) || status=$?
+reports=$(mktemp -d)
+trap 'remove_policy; rm -rf "$reports"' EXIT
+run_tox() {
+    local environment=$1
+    shift
+    (
+        if [ "$environment" != ci ]; then
+            unset TOX_CONSTRAINTS_FILE PIP_CONSTRAINT
+        fi
+        "$venv/bin/tox" run --workdir .tox -e "$environment" "$@" </dev/null
+    )
+}
+run_tox ci --result-json "$reports/ci" || true
+run_tox "ci-$oldest" --result-json "$reports/oldest" -- "$cloud_tests" || true
 if [ ! -x .tox/ci/bin/python ]; then
     say "tox could not make its environment"
     echo "0 passed, 0 failed, 0 skipped"
     exit 1
 fi
 
-# Counts the results of the runs that stestr recorded since. A test that was
-# started and never ended (its process died) has failed.
-counts=0
-.tox/ci/bin/python - "$first_run" <<'PYTHON' || counts=$?
-import sys
-
-from stestr.repository import abstract
-from stestr.repository import util
-import testtools
-
-passed, failed, skipped, empty = 0, [], 0, 0
-
-
-def count(test):
-    global passed, skipped
-    if test['status'] in ('success', 'xfail'):
-        passed += 1
-    elif test['status'] == 'skip':
-        skipped += 1
-    elif test['status'] != 'exists':
-        failed.append(test['id'])
-
-
-try:
-    repository = util.get_repo_open(repo_url='.')
-    runs = range(int(sys.argv[1]), repository.count())
-except abstract.RepositoryNotFound:
-    runs = ()
-for run in runs:
-    before = passed + len(failed)
-    result = testtools.StreamToDict(count)
-    result.startTestRun()
-    repository.get_test_run(run).get_test().run(result)
-    result.stopTestRun()
-    empty += passed + len(failed) == before
-print()
-for name in failed:
-    print('FAILED %s' % name)
-if len(runs) < 4 or empty:
-    print('Of the unit tests and the functional tests, with the newest and '
-          'with the oldest Octavia, %d of 4 runs took place.'
-          % (len(runs) - empty))
-print('%d passed, %d failed, %d skipped' % (passed, len(failed), skipped))
-sys.exit(bool(failed or empty or len(runs) < 4))
-PYTHON
-
-if [ "$status" -eq 0 ]; then
-    status=$counts
-fi
-exit "$status"
+count_tests() {
+    .tox/ci/bin/python tools/count_tests.py "$1" "$first_run" \
+        ci="$reports/ci" "ci-$oldest=$reports/oldest"
+}
+count_tests failed >"$reports/failed" || true
+: >"$reports/passed-alone"
+while read -r environment name; do
+    say "$name once more, alone"
+    if run_tox "$environment" --skip-pkg-install \
+            -x "testenv:$environment.commands=python -m unittest $name"; then
+        echo "$environment $name" >>"$reports/passed-alone"
+    fi
+done <"$reports/failed"
+count_tests report <"$reports/passed-alone"

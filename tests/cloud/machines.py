@@ -13,6 +13,7 @@
 """Machines of tenants: members of pools, and clients."""
 
 import itertools
+import json
 import os
 import sys
 
@@ -29,9 +30,10 @@ PATIENCE = 3
 # Below those that the kernel chooses; for 500 connections each.
 _FIRST_PORTS = itertools.cycle(range(10000, 32000, 500))
 _PROBE = os.path.abspath(probe.__file__)
-# One that answers with its name to whatever is asked, and keeps connections.
+# One that answers with its name to whatever is asked, datagrams too, keeps
+# connections, and begins a session by a cookie at /session.
 _SERVER = """
-import http.server, socket, sys
+import http.server, secrets, socket, sys, threading
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = 'HTTP/1.1'
@@ -39,6 +41,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.send_header('Content-Length', str(len(sys.argv[1])))
+        if self.path == '/session' and 'Cookie' not in self.headers:
+            self.send_header('Set-Cookie', 'session=' + secrets.token_hex(8))
         self.end_headers()
         self.wfile.write(sys.argv[1].encode())
 
@@ -51,6 +55,13 @@ class Server(http.server.ThreadingHTTPServer):
     # And IPv4.
     address_family = socket.AF_INET6
 
+def answer_datagrams():
+    one = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+    one.bind(('::', 80))
+    while True:
+        one.sendto(sys.argv[1].encode(), one.recvfrom(2048)[1])
+
+threading.Thread(target=answer_datagrams, daemon=True).start()
 Server(('::', 80), Handler).serve_forever()
 """
 
@@ -118,7 +129,7 @@ class Machine(fixtures.Fixture):
 
 
 class Member(Machine):
-    """One that serves HTTP at port 80, with its name as the answer."""
+    """One that serves HTTP, and UDP, at port 80: it answers with its name."""
 
     def _setUp(self):
         super()._setUp()
@@ -155,14 +166,19 @@ class Client(Machine):
             'curl', '-sS', '--max-time', '5', '--retry', '5',
             '--retry-all-errors', f'http://{_bracket(address)}:{port}/').stdout
 
-    def start_probe(self, address, port=80, rate=50, timeout=1):
+    def start_probe(self, address, port=80, rate=50, timeout=1,
+                    scheme='http', path='/', **how):
         """Use a load balancer from now on; see probe.py.
 
         :param rate: requests a second.
         :param timeout: seconds after which a request has failed.
+        :param scheme: http, https, or udp.
+        :param how: what it has and expects.
         :returns: a Probe; stop it.
         """
-        return Probe(self._start_probe(address, port, rate, timeout))
+        return Probe(self._start_probe(
+            address, port, rate, timeout, '--how', json.dumps(how),
+            scheme=scheme, path=path))
 
     def hold(self, address, number, port=80, rate=0.5, timeout=20):
         """Open connections, and use them from now on; see probe.py.
@@ -177,11 +193,13 @@ class Client(Machine):
         return Connections(self._start_probe(
             address, port, rate, timeout, number, first), number)
 
-    def _start_probe(self, address, port, *arguments):
+    def _start_probe(self, address, port, *arguments, scheme='http',
+                     path='/'):
         # Several at once write a file each.
         return self._start(
             f'probe-{next(self._numbers)}', sys.executable, '-ISu', _PROBE,
-            f'http://{_bracket(address)}:{port}/', *map(str, arguments))
+            f'{scheme}://{_bracket(address)}:{port}{path}',
+            *map(str, arguments))
 
 
 class Probe:

@@ -14,21 +14,25 @@
 
 A script as well: it runs in the namespace of the client.
 
-    probe.py URL RATE TIMEOUT [NUMBER [FIRST]]
+    probe.py URL RATE TIMEOUT [NUMBER [FIRST]] [--how JSON]
 
 asks for URL as often, by a new connection each time, and over one connection
-that it keeps. Prints a line for each request: how (new or kept), when it
-began, in seconds, its time, and its error or "ok".
+that it keeps; with udp:// by a datagram each. Prints a line for each request:
+how (new or kept), when it began, in seconds, its time, and its error or "ok".
+--how has what a client has and expects, see _Client.
 
 With NUMBER, it opens as many connections instead, and asks as often over each
 of them, until it breaks; the first word of a line is then "held-" and the
 connection's own port. These begin with FIRST.
 """
 
+import argparse
 import asyncio
 import contextlib
 import dataclasses
 import datetime
+import json
+import ssl
 import sys
 import time
 import urllib.parse
@@ -142,16 +146,47 @@ def report_held(requests):
 
 
 class _Client:
+    """One that uses a load balancer, in its way.
 
-    def __init__(self, url, timeout):
+    :param timeout: seconds after which a request has failed.
+    :param host: the name in requests, and of TLS (SNI).
+    :param authority: path of what it trusts, for https.
+    :param certificate: path of what it shows then, with its key.
+    :param status: of a right answer.
+    :param location: where a right answer redirects to.
+    :param answers: the right ones; any if None.
+    :param is_faithful: whether only the answer that it got first is right.
+    :param keeps_cookies: whether it shows the cookies of the first answer.
+    """
+
+    def __init__(self, url, timeout, host=None, authority=None,
+                 certificate=None, status=200, location=None, answers=None,
+                 is_faithful=False, keeps_cookies=False):
         parts = urllib.parse.urlsplit(url)
-        self._address = parts.hostname, parts.port or 80
+        self._is_udp = parts.scheme == 'udp'
+        self._tls = {}
+        if parts.scheme == 'https':
+            context = ssl.create_default_context(cafile=authority)
+            if certificate:
+                context.load_cert_chain(certificate)
+            self._tls = {'ssl': context,
+                         'server_hostname': host or parts.hostname}
+        self._address = (parts.hostname,
+                         parts.port or (443 if self._tls else 80))
         self._timeout = timeout
         self._request = (f'GET {parts.path or "/"} HTTP/1.1\r\n'
-                         f'Host: {parts.hostname}\r\n').encode()
+                         f'Host: {host or parts.hostname}\r\n').encode()
+        self._status = status
+        self._location = location
+        self._answers = answers
+        self._is_faithful = is_faithful
+        self._keeps_cookies = keeps_cookies
 
     async def run(self, rate):
-        asyncio.get_running_loop().create_task(self._keep(rate))
+        if self._is_faithful or self._keeps_cookies:
+            await self._begin(rate)
+        if not self._is_udp:
+            asyncio.get_running_loop().create_task(self._keep(rate))
         begin = time.monotonic()
         pending = set()
         for number in range(sys.maxsize):
@@ -160,14 +195,19 @@ class _Client:
             pending.add(task)
             task.add_done_callback(pending.discard)
 
+    async def _begin(self, rate):
+        """Ask until there is an answer, which those that follow refer to."""
+        while await self._timed('new', self._ask_anew()):
+            await asyncio.sleep(1 / rate)
+        self._keeps_cookies = False
+
     async def _keep(self, rate):
         stream = None
         while True:
             if stream is None:
                 try:
                     stream = await asyncio.wait_for(
-                        asyncio.open_connection(*self._address),
-                        self._timeout)
+                        self._connect(), self._timeout)
                 except OSError:
                     await asyncio.sleep(1 / rate)
                     continue
@@ -214,9 +254,15 @@ class _Client:
         print(f'{how} {began:.4f} {duration:.4f} {error}', flush=True)
         return None if error == 'ok' else error
 
+    def _connect(self):
+        return asyncio.open_connection(*self._address, **self._tls)
+
     async def _ask_anew(self):
+        if self._is_udp:
+            self._check(await self._exchange_datagrams())
+            return
         try:
-            reader, writer = await asyncio.open_connection(*self._address)
+            reader, writer = await self._connect()
         except asyncio.CancelledError:
             raise TimeoutError('connecting') from None
         try:
@@ -224,19 +270,60 @@ class _Client:
         finally:
             writer.close()
 
+    async def _exchange_datagrams(self):
+        answer = asyncio.get_running_loop().create_future()
+        transport, _ = await asyncio.get_running_loop(
+        ).create_datagram_endpoint(lambda: _Datagrams(answer),
+                                   remote_addr=self._address)
+        try:
+            transport.sendto(b'?')
+            return await answer
+        finally:
+            transport.close()
+
     async def _ask(self, reader, writer, headers=b''):
         writer.write(self._request + headers + b'\r\n')
         status = await reader.readline()
         if not status:
             raise EOFError('closed')
-        if b' 200 ' not in status:
+        if b' %d ' % self._status not in status:
             raise ValueError(status.decode(errors='replace').strip())
-        length = 0
+        length, cookies, location = 0, [], None
         while (line := (await reader.readline()).strip()):
             name, _, value = line.partition(b':')
             if name.lower() == b'content-length':
                 length = int(value)
-        await reader.readexactly(length)
+            elif name.lower() == b'set-cookie':
+                cookies.append(value.partition(b';')[0].strip())
+            elif name.lower() == b'location':
+                location = value.strip().decode()
+        answer = await reader.readexactly(length)
+        if location != self._location:
+            raise ValueError(f'redirected to {location}')
+        self._check(answer)
+        if self._keeps_cookies:
+            self._request += b'Cookie: ' + b'; '.join(cookies) + b'\r\n'
+
+    def _check(self, answer):
+        text = answer.decode(errors='replace')
+        if self._answers is not None and text not in self._answers:
+            raise ValueError(f'answer {text!r}')
+        if self._is_faithful:
+            self._answers = [text]
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+
+    def __init__(self, answer):
+        self._answer = answer
+
+    def datagram_received(self, data, addr):
+        if not self._answer.done():
+            self._answer.set_result(data)
+
+    def error_received(self, exc):
+        if not self._answer.done():
+            self._answer.set_exception(exc)
 
 
 def _describe(error):
@@ -245,7 +332,18 @@ def _describe(error):
     return f'{type(error).__name__}: {error}'
 
 
+def _main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('url')
+    parser.add_argument('rate', type=float)
+    parser.add_argument('timeout', type=float)
+    parser.add_argument('many', type=int, nargs='*')
+    parser.add_argument('--how', type=json.loads, default={})
+    given = parser.parse_args()
+    client = _Client(given.url, given.timeout, **given.how)
+    asyncio.run(client.hold(given.rate, *given.many) if given.many
+                else client.run(given.rate))
+
+
 if __name__ == '__main__':
-    client = _Client(sys.argv[1], float(sys.argv[3]))
-    asyncio.run(client.hold(float(sys.argv[2]), *map(int, sys.argv[4:]))
-                if len(sys.argv) > 4 else client.run(float(sys.argv[2])))
+    _main()

@@ -45,11 +45,16 @@ class ImageTestCase(base.BaseTestCase):
 
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(octavia.Octavia(
-            options=self.options, workers=self.workers,
-            house_keepers=self.house_keepers))
+        self.cloud = self.useFixture(self.make_cloud())
         self.cloud.wait_until_ready()
         self.api = self.cloud.connection.load_balancer
+        self.make_machines()
+
+    def make_cloud(self):
+        return octavia.Octavia(options=self.options, workers=self.workers,
+                               house_keepers=self.house_keepers)
+
+    def make_machines(self):
         self.members = [
             self.useFixture(machines.Member(self.cloud, f'member{number}'))
             for number in (1, 2)]

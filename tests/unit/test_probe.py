@@ -15,8 +15,14 @@
 import asyncio
 import contextlib
 import io
+import json
 import socket
+import ssl
+import sys
 
+import fixtures
+
+from tests.cloud import certificates
 from tests.cloud import network
 from tests.cloud import probe
 from tests.unit import base
@@ -130,3 +136,143 @@ class TestHeld(base.TestCase):
         self.assertEqual(2, len(held.alive))
         # Each is used again and again.
         self.assertGreater(min(asked[0], asked[2]), 2)
+
+
+class TestHow(base.TestCase):
+    """What a client of its own kind has, and expects."""
+
+    def ask(self, scheme, serve, **how):
+        """Use a server of 127.0.0.1 until it has answered some times.
+
+        :returns: (errors, how many good ones).
+        """
+        async def run():
+            async with await serve('127.0.0.1') as server:
+                port = server.sockets[0].getsockname()[1]
+                child = await asyncio.create_subprocess_exec(
+                    sys.executable, '-ISu', probe.__file__,
+                    f'{scheme}://127.0.0.1:{port}/session', '50', '60',
+                    '--how', json.dumps(how), stdout=asyncio.subprocess.PIPE)
+                lines = []
+                while sum(line.startswith('new ') for line in lines) < 6:
+                    line = await child.stdout.readline()
+                    if not line:
+                        break
+                    lines.append(line.decode())
+                with contextlib.suppress(ProcessLookupError):
+                    child.kill()
+                await child.wait()
+                return ''.join(lines)
+
+        new = [request for request in probe.read(asyncio.run(run()))
+               if not request.kept]
+        self.assertEqual(6, len(new))
+        return ({request.error for request in new if request.error},
+                sum(not request.error for request in new))
+
+    def serve(self, answers, tls=None):
+        """Serve with what is told of each; keeps what it was asked."""
+        self.asked = []
+
+        async def answer(reader, writer):
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                while asked := await reader.readuntil(b'\r\n\r\n'):
+                    self.asked.append(asked.decode())
+                    writer.write(answers[min(len(self.asked), len(answers)) -
+                                         1].encode())
+            writer.close()
+
+        return lambda host: asyncio.start_server(answer, host, ssl=tls)
+
+    def test_redirected(self):
+        answer = ('HTTP/1.1 302 Found\r\nContent-Length: 0\r\n'
+                  'Location: https://a.example/\r\n\r\n')
+        how = {'status': 302, 'location': 'https://a.example/'}
+        errors, good = self.ask('http', self.serve([answer]), **how)
+        self.assertEqual(set(), errors)
+        self.assertGreater(good, 1)
+        errors, good = self.ask('http', self.serve([answer]))
+        self.assertEqual(({'ValueError: HTTP/1.1 302 Found'}, 0),
+                         (errors, good))
+        errors, good = self.ask('http', self.serve([answer]), status=302)
+        self.assertEqual(
+            ({'ValueError: redirected to https://a.example/'}, 0),
+            (errors, good))
+
+    def test_faithful(self):
+        """The first answer is the right one, whichever it was."""
+        def say(text, cookie=''):
+            return (f'HTTP/1.1 200 OK\r\n{cookie}Content-Length: 2\r\n\r\n'
+                    f'{text}')
+        serve = self.serve([say('m1', 'Set-Cookie: session=1; path=/\r\n'),
+                            say('m1'), say('m1'), say('m2')])
+        errors, good = self.ask('http', serve, is_faithful=True,
+                                keeps_cookies=True)
+        self.assertEqual({"ValueError: answer 'm2'"}, errors)
+        self.assertLessEqual(1, good)
+        self.assertNotIn('Cookie', self.asked[0])
+        self.assertEqual([1] * (len(self.asked) - 1), [
+            asked.count('Cookie: session=1\r\n')
+            for asked in self.asked[1:]])
+        errors, _good = self.ask('http', serve, answers=['m1'])
+        self.assertEqual({"ValueError: answer 'm2'"}, errors)
+
+    def test_tls(self):
+        certs = self.useFixture(certificates.Certificates(
+            self.useFixture(fixtures.TempDir()).path))
+        tls = ssl.create_default_context(
+            ssl.Purpose.CLIENT_AUTH,
+            cafile=certs.client_authority.certificate_path)
+        tls.load_cert_chain(certs.server_path('a.example'))
+        tls.verify_mode = ssl.CERT_REQUIRED
+        answer = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
+        how = {'authority': certs.server_authority.certificate_path,
+               'certificate': certs.client_path}
+        errors, good = self.ask('https', self.serve([answer], tls),
+                                host='a.example', **how)
+        self.assertEqual(set(), errors)
+        self.assertGreater(good, 1)
+        self.assertIn('Host: a.example\r\n', self.asked[0])
+        # Another name, and none that the server knows the client by.
+        errors, good = self.ask('https', self.serve([answer], tls),
+                                host='b.example', **how)
+        self.assertEqual(0, good)
+        self.assertIn('SSLCertVerificationError', str(errors))
+        errors, good = self.ask('https', self.serve([answer], tls),
+                                host='a.example',
+                                authority=how['authority'])
+        self.assertEqual((True, 0), (bool(errors), good))
+
+    def test_datagrams(self):
+        async def serve(host):
+            loop = asyncio.get_running_loop()
+            transport, _ = await loop.create_datagram_endpoint(
+                _Echo, local_addr=(host, 0))
+            return _Served(transport)
+
+        errors, good = self.ask('udp', serve, answers=['?'])
+        self.assertEqual(set(), errors)
+        self.assertGreater(good, 1)
+
+
+class _Echo(asyncio.DatagramProtocol):
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, addr):
+        self.transport.sendto(data, addr)
+
+
+class _Served:
+    """As a server of asyncio."""
+
+    def __init__(self, transport):
+        self.transport = transport
+        self.sockets = [transport.get_extra_info('socket')]
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *args):
+        self.transport.close()

@@ -1,0 +1,79 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Load balancers as tenants have them are replaced under their clients.
+
+See tests/cloud/world: for each row of the table its clients notice nothing,
+and afterwards all is as Octavia had plugged it. Rows that are only for mode
+failover have a gap, and the same afterwards.
+"""
+
+from tests.cloud.world import row
+from tests.cloud.world import rows
+from tests.functional import tenants
+
+# A monitor of an hour takes longer than any test.
+_OPTIONS = {'hmsync_image': {'replacements_at_once': 4, 'proof_timeout': 120}}
+
+
+class TestTenants(tenants.TenantTestCase):
+    """Some at once, on one cloud; a failure names each row and why."""
+
+    options = _OPTIONS
+
+    def check(self, *names):
+        found = [rows.find(name) for name in names]
+        for topology in (row.SINGLE, row.PAIR):
+            wanted = [(each.name, topology) for each in found
+                      if topology in each.topologies]
+            if wanted:
+                self.check_rows(*wanted)
+
+    def test_tls_and_sessions(self):
+        self.check('http', 'tls', 'app-cookie', 'source-ip',
+                   'app-cookie-alone', 'source-ip-alone')
+
+    def test_places(self):
+        self.check('two-families', 'places', 'additional-vips', 'ipv6-vip',
+                   'tls-two-families')
+
+    def test_rules(self):
+        self.check('l7', 'allowed-cidrs', 'of-the-owner', 'flavor-and-zone')
+
+    def test_little(self):
+        self.check('disabled', 'disabled-parts', 'no-member', 'monitors')
+
+    def test_all_are_here(self):
+        """A row that is added needs a place in one of these tests."""
+        with open(__file__) as source:
+            text = source.read()
+        self.assertEqual([], [each.name for each in rows.ROWS
+                              if f"'{each.name}'" not in text])
+
+
+class TestOnlyFailover(tenants.TenantTestCase):
+    """What mode replace refuses: a gap, and all as before afterwards."""
+
+    options = _OPTIONS
+
+    def test_datagrams(self):
+        udp = rows.find('udp')
+        reason = udp.lacks()
+        if reason:
+            self.skipTest(reason)
+        for topology in udp.topologies:
+            self.check_rows((udp.name, topology), mode=row.FAILOVER)
+
+    def test_those_of_mode_replace(self):
+        """It is for them as well."""
+        self.check_rows(('tls', row.SINGLE), ('two-families', row.SINGLE),
+                        mode=row.FAILOVER)
