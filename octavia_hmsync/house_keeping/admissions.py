@@ -71,7 +71,7 @@ class Admissions:
                   manager has a zone, or had one.
         """
         names = self._get_names([a.amphora_id for a in admitted])
-        groups = {}
+        groups: dict = {}
         for amphora in admitted:
             groups.setdefault(names.get(amphora.amphora_id, zn.NOWHERE),
                               []).append(amphora)

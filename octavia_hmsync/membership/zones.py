@@ -50,9 +50,9 @@ def is_away(zone: str | None) -> bool:
     return bool(zone and zone.endswith(_AWAY))
 
 
-def home(zone: str) -> str:
+def home(zone: str | None) -> str:
     """Return the name of a zone, whether its addresses are away or not."""
-    return zone.removesuffix(_AWAY)
+    return (zone or '').removesuffix(_AWAY)
 
 
 def reachable(addresses: abc.Iterable[str], zones: Zones,
@@ -197,7 +197,7 @@ def describe_change(before: Zones, now: Zones) -> str:
             return (f'for nobody is left in zone {home(now[address])}, whose '
                     f'amphorae get those without a zone, too')
         if is_away(before.get(address)) and not is_away(now[address]):
-            return f'for zone {now[address]} is back'
+            return f'for zone {home(now[address])} is back'
     return 'for other zones of its addresses'
 
 

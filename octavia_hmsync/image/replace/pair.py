@@ -130,7 +130,8 @@ class Pair:
         load_balancer = self._work.get_load_balancer(without=(gone_id,))
         vip = load_balancer.vip.ip_address
         holding = self._work.find_holders(load_balancer.amphorae, vip)
-        error = listeners = None
+        error: exceptions.HMSyncException | None = None
+        listeners = None
         try:
             listeners = self._work.get_listeners(load_balancer)
         except exceptions.SecretsUnavailable as e:

@@ -18,7 +18,7 @@ from octavia_hmsync.db.migration import operations
 from octavia_hmsync.db import types
 
 revision = '0018'
-down_revision = '0015'
+down_revision = '0017'
 
 
 def upgrade():
