@@ -19,9 +19,9 @@ proven to serve, and not only at the end: the deletion of the old one may have
 to wait for a service that is down. One that an octavia-worker builds in mode
 failover is as any other that Octavia fails over, from when it has an agent: it
 has to get the list of its zone to be heard, and the guard holds it meanwhile.
-The old one goes from the moment at which the VIP is taken from it; while it is given
-the VIP back it is an amphora as any other. A member of a cluster is in the
-hands of whoever builds it until it is built.
+The old one goes from the moment at which the VIP is taken from it; while it is
+given the VIP back it is an amphora as any other. A member of a cluster is in
+the hands of whoever builds it until it is built.
 """
 
 import sqlalchemy as sa
