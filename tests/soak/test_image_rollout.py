@@ -127,11 +127,11 @@ class TestWayBack(RolloutTestCase):
         rollout_id = self.start('--parallel', '1', '--watch-time', '90')
         self.cloud.wait_for(lambda: self.rows(rollout_id) and
                             self.rows(rollout_id)[0].state == 'DONE',
-                            'canary that is done', 150)
+                            'canary that is done', 200)
         canary, = self.rows(rollout_id)
         self.cloud.connection.load_balancer.failover_load_balancer(
             canary.load_balancer_id)
-        found = self.wait_until(rollout_id, 'HALTED')
+        found = self.wait_until(rollout_id, 'HALTED', 200)
         self.assertIn('1 failed: ', found.reason)
         row, = self.rows(rollout_id)
         self.assertIn('failed over again', row.reason)
@@ -143,7 +143,7 @@ class TestWayBack(RolloutTestCase):
         self.drop(worse)
         self.command('rollout', 'undo', '--watch-time', '5')
         undo_id = rollout_repo.get_active(self.cloud.engine).id
-        self.wait_until(undo_id, 'DONE')
+        self.wait_until(undo_id, 'DONE', 200)
         self.assertEqual([canary.load_balancer_id],
                          [row.load_balancer_id for row in self.rows(undo_id)])
         self.assertEqual([old] * 2, self.images())
@@ -157,11 +157,11 @@ class TestWayBack(RolloutTestCase):
             self.cloud.wait_for(lambda: [
                 row for row in self.rows(rollout_id)
                 if row.phase in ('PROVE', 'PROVE_SWITCHED')],
-                'one that is proven')
+                'one that is proven', 200)
             self.command('rollout', 'cancel', '--reason', 'a customer calls')
             for row in self.rows(rollout_id):
                 self.cloud.wait_for(lambda row=row: replace_repo.get(
-                    self.cloud.engine, row.id).finished_at, 'end')
+                    self.cloud.engine, row.id).finished_at, 'end', 200)
         rows = self.rows(rollout_id)
         self.assertIn('CANCELLED', {row.state for row in rows})
         for row in rows:
