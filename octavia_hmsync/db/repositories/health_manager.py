@@ -29,6 +29,7 @@ from octavia_hmsync.membership import member as mem
 
 _TABLE = models.HealthManager.__table__
 
+
 def _select():
     return sa.select(_TABLE, types.utcnow().label('now'))
 
