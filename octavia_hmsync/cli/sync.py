@@ -71,7 +71,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                 (newest.number if newest else None,
                  newest.status if newest else None,
                  base.format_time(pause.ends_at) if pause else None,
-                 # As octavia.conf may have it, for a way back to Octavia alone.
+                 # As octavia.conf may have it, for the way back.
                  formatters.List(addr.for_agents(
                      newest.addresses if newest else ())),
                  formatters.List(addr.canonical(suspects)),

@@ -50,7 +50,7 @@ class Settings:
 
     @property
     def lapses_after(self) -> float:
-        """Seconds without a keepalive of its housekeeper until a pin lapses."""
+        """Seconds after its housekeeper's keepalive when a pin lapses."""
         return self.offline_after + self.removal_delay
 
     @property

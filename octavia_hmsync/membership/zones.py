@@ -192,12 +192,22 @@ def describe_change(before: Zones, now: Zones) -> str:
     """
     if before == now:
         return ''
+<<<<<<< HEAD
     for address in sorted(now):
         if is_away(now[address]) and not is_away(before.get(address)):
             return (f'for nobody is left in zone {home(now[address])}, whose '
                     f'amphorae get those without a zone, too')
         if is_away(before.get(address)) and not is_away(now[address]):
             return f'for zone {home(now[address])} is back'
+=======
+    for address, zone in sorted(now.items()):
+        was_away = is_away(before.get(address))
+        if zone and is_away(zone) and not was_away:
+            return (f'for nobody is left in zone {home(zone)}, whose amphorae '
+                    f'get those without a zone, too')
+        if was_away and not is_away(zone):
+            return f'for zone {zone} is back'
+>>>>>>> sync
     return 'for other zones of its addresses'
 
 
