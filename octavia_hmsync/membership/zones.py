@@ -50,9 +50,9 @@ def is_away(zone: str | None) -> bool:
     return bool(zone and zone.endswith(_AWAY))
 
 
-def home(zone: str | None) -> str:
+def home(zone: str) -> str:
     """Return the name of a zone, whether its addresses are away or not."""
-    return (zone or '').removesuffix(_AWAY)
+    return zone.removesuffix(_AWAY)
 
 
 def reachable(addresses: abc.Iterable[str], zones: Zones,
@@ -192,14 +192,6 @@ def describe_change(before: Zones, now: Zones) -> str:
     """
     if before == now:
         return ''
-<<<<<<< HEAD
-    for address in sorted(now):
-        if is_away(now[address]) and not is_away(before.get(address)):
-            return (f'for nobody is left in zone {home(now[address])}, whose '
-                    f'amphorae get those without a zone, too')
-        if is_away(before.get(address)) and not is_away(now[address]):
-            return f'for zone {home(now[address])} is back'
-=======
     for address, zone in sorted(now.items()):
         was_away = is_away(before.get(address))
         if zone and is_away(zone) and not was_away:
@@ -207,7 +199,6 @@ def describe_change(before: Zones, now: Zones) -> str:
                     f'get those without a zone, too')
         if was_away and not is_away(zone):
             return f'for zone {zone} is back'
->>>>>>> sync
     return 'for other zones of its addresses'
 
 
