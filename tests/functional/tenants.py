@@ -73,6 +73,7 @@ class TenantTestCase(replacements.ReplacementTestCase):
             begun = {lb.id: self.begin(lb, image, mode=mode)
                      for _row, lb in made}
             for each in begun.values():
+                # What has not ended is named below.
                 with contextlib.suppress(AssertionError):
                     self.wait_until_ended(each, timeout)
         problems = {}
