@@ -87,6 +87,27 @@ class TenantTestCase(replacements.ReplacementTestCase):
                 problems[lb.name] = found
         self.assertEqual({}, problems)
 
+    def check_without_secrets(self, name, topology, timeout=_TIMEOUT):
+        """Replace one whose secrets are away from PROVE on.
+
+        It may fail; nothing that serves is touched without its certificates.
+        """
+        row = rows.find(name)
+        lb = row.add(self.places, topology)
+        before = self.take(lb)
+        image = self.cloud.add_image(f'new-{uuidutils.generate_uuid()}')
+        away = self.cloud.steps.at('before enter PROVE$',
+                                   lambda _step: self.secrets.go_away(), lb.id)
+        with row.use(self.places, lb) as seen:
+            begun = self.begin(lb, image)
+            ended = self.wait_until_ended(begun, timeout)
+        self.assertTrue(away.is_set())
+        self.secrets.come_back()
+        print(lb.name, ended, seen.reports, seen.holders)
+        self.assertEqual(
+            [], [*self._find_changes(row, lb, before),
+                 *self._find_noticed(lb, {lb.id: before}, seen)])
+
     def take(self, load_balancer):
         return picture.take(self.cloud, load_balancer.id)
 
