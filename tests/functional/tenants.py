@@ -97,10 +97,9 @@ class TenantTestCase(replacements.ReplacementTestCase):
         before = self.take(lb)
         image = self.cloud.add_image(f'new-{uuidutils.generate_uuid()}')
         away = self.cloud.steps.at('before enter PROVE$',
-                                   lambda _step: self.secrets.go_away(), lb.id)
+                                   lambda _step: self.secrets.go_away())
         with row.use(self.places, lb) as seen:
-            begun = self.begin(lb, image)
-            ended = self.wait_until_ended(begun, timeout)
+            ended = self.wait_until_ended(self.begin(lb, image), timeout)
         self.assertTrue(away.is_set())
         self.secrets.come_back()
         print(lb.name, ended, seen.reports, seen.holders)
