@@ -30,6 +30,13 @@ class Secrets(fixtures.Fixture):
         return {'certificates': {'cert_manager': 'local_cert_manager',
                                  'storage_path': self._directory}}
 
+    def go_away(self):
+        """Have none of them be found, as by a Barbican that is away."""
+        os.rename(self._directory, f'{self._directory}-away')
+
+    def come_back(self):
+        os.rename(f'{self._directory}-away', self._directory)
+
     def add(self, pem):
         """Keep a certificate authority, or a list; returns its reference."""
         return self._write(str(uuid.uuid4()), 'crt', pem)

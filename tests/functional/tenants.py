@@ -73,6 +73,7 @@ class TenantTestCase(replacements.ReplacementTestCase):
             begun = {lb.id: self.begin(lb, image, mode=mode)
                      for _row, lb in made}
             for each in begun.values():
+                # What has not ended is named below.
                 with contextlib.suppress(AssertionError):
                     self.wait_until_ended(each, timeout)
         problems = {}
@@ -85,6 +86,26 @@ class TenantTestCase(replacements.ReplacementTestCase):
             if found:
                 problems[lb.name] = found
         self.assertEqual({}, problems)
+
+    def check_without_secrets(self, name, topology, timeout=_TIMEOUT):
+        """Replace one whose secrets are away from PROVE on.
+
+        It may fail; nothing that serves is touched without its certificates.
+        """
+        row = rows.find(name)
+        lb = row.add(self.places, topology)
+        before = self.take(lb)
+        image = self.cloud.add_image(f'new-{uuidutils.generate_uuid()}')
+        away = self.cloud.steps.at('before enter PROVE$',
+                                   lambda _step: self.secrets.go_away())
+        with row.use(self.places, lb) as seen:
+            ended = self.wait_until_ended(self.begin(lb, image), timeout)
+        self.assertTrue(away.is_set())
+        self.secrets.come_back()
+        print(lb.name, ended, seen.reports, seen.holders)
+        self.assertEqual(
+            [], [*self._find_changes(row, lb, before),
+                 *self._find_noticed(lb, {lb.id: before}, seen)])
 
     def take(self, load_balancer):
         return picture.take(self.cloud, load_balancer.id)

@@ -60,6 +60,18 @@ class TestTenants(tenants.TenantTestCase):
                               if f"'{each.name}'" not in text])
 
 
+class TestSecretsAway(tenants.TenantTestCase):
+    """The secret store is away once the new amphora is built."""
+
+    options = _OPTIONS
+
+    def test_single(self):
+        self.check_without_secrets('tls', row.SINGLE)
+
+    def test_pair(self):
+        self.check_without_secrets('tls', row.PAIR)
+
+
 class TestOnlyFailover(tenants.TenantTestCase):
     """What mode replace refuses: a gap, and all as before afterwards."""
 

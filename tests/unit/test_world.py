@@ -72,10 +72,22 @@ class TestPicture(base.TestCase):
                 ('inet 10.0.0.1/24', 'inet <own>/24'),
                 ('10.0.0.11 10.0.0.1', '10.0.0.11 <own>'),
                 ('fd00::1 fd00::12', '<own6> fd00::12'),
+                ('peer x 10.0.0.1:1025', 'peer x <own>:1025'),
+                ('peer x fd00::1:1025', 'peer x <own6>:1025'),
                 ('octavia-lb-vrrp-abc-1', 'octavia-lb-vrrp-<id>'),
                 ('local_peer abc-1', 'local_peer <own>')):
             self.assertEqual(expected, picture._put_in_words(
                 line, words, 'abc-1'))
+
+    def test_vip(self):
+        for line, expected in (
+                ('<mac-master-n> 10.0.0.1/32 ', True),
+                ('<mac-master-n> 10.0.0.11/32 ', False),
+                ('default dev <mac-backup-n> proto keepalived', True)):
+            self.assertEqual(expected, picture._is_of_vip(line, ['10.0.0.1']))
+        self.assertEqual('dev <mac-n> src < in 10.0.0.0/24>',
+                         picture._ROLE.sub('', 'dev <mac-backup-n> src '
+                                               '<backup in 10.0.0.0/24>'))
 
     def test_compress(self):
         for value, expected in (

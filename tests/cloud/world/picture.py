@@ -32,6 +32,11 @@ _KEEPALIVED = '/var/lib/octavia/vrrp/octavia-keepalived.conf'
 _INTERFACES = '/etc/octavia/interfaces'
 # Of those that keepalived gives who has the VIP.
 _BY_KEEPALIVED = 'keepalived'
+_PAIR = ('MASTER', 'BACKUP')
+_PLUGGED = ('addresses', 'routes', 'rules')
+_ROLE = re.compile(r'-?(master|backup)(?=[- ])')
+# haproxy's, of peers.
+_PEER_PORT = ':1025'
 # What a kernel adds by itself, at some time.
 _IGNORED_ROUTES = re.compile(r'^(anycast|multicast|unreachable|ff00::)|'
                              r'\bfe80::')
@@ -49,6 +54,9 @@ def take(cloud, load_balancer_id):
              for amphora in amphorae}
     words = _find_words(cloud, amphorae, ports)
     found, held = {}, set()
+    lb = cloud.connection.load_balancer.get_load_balancer(load_balancer_id)
+    vips = [lb.vip_address, *(each['ip_address'] for each in
+                              lb.additional_vips or ())]
     for amphora in amphorae:
         role = amphora['role']
         for what, lines in _look_into(cloud, load_balancer_id,
@@ -56,9 +64,11 @@ def take(cloud, load_balancer_id):
             lines = [_put_in_words(line, words, amphora['id'])
                      for line in lines]
             # One of a pair has the VIP, whichever it is.
-            held |= {line for line in lines if _BY_KEEPALIVED in line}
+            of_vip = {line for line in lines if what in _PLUGGED and
+                      role in _PAIR and _is_of_vip(line, vips)}
+            held |= {_ROLE.sub('', line) for line in of_vip}
             found[f'{role} {what}'] = sorted(
-                line for line in lines if _BY_KEEPALIVED not in line)
+                line for line in lines if line not in of_vip)
         found[f'{role} ports'] = sorted(
             _put_in_words(json.dumps(port, sort_keys=True), words,
                           amphora['id'])
@@ -127,11 +137,23 @@ def _find_words(cloud, amphorae, ports):
     return words
 
 
+def _is_of_vip(line, vips):
+    return _BY_KEEPALIVED in line or any(
+        re.search(_make_pattern(vip), line) for vip in vips)
+
+
+def _make_pattern(own):
+    """Return a pattern that finds no longer address, such as 10.0.0.11."""
+    after = (rf'(?!\w|:(?!{_PEER_PORT[1:]}\b))' if ':' in own
+             else r'(?!\w|\.\d)')
+    return rf'(?<![\w.:]){re.escape(own)}{after}'
+
+
 def _put_in_words(line, words, amphora_id):
     if amphora_id:
         line = line.replace(f'local_peer {amphora_id}', 'local_peer <own>')
     for own, word in sorted(words.items(), key=lambda each: -len(each[0])):
-        line = re.sub(rf'(?<![\w.:]){re.escape(own)}(?![\w.:])', word, line)
+        line = re.sub(_make_pattern(own), word, line)
     return line
 
 
@@ -173,6 +195,7 @@ def _read_interface_files(inside):
     """Yield a line for each thing that the agent plugs, as often as it may."""
     for name in inside('ls', _INTERFACES).stdout.split():
         found = json.loads(inside('cat', f'{_INTERFACES}/{name}').stdout)
+        name = name.removesuffix('.json')
         for kind in ('addresses', 'routes', 'rules'):
             for each in found.pop(kind):
                 yield f'{name} {kind} ' + json.dumps({

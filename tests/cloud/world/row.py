@@ -25,7 +25,7 @@ PAIR = 'ACTIVE_STANDBY'
 REPLACE = 'replace'
 FAILOVER = 'failover'
 # Requests a second; a handshake of TLS takes far longer than a request.
-RATE = 20
+RATE = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Row:
             load_balancer.id)
         return [(use, places.client.start_probe(
             use.where(found) if use.where else found.vip_address,
-            **{'rate': RATE, 'timeout': 2, **use.how}))
+            **{'rate': RATE, 'timeout': 3, **use.how}))
             for use in self.uses(places)]
 
     @contextlib.contextmanager
