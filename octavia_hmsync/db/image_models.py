@@ -150,7 +150,7 @@ class AmphoraView(model_base.Base):
         sa.Index('ix_hmsync_amphora_view_seen', 'seen_at'),
         {'mysql_engine': 'InnoDB'})
 
-    id = sa.Column(sa.Integer, primary_key=True, autoincrement=True)
+    id = sa.Column(sa.String(36), primary_key=True)
     load_balancer_id = sa.Column(sa.String(36), nullable=False)
     amphora_id = sa.Column(sa.String(36), nullable=False)
     seen_at = sa.Column(types.Timestamp, nullable=False)

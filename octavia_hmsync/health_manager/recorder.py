@@ -18,6 +18,8 @@ records a heartbeat.
 
 import time
 
+from oslo_utils import uuidutils
+
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.db.repositories import amphora_view as view_repo
 
@@ -58,5 +60,5 @@ class ViewRecorder:
             self._watched = view_repo.get_watched(self._engine)
         load_balancer_id = self._watched.get(message.get('id'))
         if load_balancer_id is not None:
-            view_repo.record(self._engine, load_balancer_id,
-                             heartbeat.read(message))
+            view_repo.record(self._engine, uuidutils.generate_uuid(),
+                             load_balancer_id, heartbeat.read(message))

@@ -35,6 +35,7 @@ from octavia_hmsync.db.repositories import image_news as news_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync.db.repositories import image_restore as restore_repo
 from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from tests.cloud import records
 from tests.db_cases import base
 
 LONG = 4000
@@ -322,8 +323,10 @@ class ImageCalls(base.DatabaseTestCase):
     def _add_views(self):
         lb_id, (one, two) = self._add_pair()
         for amphora_id in (one, two, one):
-            view_repo.record(self.engine, lb_id, heartbeat.Heartbeat(
-                amphora_id, frozenset({'listener'}), {'member': 'ONLINE'}))
+            view_repo.record(self.engine, records.new_id(), lb_id,
+                             heartbeat.Heartbeat(
+                                 amphora_id, frozenset({'listener'}),
+                                 {'member': 'ONLINE'}))
         return lb_id
 
     @_call(view_repo.get_watched)
@@ -335,7 +338,8 @@ class ImageCalls(base.DatabaseTestCase):
     @_call(view_repo.record)
     def record_view(self):
         lb_id = self._add_views()
-        return lb_id, heartbeat.Heartbeat('amphora', frozenset(), {})
+        return records.new_id(), lb_id, heartbeat.Heartbeat(
+            'amphora', frozenset(), {})
 
     @_call(view_repo.get)
     def get_views(self):
@@ -446,7 +450,7 @@ class ImageCalls(base.DatabaseTestCase):
         return ()
 
     @_call(inventory_repo.get_zones)
-    def get_zones(self):
+    def get_inventory_zones(self):
         self.add_zone('edge')
         return ()
 

@@ -23,6 +23,7 @@ import dataclasses
 import datetime
 import json
 
+from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
@@ -48,14 +49,14 @@ _LONGEST = 2**20
 class View:
     """What an amphora said in one heartbeat.
 
-    :param id: no other one has it; of a Galera cluster they are in no order.
+    :param id: no other one has it.
     :param amphora_id: who said it.
     :param seen_at: when it was recorded, by the database's clock, UTC.
     :param listeners: ids of the listeners that ran there.
     :param members: {id: operating_status}, of the members that it told of.
     """
 
-    id: int
+    id: str
     amphora_id: str
     seen_at: datetime.datetime
     listeners: frozenset[str]
@@ -81,10 +82,11 @@ def get_watched(engine):
 
 
 @api.retry
-def record(engine, load_balancer_id, heartbeat):
-    """Record a heartbeat, unless it is one without an end.
+def record(engine, view_id, load_balancer_id, heartbeat):
+    """Record a heartbeat once, unless it is one without an end.
 
     :param engine: an SQLAlchemy engine.
+    :param view_id: a new id, by which one that is recorded is known.
     :param load_balancer_id: of which load balancer its amphora is.
     :param heartbeat: a heartbeat.Heartbeat.
     """
@@ -92,11 +94,15 @@ def record(engine, load_balancer_id, heartbeat):
     members = json.dumps(dict(heartbeat.members))
     if len(listeners) + len(members) > _LONGEST:
         return
-    with engine.begin() as connection:
-        connection.execute(sa.insert(_TABLE).values(
-            load_balancer_id=load_balancer_id,
-            amphora_id=heartbeat.amphora_id, seen_at=types.utcnow(),
-            listeners=listeners, members=members))
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(
+                id=view_id, load_balancer_id=load_balancer_id,
+                amphora_id=heartbeat.amphora_id, seen_at=types.utcnow(),
+                listeners=listeners, members=members))
+    except db_exc.DBDuplicateEntry:
+        # The answer to the first try was lost: it counts once.
+        pass
 
 
 def get(engine, load_balancer_id, since):

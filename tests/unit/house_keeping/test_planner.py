@@ -470,8 +470,8 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_what_amphorae_said_is_purged(self):
         """What was recorded when its replacement had ended already."""
         for amphora_id in ('one', 'two'):
-            view_repo.record(self.engine, 'lb', heartbeat.Heartbeat(
-                amphora_id, frozenset(), {}))
+            view_repo.record(self.engine, amphora_id, 'lb',
+                             heartbeat.Heartbeat(amphora_id, frozenset(), {}))
         self.make_older(models.AmphoraView, 'seen_at',
                         view_repo.RETENTION + 60, amphora_id='one')
         self.now += 700

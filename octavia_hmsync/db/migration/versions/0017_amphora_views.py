@@ -24,7 +24,7 @@ down_revision = '0016'
 def upgrade():
     operations.create_table(
         'hmsync_amphora_view',
-        sa.Column('id', sa.Integer, primary_key=True, autoincrement=True),
+        sa.Column('id', sa.String(36), primary_key=True),
         sa.Column('load_balancer_id', sa.String(36), nullable=False),
         sa.Column('amphora_id', sa.String(36), nullable=False),
         sa.Column('seen_at', types.Timestamp, nullable=False),
