@@ -502,6 +502,10 @@ class ImageCalls(base.DatabaseTestCase):
         self.records.set_health(amphora)
         return leak_repo.get(self.engine).amphorae[amphora]
 
+    @_call(leak_repo.get_heard)
+    def get_heard(self):
+        return self._add_pair()[0], None, 60
+
     @_call(leak_repo.get)
     def get_what_leaked(self):
         self._leak()

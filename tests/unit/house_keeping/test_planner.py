@@ -475,7 +475,7 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.make_older(models.AmphoraView, 'seen_at',
                         view_repo.RETENTION + 60, amphora_id='one')
         self.now += 700
-        self.run_once()
+        self.settle()
         self.assertEqual(['two'], [row.amphora_id for row in
                                    self.rows(models.AmphoraView)])
 

@@ -185,7 +185,8 @@ class TestTopologies(ListenersTestCase):
                 (pair.lock_repo, 'set_interface', lambda *args: None),
                 (pair.compat_amphora, 'render_keepalived',
                  lambda *args: 'usual'),
-                (pair.keepalived, 'prefer', lambda text: text)):
+                (pair.keepalived, 'prefer', lambda text: text),
+                (single.own_list, 'give_of_zone', lambda *args: None)):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
         return work
 

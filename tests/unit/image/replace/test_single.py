@@ -119,10 +119,10 @@ class TestSingle(base.TestCase):
         with mock.patch.object(single.own_list, 'give_of_zone',
                                autospec=True) as give:
             give.side_effect = lambda *args: (
-                self.work.update_listeners.assert_not_called())
+                self.work.get_listeners.assert_not_called())
             self.single.configure(amphora('old'), amphora('new'))
         give.assert_called_once_with(self.work, amphora('new'))
-        self.work.update_listeners.assert_called_once()
+        self.work.get_listeners.assert_called_once()
 
     def test_switch(self):
         self.single.switch(amphora('old'), amphora('new'))
