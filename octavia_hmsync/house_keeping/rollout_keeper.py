@@ -44,6 +44,8 @@ class RolloutKeeper:
         self._clock = clock
         self._targets = None
         self._targets_at = 0.0
+        # Whether the last decision was made with what was just asked.
+        self._are_fresh = False
         # Since when each load balancer was seen to be worse than before.
         self._worse_since: dict[str, float] = {}
         # The rollout and its version that is not over, and waits.
@@ -106,6 +108,10 @@ class RolloutKeeper:
             return []
         decision = rules.decide(reading.read_situation(
             self._conf, self._engine, self._get_targets(), rollout))
+        if decision.state == rollout_repo.DONE and not self._are_fresh:
+            # Its tag may have another image by now: it is why it was started.
+            self._targets = None
+            return self.decide(rollout)
         if decision.state == rollout_repo.RUNNING:
             self._waiting = limit and (rollout.id, rollout.version)
             return list(decision.chosen)
@@ -117,8 +123,10 @@ class RolloutKeeper:
 
     def _get_targets(self):
         """Ask the image service now and then; each attempt asks for itself."""
-        now = time.monotonic()
-        if self._targets is None or now - self._targets_at > _TARGETS_AGE:
+        now = self._clock()
+        self._are_fresh = (self._targets is None or
+                           now - self._targets_at > _TARGETS_AGE)
+        if self._are_fresh:
             self._targets = target.Targets(self._conf)
             self._targets_at = now
         return self._targets

@@ -39,13 +39,15 @@ class KeeperTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
         image_conf.register_opts(self.conf)
         self.useFixture(fixtures.MockPatchObject(
             rollout_keeper.target, 'Targets', lambda conf:
-            types.SimpleNamespace(get=lambda tag: target.Target(NEW))))
+            types.SimpleNamespace(get=lambda tag, image=self.image:
+                                  target.Target(image))))
+        self.image = NEW
         self.now = 0.0
         self.subject = rollout_keeper.RolloutKeeper(
             self.conf, self.engine, clock=lambda: self.now)
 
-    def start(self, **settings):
-        rollout_repo.add(self.engine, 'rollout', rollout_repo.Settings(**{
+    def start(self, name='rollout', **settings):
+        rollout_repo.add(self.engine, name, rollout_repo.Settings(**{
             'mode': 'replace', 'canaries': 1, 'parallel': 1,
             'parallel_per_az': 0, 'rate_per_hour': 0, 'max_failures': 1,
             'windows': '', **settings}))
@@ -80,6 +82,20 @@ class KeeperTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def state(self, name='one'):
         return replace_repo.get(self.engine, name).state
+
+
+class TestTargets(KeeperTestCase):
+
+    def test_tag_has_another_image_since(self):
+        """What was asked for the rollout before does not end this one."""
+        lb_id = self.add()
+        self.image = OLD
+        self.start()
+        self.look()
+        self.assertIsNone(rollout_repo.get_active(self.engine))
+        self.image = NEW
+        self.start(name='undo')
+        self.assertEqual([lb_id], self.look())
 
 
 class TestLimits(KeeperTestCase):
