@@ -103,7 +103,8 @@ def state_of(member: Member, offline_after: float, reader_steady_for: float,
     is_steady = reader_steady_for > offline_after
     if is_silent(member.keepalive_age, offline_after):
         return State.DEAD if is_steady else State.UNKNOWN
-    if not is_steady and not (
+    # Without a jump, one that is yet to come is of a node that is ahead.
+    if clock_steady_for <= offline_after and not (
             -CLOCKS_APART <= member.keepalive_age <= clock_steady_for):
         return State.UNKNOWN
     return State.DRAINING if member.status == DRAINING else State.ALIVE
