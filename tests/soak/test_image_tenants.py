@@ -43,7 +43,7 @@ class TestTenants(tenants.TenantTestCase):
                    'app-cookie-alone', 'source-ip-alone')
 
     def test_places(self):
-        self.check('two-families', 'places', 'additional-vips', 'ipv6-vip',
+        self.check('two-families', 'places', 'additional-vips',
                    'tls-two-families')
 
     def test_rules(self):
@@ -84,6 +84,10 @@ class TestOnlyFailover(tenants.TenantTestCase):
             self.skipTest(reason)
         for topology in udp.topologies:
             self.check_rows((udp.name, topology), mode=row.FAILOVER)
+
+    def test_ipv6(self):
+        self.check_rows(('ipv6-vip', row.SINGLE), ('ipv6-vip', row.PAIR),
+                        mode=row.FAILOVER)
 
     def test_those_of_mode_replace(self):
         """It is for them as well."""

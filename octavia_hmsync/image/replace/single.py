@@ -21,7 +21,6 @@ from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent
 from octavia_hmsync.compat import amphora as compat_amphora
-from octavia_hmsync.image.replace import detection
 from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
 
@@ -64,15 +63,9 @@ class Single:
 
         :param old: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if one of them does not.
-        :raises NotProven: if an IPv6 VIP cannot be on both.
         """
         load_balancer = self._work.get_load_balancer()
         self._configure_agent(new)
-        if detection.is_needed(load_balancer):
-            # At the old one, too: it may have to take the VIP back.
-            for each in filter(None, (old, new)):
-                detection.suspend(self._work, each, _find(
-                    load_balancer, each.id).vrrp_ip)
         self._move(load_balancer, old, new)
 
     def back(self, old, new):
@@ -110,8 +103,6 @@ class Single:
         for each in load_balancer.amphorae:
             self._repeat(self._make_announcement(
                 load_balancer, self._work.agent_of(each)))
-            if detection.is_needed(load_balancer):
-                detection.resume(self._work, each)
 
     def _configure_agent(self, new):
         own_list.give(self._work, new, compat_amphora.SINGLE)
