@@ -37,6 +37,9 @@ from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
 
+# Seconds for an answer of an amphora that is to go: of one that is gone none
+# comes, and its load balancer is locked meanwhile.
+_LOOK_TIMEOUT = 5
 # What serves is at stake.
 _BACK_TRIES = 3
 _BACK_PAUSE = 2
@@ -231,6 +234,8 @@ class Process(attempt.Attempt):
         if not amphora.lb_network_ip:
             return False
         try:
+            # One that is gone may take all of the time of a request.
+            self._work.agent_of(amphora, _LOOK_TIMEOUT).get_listeners()
             self._topology.leave(amphora)
         except exceptions.AgentUnreachable:
             return False

@@ -212,10 +212,14 @@ class Work:
             if amphora.status != compat.DELETED and amphora.id not in without]
         return found
 
-    def agent_of(self, amphora):
-        """Return the Agent of an amphora; of any kind that has both."""
+    def agent_of(self, amphora, timeout=None):
+        """Return the Agent of an amphora; of any kind that has both.
+
+        :param timeout: seconds for each request, if less than agent_timeout.
+        """
+        seconds = self.options.agent_timeout
         return agent.Agent(self._client, amphora.id, amphora.lb_network_ip,
-                           self.options.agent_timeout)
+                           min(seconds, timeout or seconds))
 
     def insist(self, function, *arguments):
         """Call what asks an agent, again and again for some seconds.

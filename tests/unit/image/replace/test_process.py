@@ -123,9 +123,12 @@ class World:
         assert not answers()
         return list(self.undeletable)
 
-    def leave(self, amphora):
+    def look(self, amphora):
         if amphora.id in self.silent or amphora.id not in self.instances:
             raise exceptions.AgentUnreachable('No answer.')
+
+    def leave(self, amphora):
+        self.look(amphora)
         self.left.add(amphora.id)
 
     def get_load_balancer(self, load_balancer_id):
@@ -222,6 +225,7 @@ class ProcessTestCase(attempts.AttemptTestCase):
             self.useFixture(fixtures.MockPatchObject(patched, name, new))
         work_.compat_amphora.get_load_balancer = self._get_load_balancer
         for name, new in (('find_holders', self._find_holders),
+                          ('agent_of', self._agent_of),
                           ('pause', lambda *args: None),
                           ('insist', self._insist)):
             self.useFixture(fixtures.MockPatchObject(work_.Work, name, new))
@@ -254,6 +258,13 @@ class ProcessTestCase(attempts.AttemptTestCase):
     def _find_holders(self, amphorae, vip):
         return {each.id: None if each.id in self.world.silent
                 else each.id == self.world.holder for each in amphorae}
+
+    def _agent_of(self, amphora, timeout=None):
+        def get_listeners():
+            self.world.look(amphora)
+            return {}
+        return types.SimpleNamespace(get_listeners=get_listeners,
+                                     holds=lambda vip: True)
 
     @staticmethod
     def _insist(work, function, *args):
