@@ -240,7 +240,8 @@ LOCAL_GENERATOR = 'local_cert_generator'
 # zone of Nova, Cinder and Neutron.
 COMPUTE_FLAVOR = constants.COMPUTE_FLAVOR
 COMPUTE_ZONE = constants.COMPUTE_ZONE
-VOLUME_ZONE = constants.VOLUME_ZONE
+# Octavia 16 knows no zone of volumes.
+VOLUME_ZONE = getattr(constants, 'VOLUME_ZONE', 'volume_zone')
 MANAGEMENT_NETWORK = constants.MANAGEMENT_NETWORK
 HARD_ANTI_AFFINITY = constants.ANTI_AFFINITY
 
