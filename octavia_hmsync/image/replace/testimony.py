@@ -80,7 +80,7 @@ class Testimony:
 
     def __init__(self) -> None:
         self.is_closed = False
-        self._seen: set[int] = set()
+        self._seen: set[str] = set()
         self._proven: frozenset[str] = frozenset()
         self._began_at = datetime.datetime.min
         self._last: dict[str, view_repo.View] = {}
