@@ -57,25 +57,40 @@ class TenantTestCase(replacements.ReplacementTestCase):
         :param wanted: (name of a row, topology) pairs.
         :param timeout: seconds, for each replacement.
         """
-        made = []
-        for name, topology in wanted:
-            row = rows.find(name)
-            made.append((row, row.add(self.places, topology)))
-        self.check_replaced(made, mode, timeout)
-
-    def check_replaced(self, made, mode=row_.REPLACE, timeout=_TIMEOUT):
-        """As check_rows(), with (Row, load balancer) pairs."""
-        before = {lb.id: self.take(lb) for _row, lb in made}
-        image = self.cloud.add_image(f'new-{uuidutils.generate_uuid()}')
-        with contextlib.ExitStack() as stack:
-            seen = {lb.id: stack.enter_context(row.use(self.places, lb))
-                    for row, lb in made}
+        def replace(image):
             begun = {lb.id: self.begin(lb, image, mode=mode)
                      for _row, lb in made}
             for each in begun.values():
                 # What has not ended is named below.
                 with contextlib.suppress(AssertionError):
                     self.wait_until_ended(each, timeout)
+            return begun
+        made = self.add_rows(*wanted)
+        self.check_replaced(made, replace, mode)
+
+    def add_rows(self, *wanted):
+        """Make load balancers.
+
+        :param wanted: (name of a row, topology) pairs.
+        :returns: (Row, load balancer) pairs.
+        """
+        found = [(rows.find(name), topology) for name, topology in wanted]
+        return [(row, row.add(self.places, topology))
+                for row, topology in found]
+
+    def check_replaced(self, made, replace, mode=row_.REPLACE):
+        """Check what replacements of all at once do to those that are made.
+
+        :param made: (Row, load balancer) pairs.
+        :param replace: gets the image and has them replaced; returns the ids
+                        of the replacements, by load balancer.
+        """
+        before = {lb.id: self.take(lb) for _row, lb in made}
+        image = self.cloud.add_image(f'new-{uuidutils.generate_uuid()}')
+        with contextlib.ExitStack() as stack:
+            seen = {lb.id: stack.enter_context(row.use(self.places, lb))
+                    for row, lb in made}
+            begun = replace(image)
         problems = {}
         for row, lb in made:
             print(lb.name, mode, seen[lb.id].reports, seen[lb.id].holders)

@@ -12,17 +12,12 @@
 
 """image clone against a whole Octavia; no octavia.conf is anywhere near."""
 
-import json
-import os
-import subprocess
-
 from oslotest import base
-import yaml
 
 from tests.cloud import machines
 from tests.cloud import neutron
 from tests.cloud import octavia
-from tests.cloud import process
+from tests.functional import clones
 
 SORRY = {'name': 'same', 'protocol': 'HTTP', 'lb_algorithm': 'SOURCE_IP'}
 
@@ -39,26 +34,7 @@ class TestImageClone(base.BaseTestCase):
             self.useFixture(machines.Member(self.cloud, f'member{number}'))
             for number in (1, 2)]
         self.client = self.useFixture(machines.Client(self.cloud, 'client'))
-        self.directory = os.path.join(self.cloud.directory, 'tenant')
-        os.mkdir(self.directory)
-        config = self.cloud.connection.config.config
-        with open(os.path.join(self.directory, 'clouds.yaml'), 'w') as file:
-            yaml.safe_dump({'clouds': {'tests': {
-                'auth_type': 'none', 'auth': {'endpoint': 'none'},
-                # The SDK has put the version there that it found.
-                **{name: config[name].partition('/v2')[0] for name in (
-                    'load_balancer_endpoint_override',
-                    'network_endpoint_override')}}}}, file)
-
-    def clone(self, *arguments):
-        """Run a command; returns what it shows."""
-        done = subprocess.run(
-            [process.program('octavia-hmsync'), 'image', 'clone', *arguments,
-             '--os-cloud', 'tests', '-f', 'json'], cwd=self.directory,
-            env=process.environment(self.directory), capture_output=True,
-            text=True)
-        self.assertEqual(0, done.returncode, done.stderr)
-        return json.loads(done.stdout)
+        self.clone = self.useFixture(clones.Tenant(self.cloud)).clone
 
     def add_floating_ip(self, load_balancer, number):
         """Make one in an external network of its own; returns its id.

@@ -17,8 +17,12 @@ and afterwards all is as Octavia had plugged it. Rows that are only for mode
 failover have a gap, and the same afterwards.
 """
 
+from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from tests.cloud.world import picture
 from tests.cloud.world import row
 from tests.cloud.world import rows
+from tests.functional import clones
 from tests.functional import tenants
 
 # A monitor of an hour takes longer than any test.
@@ -93,3 +97,63 @@ class TestOnlyFailover(tenants.TenantTestCase):
         """It is for them as well."""
         self.check_rows(('tls', row.SINGLE), ('two-families', row.SINGLE),
                         mode=row.FAILOVER)
+
+
+class TestRollout(tenants.TenantTestCase):
+    """A rollout brings all of them to an image, and leaves out one."""
+
+    options = _OPTIONS
+
+    def test_rollout(self):
+        made = self.add_rows(
+            ('tls', row.SINGLE), ('two-families', row.SINGLE),
+            ('disabled', row.SINGLE), ('no-member', row.SINGLE),
+            ('app-cookie', row.PAIR))
+        (_row, left_out), = self.add_rows(('ipv6-vip', row.SINGLE))
+        before = self.take(left_out)
+        self.check_replaced(made, self.roll_out)
+        self.assertEqual({}, picture.compare(before, self.take(left_out)))
+
+    def roll_out(self, _image):
+        self.image('rollout', 'start', '--canaries', '1', '--parallel', '4',
+                   '--watch-time', '5')
+        rollout_id = rollout_repo.get_active(self.cloud.engine).id
+        self.cloud.wait_for(
+            lambda: rollout_repo.get(
+                self.cloud.engine, rollout_id).state not in ('RUNNING',),
+            lambda: f'end of {rollout_repo.get(self.cloud.engine, rollout_id)}'
+                    f' {self.rows(rollout_id)}', 600)
+        found = rollout_repo.get(self.cloud.engine, rollout_id)
+        self.assertEqual('DONE', found.state, found)
+        return {each.load_balancer_id: each.id
+                for each in self.rows(rollout_id)}
+
+    def rows(self, rollout_id):
+        return replace_repo.get_of_rollout(self.cloud.engine, rollout_id)
+
+
+class TestClones(tenants.TenantTestCase):
+    """A clone serves the same clients at its own address."""
+
+    def test_clones(self):
+        tenant = self.useFixture(clones.Tenant(self.cloud))
+        made = self.add_rows(
+            ('tls', row.SINGLE), ('l7', row.SINGLE),
+            ('two-families', row.SINGLE), ('additional-vips', row.SINGLE),
+            ('disabled-parts', row.SINGLE), ('allowed-cidrs', row.SINGLE),
+            ('of-the-owner', row.SINGLE), ('app-cookie', row.PAIR))
+        problems = {}
+        for each, source in made:
+            with each.use(self.places, source) as seen:
+                shown = tenant.clone('create', source.id,
+                                     '--without-floating-ip')
+                try:
+                    each.wait_until_well(self.places, self.api.
+                                         get_load_balancer(shown['clone']))
+                except AssertionError as e:
+                    problems[source.name] = [str(e).splitlines()[0]]
+            failed = {what: report for what, report in seen.reports.items()
+                      if report.failed}
+            if failed or shown['phase'] != 'READY':
+                problems.setdefault(source.name, []).extend([shown, failed])
+        self.assertEqual({}, problems)
