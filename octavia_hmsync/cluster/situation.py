@@ -95,7 +95,7 @@ def describe(view, limits, manager):
             cluster.provisioning_status, view.load_balancer_status,
             cluster.desired_size, cluster.min_size,
             _age(cluster.now, cluster.created_at), cluster.size,
-            cluster.standby, view.enabled, view.may_resize,
+            cluster.standby, cluster.enabled, view.may_resize,
             better is not None, view.is_distributed),
         [_describe_member(member, view, found) for member in view.members],
         limits, manager, better)

@@ -80,7 +80,8 @@ class ClusterCases(_Cases):
         found = self.get()
         self.assertEqual(
             ('lb1', 'name1', 4, 2, 30, 1, 'FLOW', 2, 'hmsync', 'hmsync_ovs',
-             'PENDING_CREATE', 'OFFLINE', True, 0, None),
+             # No load balancer is there in these cases.
+             'PENDING_CREATE', 'OFFLINE', False, 0, None),
             (found.load_balancer_id, found.cluster_name, found.desired_size,
              found.min_size, found.cooldown, found.standby, found.affinity,
              found.peer_group_size, found.cluster_type, found.distributor,

@@ -273,7 +273,7 @@ class ClusterDueCases(base.DatabaseTestCase):
         self.assertEqual(
             (CLUSTER, False, 'ACTIVE', True, ['a', 'b'], [], False),
             (found.cluster.id, found.may_resize, found.load_balancer_status,
-             found.enabled, [member.id for member in found.members],
+             found.cluster.enabled, [member.id for member in found.members],
              found.sights, found.is_heard))
         self.assertEqual(set(self.amphorae), set(found.amphora_statuses))
         cluster_repo.set_sizes(self.engine, CLUSTER, desired_size=3)
@@ -282,8 +282,21 @@ class ClusterDueCases(base.DatabaseTestCase):
         found = self.view()
         self.assertEqual(
             (True, 'ERROR', False, ['a']),
-            (found.may_resize, found.load_balancer_status, found.enabled,
+            (found.may_resize, found.load_balancer_status,
+             found.cluster.enabled,
              [sight.member_id for sight in found.sights]))
+
+    def test_owner_changes_load_balancer(self):
+        """What is shown of it is of now, not of when the cluster was made."""
+        self.change(name='other', enabled=False)
+        for found in (self.view().cluster,
+                      cluster_repo.get(self.engine, CLUSTER),
+                      cluster_repo.get_by_load_balancer(self.engine, self.lb),
+                      *cluster_repo.get_all(self.engine)):
+            self.assertEqual(('other', False),
+                             (found.cluster_name, found.enabled))
+        self.change(name='')
+        self.assertEqual('name1', self.view().cluster.cluster_name)
 
     def test_view_of_one_without_load_balancer(self):
         cluster_repo.add(self.engine, cluster_calls.new(2))

@@ -29,6 +29,13 @@ from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync.db import types
 
 _TABLE = models.Cluster.__table__
+_LB = compat.LOAD_BALANCER
+# Its owner changes these at any time, and nothing here is told: the columns
+# are what they were when the cluster was made.
+_OF_LOAD_BALANCER = {
+    'cluster_name': sa.func.coalesce(sa.func.nullif(_LB.c.name, ''),
+                                     _TABLE.c.cluster_name),
+    'enabled': sa.func.coalesce(_LB.c.enabled, sa.false())}
 
 # What a distributor looks at to choose a member.
 FLOW = 'FLOW'
@@ -76,7 +83,8 @@ class Cluster:
 
     The fields are columns of ``hmsync_cluster``, and now, when it was read.
     size is what it is being brought to: desired_size, as soon as cooldown
-    allows it.
+    allows it. cluster_name and enabled are the load balancer's of now; where
+    Octavia has purged it, it is not enabled.
     """
 
     id: str
@@ -108,13 +116,25 @@ _FIELDS = [field.name for field in dataclasses.fields(Cluster)]
 
 
 def select(*conditions):
-    """Return the query for those that fulfil all conditions."""
-    return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
+    """Return the query for those that fulfil all conditions.
+
+    Its rows have lb_status, too: that of the load balancer, or None.
+    """
+    columns = [column for column in _TABLE.c
+               if column.name not in _OF_LOAD_BALANCER]
+    return (sa.select(
+        *columns, *(column.label(name) for name, column
+                    in _OF_LOAD_BALANCER.items()),
+        _LB.c.provisioning_status.label('lb_status'),
+        types.utcnow().label('now'))
+        .outerjoin_from(_TABLE, _LB, _LB.c.id == _TABLE.c.load_balancer_id)
+        .where(*conditions))
 
 
 def from_row(row):
     """Return the Cluster that a row of select() is."""
     values = {name: getattr(row, name) for name in _FIELDS}
+    values['enabled'] = bool(values['enabled'])
     if values['size'] is None:
         values['size'] = values['desired_size']
     return Cluster(**values)
@@ -145,7 +165,7 @@ def get_all(engine):
     """Return all Clusters, by name."""
     with engine.connect() as connection:
         return [from_row(row) for row in connection.execute(
-            select().order_by(_TABLE.c.cluster_name, _TABLE.c.id)).all()]
+            select().order_by('cluster_name', _TABLE.c.id)).all()]
 
 
 def get_changed(engine, seconds):

@@ -32,7 +32,6 @@ _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
 _HM = models.HealthManager.__table__
 _VIP = models.DistributorVIP.__table__
-_LB = compat.LOAD_BALANCER
 _AMPHORA = compat.AMPHORA
 
 
@@ -43,7 +42,6 @@ class View:
     :param cluster: the Cluster.
     :param may_resize: whether its size may follow desired_size now.
     :param load_balancer_status: Octavia's; None where the row is gone.
-    :param enabled: whether the load balancer is.
     :param members: its Members.
     :param amphora_statuses: {id: Octavia's status} of their amphorae.
     :param sights: what somebody sees of them.
@@ -54,7 +52,6 @@ class View:
     cluster: cluster_repo.Cluster
     may_resize: bool
     load_balancer_status: str | None
-    enabled: bool
     members: list[member_repo.Member]
     amphora_statuses: dict[str, str]
     sights: list[sight_repo.Sight]
@@ -79,11 +76,8 @@ def read(engine, cluster_id, offline_after):
         row = connection.execute(
             cluster_repo.select(_CLUSTER.c.id == cluster_id).add_columns(
                 cluster_repo.may_resize().label('may_resize'),
-                heard.label('is_heard'), told.label('is_distributed'),
-                _LB.c.provisioning_status.label('lb_status'),
-                _LB.c.enabled.label('lb_enabled'))
-            .outerjoin_from(_CLUSTER, _LB,
-                            _LB.c.id == _CLUSTER.c.load_balancer_id)).first()
+                heard.label('is_heard'),
+                told.label('is_distributed'))).first()
     if row is None:
         return None
     # Each of them newer than the version: what they do not agree on is not
@@ -97,6 +91,5 @@ def read(engine, cluster_id, offline_after):
                 if member.amphora_id]))).all())
     return View(
         cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
-        bool(row.lb_enabled), members, statuses,
-        sight_repo.get_of_cluster(engine, cluster_id), bool(row.is_heard),
-        bool(row.is_distributed))
+        members, statuses, sight_repo.get_of_cluster(engine, cluster_id),
+        bool(row.is_heard), bool(row.is_distributed))

@@ -72,7 +72,7 @@ class TestCluster(_TestCase):
         lb_id, version = self.make()
         row, = self.run_json('cluster', 'list')
         self.assertEqual(dict(zip(COLUMNS, (
-            'cluster1', 'name1', lb_id, 'ACTIVE', 'DEGRADED', 3, 2, 2))), row)
+            'cluster1', 'web', lb_id, 'ACTIVE', 'DEGRADED', 3, 2, 2))), row)
         row, = self.run_json('cluster', 'list', '--long')
         self.assertEqual(COLUMNS + LONG_COLUMNS, list(row))
         self.assertEqual(
@@ -84,7 +84,7 @@ class TestCluster(_TestCase):
     def test_show(self):
         lb_id, version = self.make()
         self.make(2, 'mail')
-        for name in ('cluster1', 'name1', lb_id, 'web'):
+        for name in ('cluster1', lb_id, 'web'):
             found = self.run_json('cluster', 'show', name)
             self.assertEqual('cluster1', found['id'])
         self.assertEqual(
