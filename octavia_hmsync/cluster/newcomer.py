@@ -93,7 +93,7 @@ class Newcomer:
                 # seconds, and one that does not know it turns it away.
                 if slot is not None:
                     self.share_tables(load_balancer, amphora.id, slot)
-                plan = plans.update(group, amphora.id)
+                plan = plans.update(group, amphora.id, slot)
                 if (slot is not None and
                         cluster.affinity == cluster_repo.SOURCE_IP and
                         peers.find_teachers(members, member)):
@@ -156,7 +156,7 @@ class Newcomer:
                     amphora.id != amphora_id and _is_configured(member)):
                 targets.append(telling.Target(
                     member.id, amphora.id, amphora.lb_network_ip,
-                    plans.update(group, amphora.id)))
+                    plans.update(group, amphora.id, member.slot)))
         for reason in telling.tell(self._client, targets,
                                    self._seconds).values():
             LOG.info('Of cluster %s amphora %s does not share its stick '

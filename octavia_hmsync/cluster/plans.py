@@ -20,6 +20,7 @@ import json
 from octavia_hmsync.amphora import listener_plan
 from octavia_hmsync.cluster import own as own_
 from octavia_hmsync.cluster import peers
+from octavia_hmsync.cluster import server_order
 from octavia_hmsync.cluster import silent_vip
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
@@ -45,23 +46,24 @@ class Plans:
         return [listener for listener in load_balancer.listeners
                 if self._without is None or listener.id != self._without.id]
 
-    def _show(self, group, amphora_id):
+    def _show(self, group, amphora_id, slot):
         shown = peers.show(self._load_balancer, group)
+        server_order.rotate(shown, slot)
         own_.show(shown, self._own.get(amphora_id))
         return shown
 
-    def update(self, group, amphora_id):
+    def update(self, group, amphora_id, slot):
         """Return the plan of a Target that gets all listeners."""
         def plan(facts):
-            shown = self._show(group, amphora_id)
+            shown = self._show(group, amphora_id, slot)
             return listener_plan.plan(self._planner, shown, find_amphora(
                 shown, amphora_id), facts)
         return plan
 
-    def delete(self, group, amphora_id):
+    def delete(self, group, amphora_id, slot):
         """Return the plan of a Target that loses the listener."""
         def plan(facts):
-            shown = self._show(group, amphora_id)
+            shown = self._show(group, amphora_id, slot)
             # Octavia's driver takes it from the list.
             listener = next(
                 (each for each in shown.listeners
@@ -94,7 +96,7 @@ class Plans:
 def make_act(load_balancer, function):
     planner = compat_driver.Planner()
 
-    def make_plan(_group, amphora_id):
+    def make_plan(_group, amphora_id, _slot):
         return lambda _facts: planner.plan(
             function, load_balancer, find_amphora(load_balancer, amphora_id),
             None).get(amphora_id, [])

@@ -138,8 +138,9 @@ class Updater:
                 needs_facts=True):
         """Tell all members, and see to those who did not take it.
 
-        :param make_plan: called with the ids of who shares stick tables, and
-                          that of the amphora, for the plan of a Target.
+        :param make_plan: called with the ids of who shares stick tables,
+                          that of the amphora, and the member's slot, for the
+                          plan of a Target.
         """
         cluster, members = roster.read(self._engine, load_balancer.id)
         told = [member for member in members if member.state in outcome.TOLD]
@@ -154,7 +155,7 @@ class Updater:
                                      cluster.peer_group_size, amphora.id)
             targets.append(telling.Target(
                 member.id, amphora.id, amphora.lb_network_ip,
-                make_plan(group, amphora.id), needs_facts,
+                make_plan(group, amphora.id, member.slot), needs_facts,
                 is_awaited=member.state != outcome.DRAINING))
         failures.update(telling.tell(self._client, targets, self._seconds))
         LOG.info('Cluster %s: %d of the %d members that were told have taken '
@@ -262,7 +263,8 @@ class Updater:
         plans = plans_.Plans(load_balancer)
         group = peers.find_group(members, member and member.slot,
                                  cluster.peer_group_size, amphora.id)
-        self._tell_one(amphora, plans.update(group, amphora.id))
+        self._tell_one(amphora, plans.update(group, amphora.id,
+                                             member and member.slot))
         if member is not None:
             self._record(member, plans.digest())
 
@@ -272,7 +274,7 @@ class Updater:
         :raises ClusterNotUpdated: with the reason, if it does not.
         """
         self._tell_one(amphora, plans_.make_act(load_balancer, function)(
-            None, amphora.id), needs_facts=False)
+            None, amphora.id, None), needs_facts=False)
 
     def give(self, amphora, requests):
         """Make requests of one amphora's agent.

@@ -230,6 +230,9 @@ NoImage = octavia_except.ImageGetException
 DIRECT = constants.VNIC_TYPE_DIRECT
 # What haproxy does not serve: an amphora has LVS for it.
 LVS_PROTOCOLS = constants.LVS_PROTOCOLS
+# With which the order of servers tells nothing but who comes first.
+ALGORITHMS_IN_TURN = frozenset((constants.LB_ALGORITHM_ROUND_ROBIN,
+                                constants.LB_ALGORITHM_LEAST_CONNECTIONS))
 
 _GLANCE_DRIVER = 'octavia.image.drivers.glance_driver'
 NO_VOLUMES = constants.VOLUME_NOOP_DRIVER

@@ -76,6 +76,37 @@ class TestUpdate(clusters.ClusterTestCase):
         self.assertIn('peers', self.configuration(self.agents[0]).partition(
             'stick-table')[2].splitlines()[0])
 
+    def servers_of(self, agent):
+        """Return what haproxy is told of each server."""
+        return [line.strip() for line in
+                self.configuration(agent).splitlines()
+                if line.strip().startswith('server ')]
+
+    def test_members_begin_with_different_servers(self):
+        """Loaded anew at once, they would go through them in lockstep."""
+        self.add_cluster(4)
+        self.add_listener('l1', backends=('10.0.0.1', '10.0.0.2', '10.0.0.3'))
+        self.subject.update(self.lb)
+        one, two, three = (f'10.0.0.{n}:80' for n in (1, 2, 3))
+        self.assertEqual(
+            [[one, two, three], [two, three, one], [three, one, two],
+             [one, two, three]],
+            [[line.split()[2] for line in self.servers_of(agent)]
+             for agent in self.agents])
+        self.assertEqual(1, len({*self.digests()}))
+
+    def test_order_of_servers_that_tells_who_gets_a_client(self):
+        self.add_cluster(2)
+        backends = ('10.0.0.1', '10.0.0.2')
+        self.add_listener('l1', persistence='APP_COOKIE', backends=backends)
+        self.add_listener('l2', backends=backends).default_pool.lb_algorithm \
+            = 'SOURCE_IP'
+        self.add_listener('l3', persistence='HTTP_COOKIE', backends=backends)
+        self.subject.update(self.lb)
+        one, two = map(self.servers_of, self.agents)
+        self.assertEqual(one[:4], two[:4])
+        self.assertEqual([one[5], one[4]], two[4:])
+
     def test_pools_that_remember_clients(self):
         """A client comes to those who know it, from the update on."""
         self.add_cluster(2)
