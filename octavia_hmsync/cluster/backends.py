@@ -18,7 +18,11 @@ housekeeping ask for: apply(), and of VIPs sync(), add() and remove().
 
 import weakref
 
+OVS_DRIVER = 'hmsync_ovs'
 OVN_DRIVER = 'hmsync_ovn'
+# Octavia's interface for drivers tells them too little: who is registered is
+# decided by rows, which they cannot set, and deaths by what they see.
+DRIVERS = (OVS_DRIVER, OVN_DRIVER)
 
 _instances: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
@@ -29,6 +33,21 @@ def is_ovn(conf):
     :param conf: a parsed oslo.config object with Octavia's options.
     """
     return conf.controller_worker.distributor_driver == OVN_DRIVER
+
+
+def find_problem(conf):
+    """Tell why nothing can distribute to clusters.
+
+    :param conf: a parsed oslo.config object with Octavia's options.
+    :returns: a line that names the option and what to do, or None.
+    """
+    driver = conf.controller_worker.distributor_driver
+    if driver in DRIVERS:
+        return None
+    return (f'[controller_worker] distributor_driver is {driver}, with which '
+            f'nothing comes to the amphorae of a cluster: set it to '
+            f'{OVS_DRIVER}, or to {OVN_DRIVER} with ML2/OVN, in octavia.conf '
+            f'of all controllers.')
 
 
 def make(conf, engine):
@@ -69,7 +88,7 @@ def get_vips(conf, engine, distributors):
     :param distributors: what make() returns.
     :returns: a vips.VIPs, or the ovn.balancers.Balancers itself.
     """
-    if hasattr(distributors, 'northbound'):
+    if is_ovn(conf):
         return distributors
     from octavia_hmsync.cluster import vips
     return vips.VIPs(conf, engine, distributors)
@@ -83,7 +102,7 @@ def make_watch(conf, engine, distributors):
     :param distributors: what make() returns.
     :returns: a distributor_watch.DistributorWatch, or an ovn.watch.OVNWatch.
     """
-    if hasattr(distributors, 'northbound'):
+    if is_ovn(conf):
         from octavia_hmsync.cluster.ovn import watch
         return watch.make(conf, engine, distributors)
     from octavia_hmsync.cluster import distributor_watch
@@ -99,7 +118,7 @@ def make_sight_watch(conf, engine, distributors, wake):
     :param wake: called without arguments when something changed.
     :returns: a sight_watch.SightWatch, or an ovn.sights.OVNSightWatch.
     """
-    if hasattr(distributors, 'northbound'):
+    if is_ovn(conf):
         from octavia_hmsync.cluster.ovn import sights
         return sights.make(conf, engine, distributors, wake)
     from octavia_hmsync.cluster import sight_watch

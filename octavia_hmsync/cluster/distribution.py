@@ -18,6 +18,8 @@ is run by itself.
 from oslo_log import log as logging
 from taskflow.patterns import linear_flow
 
+from octavia_hmsync.cluster import backends
+from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync import exceptions
@@ -59,13 +61,26 @@ def describe(members):
     return [{'id': member.amphora_id} for member in members]
 
 
+def load_driver():
+    """Load the distributor driver that octavia.conf names.
+
+    :raises InvalidConfiguration: with what to do, if it is none of ours: it
+                                  could not tell which members there are, and
+                                  all of them would be deleted.
+    """
+    problem = backends.find_problem(compat.CONF)
+    if problem:
+        raise exceptions.InvalidConfiguration(problem)
+    return compat_cluster.load_distributor_driver()
+
+
 def prepare():
     """Load what run() needs: it takes a second, and may be urgent later.
 
     What is wrong is said when it is needed.
     """
     try:
-        compat_cluster.load_distributor_driver()
+        load_driver()
         compat_cluster.run(linear_flow.Flow('octavia-hmsync-prepare'), {})
     except Exception as e:
         LOG.debug('The distributor driver is not loaded yet: %r', e)
@@ -78,8 +93,9 @@ def run(work, name, members=()):
     :param name: of it, as in ``get_remove_vip_subflow``.
     :param members: Members that it is about.
     :raises DistributorError: with the reason, if it is not done.
+    :raises InvalidConfiguration: as load_driver().
     """
-    driver = compat_cluster.load_distributor_driver()
+    driver = load_driver()
     subflow = getattr(driver, f'get_{name}_subflow')()
     if subflow is None:
         return

@@ -37,8 +37,7 @@ PATIENCE = 600
 
 def _get_subflow(name, is_deletion=False):
     """Return a subflow of the distributor driver, in a list, or none."""
-    subflow = getattr(compat_cluster.load_distributor_driver(),
-                      f'get_{name}_subflow')()
+    subflow = getattr(distribution.load_driver(), f'get_{name}_subflow')()
     return [] if subflow is None else [
         tasks.HoldCluster(name, is_deletion), subflow]
 

@@ -19,10 +19,8 @@ from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 
 AMPHORA_DRIVER = 'hmsync'
-# Octavia's own, which distributes nothing.
-NO_DISTRIBUTOR_DRIVER = 'distributor_noop_driver'
 # The one that needs to be told where its distributors are.
-OVS_DRIVER = 'hmsync_ovs'
+OVS_DRIVER = backends.OVS_DRIVER
 OVN_DRIVER = backends.OVN_DRIVER
 PROVIDER = 'amphora_cluster'
 
@@ -65,12 +63,9 @@ def find_misconfiguration(conf):
                 f'a cluster one after the other: set it to '
                 f'{AMPHORA_DRIVER}, which is Octavia\'s own for all other '
                 f'load balancers, in octavia.conf of all controllers.')
-    if worker.distributor_driver == NO_DISTRIBUTOR_DRIVER:
-        return (f'[controller_worker] distributor_driver is '
-                f'{worker.distributor_driver}, with which nothing comes to '
-                f'the amphorae of a cluster: set it to {OVS_DRIVER}, or to '
-                f'{OVN_DRIVER} with ML2/OVN, in octavia.conf of all '
-                f'controllers.')
+    problem = backends.find_problem(conf)
+    if problem:
+        return problem
     if (worker.distributor_driver == OVS_DRIVER and
             not conf[cluster_conf.GROUP].distributors and
             not conf[cluster_conf.GROUP].distributor_instances):

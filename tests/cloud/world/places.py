@@ -22,6 +22,7 @@ A cloud gets this once, before its first load balancer::
     self.places = self.useFixture(places.Places(self.cloud, self.secrets))
 """
 
+import functools
 import os
 
 import fixtures
@@ -96,8 +97,9 @@ class Places(fixtures.Fixture):
         """Make a security group of the owner; returns its id."""
         return self.cloud.add_open_group(neutron.PROJECT_ID).id
 
-    def add_availability_zone(self):
-        """Make one with this cloud's compute zone; returns its name."""
+    @functools.cached_property
+    def availability_zone(self):
+        """The name of one with this cloud's compute zone."""
         api = self.cloud.connection.load_balancer
         profile = api.create_availability_zone_profile(
             name='zone', provider_name='amphora',

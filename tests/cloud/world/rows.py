@@ -223,7 +223,7 @@ def _use_no_member(places):
 
 def _zone(places):
     return {**_http(places),
-            'availability_zone': places.add_availability_zone()}
+            'availability_zone': places.availability_zone}
 
 
 ROWS = (

@@ -422,6 +422,7 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
                     'client_ca': ca, 'event_notifications': False,
                     'amp_active_wait_sec': 0, 'amp_boot_network_list': ['m'],
                     'amphora_driver': 'amphora_noop_driver',
+                    'distributor_driver': 'hmsync_ovs',
                     'network_driver': 'network_noop_driver',
                     'compute_driver': 'compute_noop_driver'},
                 'nova': {'enable_anti_affinity': True},

@@ -16,10 +16,12 @@ import types
 from unittest import mock
 
 import fixtures
+from oslo_config import fixture as config_fixture
 from taskflow.patterns import linear_flow
 from taskflow import task
 
 from octavia_hmsync.cluster import distribution
+from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync import exceptions
@@ -65,6 +67,10 @@ class TestRun(base.TestCase):
     def setUp(self):
         super().setUp()
         Driver.calls = []
+        self.octavia_conf = self.useFixture(config_fixture.Config(
+            compat.CONF))
+        self.octavia_conf.config(group='controller_worker',
+                                 distributor_driver='hmsync_ovs')
         self.useFixture(fixtures.MockPatchObject(
             compat_cluster, 'load_distributor_driver', Driver))
         load_balancer = mock.Mock()
@@ -103,6 +109,15 @@ class TestRun(base.TestCase):
         with mock.patch.object(compat_cluster, 'run', autospec=True,
                                side_effect=RuntimeError('no such driver')):
             distribution.prepare()
+        self.assertEqual([], Driver.calls)
+
+    def test_driver_by_others(self):
+        """It cannot tell which members there are; see clusters.rst."""
+        self.octavia_conf.config(group='controller_worker',
+                                 distributor_driver='another')
+        e = self.assertRaises(exceptions.InvalidConfiguration, self.run_one,
+                              'register_amphorae')
+        self.assertIn('distributor_driver is another', str(e))
         self.assertEqual([], Driver.calls)
 
     def test_nothing(self):

@@ -483,12 +483,12 @@ class TestNotSetUp(ProviderTestCase):
         self.set_cluster(distributors=[])
         self.assertNotSetUp(['[hmsync_cluster] distributors is empty'])
 
-    def test_distributors_of_another_driver(self):
-        """Whether it needs the option only it knows."""
+    def test_distributor_driver_by_others(self):
+        """Octavia's interface tells it too little: members would be deleted.
+        """
         self.set(distributor_driver='another')
-        self.set_cluster(distributors=[])
-        self.create()
-        self.assertEqual(1, len(self.queue.cast))
+        self.assertNotSetUp(['distributor_driver is another',
+                             'set it to hmsync_ovs'])
 
     def test_no_distributor_address(self):
         self.set_cluster(distributors=['network1'])

@@ -179,7 +179,7 @@ class TestUpkeep(ManagedTestCase):
         self.assertIsNone(self.promote('FLOW').config_digest)
 
     def test_clients_that_come_by_port(self):
-        self.assertIsNone(self.promote(driver='other').config_digest)
+        self.assertIsNone(self.promote(driver='hmsync_ovn').config_digest)
 
     def test_clients_of_one_that_is_not_well(self):
         self.assertIsNone(self.promote(others=(0,)).config_digest)
