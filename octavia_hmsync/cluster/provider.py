@@ -208,6 +208,8 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                            group.distributor_instances)
         with _refusing():
             if backends.is_ovn(self._conf):
+                vip_network.check_overlay(network_driver,
+                                          loadbalancer.vip_network_id)
                 more = self._get(loadbalancer.additional_vips) or ()
                 vip_network.check_routers(
                     network_driver, loadbalancer.vip_network_id,

@@ -20,6 +20,8 @@ LOG = logging.getLogger(__name__)
 
 # Of all that there are, so many have the VIP of a cluster.
 DISTRIBUTORS = 2
+# Types of networks that OVN shares with others, by a localnet port.
+_OUTSIDE_OF_OVN = ('vlan', 'flat')
 
 
 class Unsuitable(Exception):
@@ -82,6 +84,28 @@ def check_addresses(network_driver, network_id, subnet_id, amphorae,
             f'{amphorae} amphorae takes {needed} besides its VIP: one for '
             f'each amphora, and {distributors} for distributors. Free some, '
             f'choose another subnet, or a flavor with fewer amphorae.')
+
+
+def check_overlay(network_driver, network_id):
+    """Check that OVN itself carries the traffic of a network, all of it.
+
+    OVN sends what is for a VIP to the address of a member. In a network that
+    goes on outside of OVN, members of which are reached by a localnet port,
+    neither clients of another network nor machines of this one that OVN does
+    not know get an answer (tried on a VLAN network).
+
+    :param network_driver: Octavia's.
+    :param network_id: of the network.
+    :raises Unsuitable: with what to do. Neutron tells the type to
+                        administrators alone: where Octavia is none, nothing
+                        is raised.
+    """
+    kind = network_driver.get_network(network_id).provider_network_type
+    if kind in _OUTSIDE_OF_OVN:
+        raise Unsuitable(
+            f'Network {network_id} is of type {kind}, and in this cloud a '
+            f'cluster can be reached in networks of OVN\'s own alone, of '
+            f'type geneve. Choose such a network for the VIP.')
 
 
 def check_routers(network_driver, network_id, subnet_ids):

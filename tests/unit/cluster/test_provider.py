@@ -90,6 +90,8 @@ class Network:
 
     def __init__(self):
         self.is_secure = True
+        # Neutron tells it to administrators.
+        self.kind = None
         self.vnic_types = {}
         self.ports = set()
         self.fails_to_delete = False
@@ -106,7 +108,8 @@ class Network:
 
     def get_network(self, network_id, context=None):
         return network_models.Network(
-            id=network_id, port_security_enabled=self.is_secure)
+            id=network_id, port_security_enabled=self.is_secure,
+            provider_network_type=self.kind)
 
     def get(self, path):
         assert path == '/networks/network'
@@ -437,6 +440,24 @@ class TestNetworks(ProviderTestCase):
             ('subnet6', 'network:router_interface_distributed'))
         self.create(additional_vips=more)
 
+    def test_networks_outside_of_ovn(self):
+        """Neither a router nor who is outside of OVN reaches a member."""
+        self.network.routers.add(('subnet', 'network:router_interface'))
+        for driver, kind, is_refused in (
+                ('hmsync_ovn', 'vlan', True), ('hmsync_ovn', 'flat', True),
+                ('hmsync_ovn', 'geneve', False),
+                ('hmsync_ovs', 'vlan', False)):
+            self.set(distributor_driver=driver)
+            self.network.kind = kind
+            self.network.ports.clear()
+            if is_refused:
+                self.assertUnsupported(
+                    [f'Network network is of type {kind}', 'type geneve'],
+                    self.create)
+            else:
+                self.create()
+        self.assertEqual(2, len(self.queue.cast))
+
     def test_addresses_with_ovn(self):
         """It asks members from one of its own."""
         self.set(distributor_driver='hmsync_ovn')
@@ -484,8 +505,7 @@ class TestNotSetUp(ProviderTestCase):
         self.assertNotSetUp(['[hmsync_cluster] distributors is empty'])
 
     def test_distributor_driver_by_others(self):
-        """Octavia's interface tells it too little: members would be deleted.
-        """
+        """Octavia's interface tells it too little; see clusters.rst."""
         self.set(distributor_driver='another')
         self.assertNotSetUp(['distributor_driver is another',
                              'set it to hmsync_ovs'])
