@@ -23,6 +23,7 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_hmsync.cluster import balance
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import looks
@@ -45,6 +46,9 @@ _FULL_LOOK = 60
 _PORTS, _ALL = 'ports', 'all'
 # Seconds for which a change of a cluster counts otherwise.
 _RECENT = 2 * _FULL_LOOK
+# Seconds for which a cluster that changed keeps the distributor it has: in two
+# of them no more than one cluster changes it.
+_SETTLED = 5 * _FULL_LOOK
 # Seconds after which the claim of a cluster that gets distributors lapses.
 _CLAIM_EXPIRY = 120
 # Seconds for which clusters get other distributors before somebody looks again
@@ -216,6 +220,8 @@ class DistributorWatch:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows
                 if row.takes_vips})
+            if is_all_done and not problems:
+                self._even_out({row.id for row in rows if row.takes_vips})
             looks.record_ports(self._engine)
             look_repo.forget_connections(self._engine)
             self._online = online if is_all_done else None
@@ -317,6 +323,27 @@ class DistributorWatch:
             return True
         finally:
             held.end()
+
+    def _even_out(self, eligible):
+        """Have one cluster be answered for by a distributor with fewer VIPs.
+
+        Established connections go on, as with "distributor move".
+
+        :param eligible: ids of those that answer, and are not drained.
+        """
+        versions = cluster_repo.get_versions(self._engine)
+        move = balance.find_move(
+            vip_repo.get_all(self._engine), versions, eligible,
+            cluster_repo.get_changed(self._engine, _SETTLED))
+        if move is None:
+            return
+        cluster_id, distributor_id = move
+        if vip_repo.set_active(self._engine, cluster_id, distributor_id,
+                               versions[cluster_id]):
+            LOG.info('Another distributor answers for cluster %s from now '
+                     'on, as it has fewer VIPs: %s', cluster_id,
+                     distributor_id)
+            tell(self._distributors, [cluster_id])
 
     def _settle_one(self, held, cluster_id):
         # No other process makes or deletes it meanwhile.

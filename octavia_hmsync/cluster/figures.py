@@ -82,7 +82,10 @@ class Figures:
                 'drained.', found.drained),
             _gauge_by('state', 'distributor_instances', 'Distributors that '
                       'housekeeping has booted, or boots.',
-                      booted_repo.STATES, found.booted)]
+                      booted_repo.STATES, found.booted),
+            _gauge_by('distributor', 'distributor_active_vips', 'VIPs of '
+                      'clusters that clients reach by this distributor.', (),
+                      found.active_vips)]
 
 
 def _gauge_by(label, name, text, all_labels, found):

@@ -18,6 +18,7 @@ from concurrent import futures
 
 from oslo_log import log as logging
 
+from octavia_hmsync.cluster import balance
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import ports as cluster_ports
 from octavia_hmsync.cluster import sightings
@@ -107,8 +108,9 @@ class VIPs:
                     f'No distributor can have the cluster {cluster_id}: '
                     f'{"; ".join(problems) or self._describe_none()}')
             if not any(vip.active for vip in vips):
-                vip_repo.set_active(self._engine, cluster_id,
-                                    vips[0].distributor_id)
+                vip_repo.set_active(self._engine, cluster_id, (
+                    balance.choose_first(vips, vip_repo.count_active(
+                        self._engine))))
             try:
                 return self._distributors.apply(cluster_id)
             except exceptions.NoDistributor:

@@ -99,7 +99,8 @@ class ClusterFiguresCases(base.DatabaseTestCase):
             'cluster_members': {'ACTIVE': 6}, 'distributors': {'ONLINE': 2},
             'clusters_below_desired_size': 0, 'clusters_below_min_size': 0,
             'clusters_unreachable': 0, 'distributor_vips_behind': 0,
-            **self.QUIET}, self.values())
+            **self.QUIET, 'distributor_active_vips': {'network1': 2}},
+            self.values())
 
     def assertValues(self, **expected):
         found = self.values()

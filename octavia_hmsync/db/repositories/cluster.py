@@ -168,6 +168,14 @@ def get_all(engine):
             select().order_by('cluster_name', _TABLE.c.id)).all()]
 
 
+def get_versions(engine):
+    """Return {id of a cluster: its version}."""
+    with engine.connect() as connection:
+        return {cluster_id: version for cluster_id, version in
+                connection.execute(
+                    sa.select(_TABLE.c.id, _TABLE.c.version)).all()}
+
+
 def get_changed(engine, seconds):
     """Return the ids of clusters that were changed lately, a set.
 

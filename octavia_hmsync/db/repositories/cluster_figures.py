@@ -53,6 +53,7 @@ class Figures:
     :param draining: open connections of members that leave.
     :param drained: distributors that an operator wants no VIP on.
     :param booted: {state: number}, of instances of distributors.
+    :param active_vips: {name of a distributor: VIPs that are active there}.
     """
 
     clusters: dict[str, int]
@@ -69,6 +70,7 @@ class Figures:
     draining: int
     drained: int
     booted: dict[str, int]
+    active_vips: dict[str, int]
 
 
 def _count(name, table, column, *conditions):
@@ -130,6 +132,14 @@ def read(engine):
             _count_one('drained', _DISTRIBUTOR,
                        _DISTRIBUTOR.c.drained.is_not(None)),
             _count('booted', _BOOTED, _BOOTED.c.state),
+            sa.select(
+                sa.literal('active_vips').label('name'),
+                _DISTRIBUTOR.c.name.label('label'),
+                sa.func.count(_VIP.c.active).label('number'))
+            .select_from(_DISTRIBUTOR.outerjoin(_VIP, sa.and_(
+                _VIP.c.distributor_id == _DISTRIBUTOR.c.id,
+                _VIP.c.active.is_(sa.true()))))
+            .where(_DISTRIBUTOR.c.enabled).group_by(_DISTRIBUTOR.c.name),
             _count_one('behind', _VIP.join(
                 _CLUSTER, _CLUSTER.c.id == _VIP.c.cluster_id),
                 stays, sa.or_(
@@ -147,4 +157,4 @@ def read(engine):
         members_by_health=found['members_by_health'], orders=found['orders'],
         without_standby=found['without_standby'][''],
         draining=int(found['draining']['']), drained=found['drained'][''],
-        booted=found['booted'])
+        booted=found['booted'], active_vips=found['active_vips'])

@@ -212,6 +212,17 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
 
 
 @api.retry
+def count_active(engine):
+    """Return {id of a distributor: how many VIPs are active there}."""
+    with engine.connect() as connection:
+        return {distributor_id: number for distributor_id, number in
+                connection.execute(
+                    sa.select(_TABLE.c.distributor_id, sa.func.count())
+                    .where(_TABLE.c.active.is_(sa.true()))
+                    .group_by(_TABLE.c.distributor_id)).all()}
+
+
+@api.retry
 def set_active(engine, cluster_id, distributor_id, version=None):
     """Have one of a cluster's distributors answer ARP, and no other one.
 

@@ -105,6 +105,42 @@ class TestLook(distributors.DistributorTestCase):
                          [len(fake.requests) for fake in
                           self.fakes.values()])
 
+    def answering(self):
+        return sorted(self.get_answering(cluster_id)[0]
+                      for cluster_id in self.clusters)
+
+    def test_all_share_the_work(self):
+        """From the first cluster on, and again when one is back."""
+        self.clusters += [self.add_cluster() for _number in range(3)]
+        for cluster_id in self.clusters[3:]:
+            self.vips.add(cluster_id)
+        self.watch.look()
+        even = self.answering()
+        self.assertLessEqual(
+            max(map(even.count, even)) - min(map(even.count, even)), 1)
+        for cluster_id in self.clusters:
+            for vip in vip_repo.get_of_cluster(self.engine, cluster_id):
+                if vip.distributor_name == 'network1':
+                    vip_repo.set_active(self.engine, cluster_id,
+                                        vip.distributor_id)
+        self.watch.look()
+        uneven = self.answering()
+        self.assertEqual(4, uneven.count('network1'))
+        for _minute in range(3):
+            self.now += 61
+            # All of them changed a moment ago.
+            self.watch.look()
+            self.assertEqual(uneven, self.answering())
+        for cluster_id in self.clusters:
+            self.grow_old(cluster_id)
+        numbers = []
+        for _minute in range(4):
+            self.now += 61
+            self.watch.look()
+            numbers.append(self.answering().count('network1'))
+        # One at a time, and no more than it takes.
+        self.assertEqual([3, 2, 2, 2], numbers)
+
     def grow_old(self, cluster_id):
         self.make_older(models.Cluster, 'updated_at', 1000, id=cluster_id)
 
