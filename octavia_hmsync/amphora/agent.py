@@ -26,6 +26,8 @@ from octavia_hmsync import exceptions
 
 # Bytes; a load balancer may have hundreds of listeners.
 _KEPT = 60000
+# The same; hundreds of listeners and thousands of members are a megabyte.
+_KEPT_OF_HAPROXY = 16 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +89,10 @@ class Agent:
         self.lb_network_ip = lb_network_ip
 
     def _ask(self, method, path, body='', content_type='application/json',
-             allowed=()):
+             allowed=(), kept=_KEPT):
         status, text = asyncio.run(self._client.ask(
             self.amphora_id, self.lb_network_ip, method, path, body,
-            content_type, timeout=self._timeout, kept=_KEPT))
+            content_type, timeout=self._timeout, kept=kept))
         if 200 <= status < 300 or status in allowed:
             return status, text
         # An agent's own words: nothing in them may reach a terminal as it
@@ -110,6 +112,22 @@ class Agent:
                 f'The agent of amphora {self.amphora_id} at '
                 f'{self.lb_network_ip} answered no JSON to GET {path}. See '
                 f'who answers there') from None
+
+    def get_haproxy(self, load_balancer_id):
+        """Return the configuration of haproxy for a load balancer.
+
+        :returns: text, or None if it has none.
+        :raises AgentUnreachable, AgentRefused: if it does not say.
+        """
+        status, text = self._ask(
+            'GET', f'loadbalancer/{load_balancer_id}/haproxy',
+            allowed=(404,), kept=_KEPT_OF_HAPROXY)
+        if '\ufffd' in text:
+            raise exceptions.AgentRefused(
+                f'The agent of amphora {self.amphora_id} at '
+                f'{self.lb_network_ip} answered no text to GET haproxy. See '
+                f'who answers there')
+        return None if status == 404 else text
 
     def get_listeners(self):
         """Tell which listeners it has been configured with.

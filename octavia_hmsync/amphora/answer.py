@@ -65,7 +65,7 @@ class AnswerReader:
         body = bytes(self._data[:self._kept])
         if self._is_chunked:
             body = _join_chunks(body)
-        return body.decode('ascii', errors='replace')
+        return body.decode(errors='replace')
 
     def feed(self, data: bytes) -> bool:
         """Take a piece.

@@ -18,6 +18,7 @@ import hashlib
 import json
 
 from octavia_hmsync.amphora import listener_plan
+from octavia_hmsync.amphora import listeners
 from octavia_hmsync.cluster import own as own_
 from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import server_order
@@ -45,6 +46,13 @@ class Plans:
     def _get_listeners(self, load_balancer):
         return [listener for listener in load_balancer.listeners
                 if self._without is None or listener.id != self._without.id]
+
+    def get_served(self):
+        """Return the ids of the listeners that haproxy is to serve."""
+        return listeners.find_served(self._load_balancer.enabled, {
+            listener.id: listener.enabled
+            for listener in self._get_listeners(self._load_balancer)
+            if listener.protocol not in compat.LVS_PROTOCOLS})
 
     def _show(self, group, amphora_id, slot):
         shown = peers.show(self._load_balancer, group)

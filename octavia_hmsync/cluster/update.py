@@ -28,6 +28,7 @@ from octavia_hmsync.cluster import outcome
 from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import plans as plans_
 from octavia_hmsync.cluster import roster
+from octavia_hmsync.cluster import trial
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -65,7 +66,7 @@ class Updater:
         if load_balancer.listeners:
             plans = plans_.Plans(load_balancer)
             self._leave_ports(load_balancer)
-            self._change(load_balancer, plans.update, plans.digest())
+            self._change(load_balancer, plans.update, plans)
             self._set_ports(load_balancer)
             self._keep_clients(load_balancer)
 
@@ -123,7 +124,7 @@ class Updater:
         """
         plans = plans_.Plans(listener.load_balancer, without=listener)
         self._leave_ports(listener.load_balancer, listener.id)
-        self._change(listener.load_balancer, plans.delete, plans.digest())
+        self._change(listener.load_balancer, plans.delete, plans)
 
     def act(self, load_balancer, function):
         """Have all members start or reload what serves the listeners.
@@ -134,13 +135,16 @@ class Updater:
         self._change(load_balancer, plans_.make_act(load_balancer, function),
                      needs_facts=False)
 
-    def _change(self, load_balancer, make_plan, digest=None,
+    def _change(self, load_balancer, make_plan, plans=None,
                 needs_facts=True):
         """Tell all members, and see to those who did not take it.
+
+        A new configuration goes to one of them first.
 
         :param make_plan: called with the ids of who shares stick tables,
                           that of the amphora, and the member's slot, for the
                           plan of a Target.
+        :param plans: the Plans, if it is a new configuration.
         """
         cluster, members = roster.read(self._engine, load_balancer.id)
         told = [member for member in members if member.state in outcome.TOLD]
@@ -157,10 +161,18 @@ class Updater:
                 member.id, amphora.id, amphora.lb_network_ip,
                 make_plan(group, amphora.id, member.slot), needs_facts,
                 is_awaited=member.state != outcome.DRAINING))
-        failures.update(telling.tell(self._client, targets, self._seconds))
+        tried = []
+        if plans is not None:
+            tried, refusals = self._try(load_balancer, cluster, told, targets,
+                                        plans.get_served())
+            failures.update(refusals)
+        failures.update(telling.tell(
+            self._client, [target for target in targets
+                           if target.member_id not in tried], self._seconds))
         LOG.info('Cluster %s: %d of the %d members that were told have taken '
                  'a change', cluster.id, len(told) - len(failures), len(told))
-        if digest is not None:
+        if plans is not None:
+            digest = plans.digest()
             # OVN distributes by port: also by those that are not looked at.
             cluster_repo.notice(self._engine, cluster.id)
             for member in told:
@@ -170,6 +182,34 @@ class Updater:
                     # It may have a part of it.
                     member_repo.record_config(self._engine, member, None)
         self._judge(cluster, told, failures)
+
+    def _try(self, load_balancer, cluster, told, targets, served):
+        """Have one member take a change, and serve with it.
+
+        :returns: the ids of those that were told, and {id: why not}.
+        :raises trial.Refused: if one does not.
+        """
+        active = {member.id: member for member in told
+                  if member.state == outcome.ACTIVE}
+        subject = trial.Trial(self._client, load_balancer.id, served,
+                              self._seconds)
+        try:
+            tried = subject.run(sorted(
+                (target for target in targets if target.member_id in active),
+                key=lambda target: active[target.member_id].health not in (
+                    None, member_repo.HEALTHY)))
+        except trial.Refused as e:
+            LOG.warning('Cluster %s stays as it is, as a member did not take '
+                        'a change: %s', cluster.id, e)
+            for member_id, reason in subject.failures.items():
+                member_repo.record(self._engine, member_id, error=reason)
+            for member_id in e.left:
+                member_repo.record_config(self._engine, active[member_id],
+                                          None)
+            if e.left:
+                self._judge(cluster, told, e.left)
+            raise
+        return tried, subject.failures
 
     def _record(self, member, digest):
         # Of one that drains, why it does.

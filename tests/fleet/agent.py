@@ -22,7 +22,6 @@ import asyncio
 import collections
 import contextlib
 import functools
-import json
 import re
 import socket
 import ssl
@@ -44,10 +43,10 @@ STATUSES = {ailment: int(line[:3])
 
 
 def _encode(status, content):
-    body = json.dumps(content, separators=(',', ':'))
+    kind, body = routes.encode(content)
     return (f'HTTP/1.1 {status} {REASONS[status]}\r\nServer: gunicorn\r\n'
-            f'Connection: close\r\nContent-Type: application/json\r\n'
-            f'Content-Length: {len(body)}\r\n\r\n{body}').encode()
+            f'Connection: close\r\nContent-Type: {kind}\r\n'
+            f'Content-Length: {len(body)}\r\n\r\n').encode() + body
 
 
 def _error(status):

@@ -34,16 +34,18 @@ class Amphora:
     the agent has written to its file and that the sender has not read yet.
     """
 
-    __slots__ = ('id', 'lb_network_ip', 'listener_id', 'ailment', 'running',
-                 'taken', 'sequence', 'turn', 'uploads', 'last_upload',
-                 'adopted_at', 'aborted', 'mac', 'addresses', 'files',
-                 '_proved')
+    __slots__ = ('id', 'lb_network_ip', 'listener_id', 'dead_listeners',
+                 'ailment', 'running', 'taken', 'sequence', 'turn', 'uploads',
+                 'last_upload', 'adopted_at', 'aborted', 'mac', 'addresses',
+                 'files', '_proved')
 
     def __init__(self, amphora_id, lb_network_ip, running, listener_id=None,
                  ailment=None):
         self.id = amphora_id
         self.lb_network_ip = lb_network_ip
         self.listener_id = listener_id
+        # That it is configured with, and does not serve.
+        self.dead_listeners = frozenset()
         self.ail(ailment)
         self.running = running
         self.taken = None

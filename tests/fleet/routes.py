@@ -63,7 +63,8 @@ def _get_listeners(amphora):
 
 
 def _list_listeners(amphora, _body):
-    return 200, [{'status': 'ACTIVE', 'uuid': listener_id, 'type': 'http'}
+    return 200, [{'status': 'ERROR' if listener_id in amphora.dead_listeners
+                  else 'ACTIVE', 'uuid': listener_id, 'type': 'http'}
                  for listener_id in _get_listeners(amphora)]
 
 
@@ -121,6 +122,13 @@ def _upload_haproxy(amphora, body, _amphora_id, load_balancer_id):
     return 202, {'message': 'OK'}
 
 
+def _get_haproxy(amphora, _body, load_balancer_id):
+    found = amphora.files.get(f'{load_balancer_id}/haproxy')
+    if found is None:
+        return 404, {'message': 'Loadbalancer Not Found'}
+    return 200, found
+
+
 def _delete_haproxy(amphora, _body, load_balancer_id):
     for path in list(amphora.files):
         if path.startswith(f'{load_balancer_id}/'):
@@ -167,6 +175,7 @@ ROUTES = [(re.compile(path), method, function) for path, method, function in (
     ('/1.0/details', 'GET', _get_details),
     ('/1.0/loadbalancer/([^/]+)/(?:start|stop|reload)', 'PUT', _serve),
     ('/1.0/loadbalancer/([^/]+)/([^/]+)/haproxy', 'PUT', _upload_haproxy),
+    ('/1.0/loadbalancer/([^/]+)/haproxy', 'GET', _get_haproxy),
     ('/1.0/listeners/([^/]+)', 'DELETE', _delete_haproxy),
     (_CERTIFICATE, 'GET', _get_certificate),
     (_CERTIFICATE, 'PUT', _upload_certificate),
@@ -188,3 +197,14 @@ def act(amphora, method, path, body):
         if found:
             status = 405
     return status, None
+
+
+def encode(content):
+    """Return the type of an answer, and its body.
+
+    :param content: what it has; bytes are a file, all else is JSON.
+    """
+    if isinstance(content, bytes):
+        return 'text/plain; charset=UTF-8', content
+    return 'application/json', json.dumps(
+        content, separators=(',', ':')).encode()

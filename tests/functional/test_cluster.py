@@ -42,5 +42,41 @@ class TestCluster(clusters.ClusterTestCase):
         self.cloud.wait_until_active(lb.id)
         self.assertServes(lb, port=81)
 
+        self.check_refused(lb)
+
         self.cloud.delete_cluster(lb)
         self.assertNothingLeft()
+
+    def check_refused(self, lb):
+        """A change that haproxy does not take is seen by no client.
+
+        octavia-api checks expressions by those of Python, which counts
+        further.
+        """
+        before = self.read_configurations(lb)
+        probe = self.client.start_probe(lb.vip_address, rate=20)
+        policy = self.api.create_l7_policy(
+            listener_id=self.api.find_listener('other').id, action='REJECT')
+        self.cloud.wait_until_active(lb.id)
+        with_policy = self.read_configurations(lb)
+        rule = self.api.create_l7_rule(
+            policy, type='PATH', compare_type='REGEX', value='x{70000}')
+        self.cloud.wait_for(
+            lambda: self.api.get_l7_rule(
+                rule, policy).provisioning_status == 'ERROR', 'rule in ERROR')
+        self.cloud.wait_until_active(lb.id)
+        self.assertEqual(with_policy, self.read_configurations(lb))
+        self.wait_until_whole(lb, 2)
+        self.api.delete_l7_policy(policy)
+        self.cloud.wait_until_active(lb.id)
+        report = probe.stop()
+        self.assertEqual(0, report.failed, report)
+        self.assertEqual(before, self.read_configurations(lb))
+        self.assertServes(lb)
+        self.assertServes(lb, port=81)
+
+    def read_configurations(self, lb):
+        return {amphora_id: self.cloud.compute.by_amphora(
+            amphora_id).run_inside(
+                'cat', f'/var/lib/octavia/{lb.id}/haproxy.cfg').stdout
+            for amphora_id in self.get_members().values()}

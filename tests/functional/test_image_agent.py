@@ -136,6 +136,7 @@ class ContractCases:
             self.assertEqual([*VIPS, *OWN], self.held())
 
         self.assertEqual({}, self.call(self.agent.get_listeners))
+        self.assertIsNone(self.call(self.agent.get_haproxy, 'nobody'))
         self.assertRefused('400 to GET interface/nonsense', self.agent.holds,
                            'nonsense')
         self.assertRefused(

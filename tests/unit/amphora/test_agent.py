@@ -65,7 +65,7 @@ class Simulated(ailing.AilingAmphora):
     def _reply(self, tls, request_line):
         method, path, body = self.requests[-1]
         status, content = routes.act(self.state, method, path, body.encode())
-        content = json.dumps(content).encode()
+        _kind, content = routes.encode(content)
         tls.sendall(f'HTTP/1.1 {status} X\r\nContent-Length: {len(content)}'
                     f'\r\n\r\n'.encode() + content)
 

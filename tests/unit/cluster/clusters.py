@@ -75,8 +75,9 @@ class Agent(test_agent.Simulated):
     """One that may have an ailment after all.
 
     .ail(ailment, path) has it ail from the first request on that has the
-    path; .statuses are answers by path that it gives instead of its own, and
-    .delays the seconds that it takes, .barriers what it waits at first.
+    path; .statuses are answers by path, or method and path, that it gives
+    instead of its own, and .delays the seconds that it takes, .barriers what
+    it waits at first.
     """
 
     def __init__(self, *args, **kwargs):
@@ -91,7 +92,7 @@ class Agent(test_agent.Simulated):
         self._sick, self._ails_at = ailment, path
 
     def _reply(self, tls, request_line):
-        _method, path, _body = self.requests[-1]
+        method, path, _body = self.requests[-1]
         if self._ails_at is not None and self._ails_at in path:
             self.ailment = self._sick
         if self.ailment == ailing.HANGS_IN_ANSWER:
@@ -103,7 +104,7 @@ class Agent(test_agent.Simulated):
         self._ended.wait(sum(seconds for part, seconds in self.delays.items()
                              if part in path))
         for part, status in self.statuses.items():
-            if part in path:
+            if part in f'{method} {path}':
                 tls.sendall(f'HTTP/1.1 {status} X\r\nContent-Length: 5\r\n'
                             f'\r\nouch\n'.encode())
                 return

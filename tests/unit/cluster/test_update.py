@@ -19,6 +19,7 @@ from unittest import mock
 import fixtures
 from octavia.certificates.manager import noop
 
+from octavia_hmsync.cluster import update
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
@@ -194,14 +195,14 @@ class TestUpdate(clusters.ClusterTestCase):
             self.assertEqual({self.cluster_id}, cluster_repo.get_changed(
                 self.engine, 60))
 
-    def test_eight_take_it_in_the_time_of_one(self):
-        """None answers before all are asked: nobody waits for another one."""
+    def test_eight_take_it_in_the_time_of_two(self):
+        """One is first; of the others none answers before all are asked."""
         self.conf.set_override('update_timeout', 60, group='hmsync_cluster')
         self.add_cluster(8)
         self.add_listener('l1')
-        for path in ('/haproxy', '/reload'):
-            all_asked = threading.Barrier(len(self.agents))
-            for agent in self.agents:
+        for path in (f'/{self.lb.id}/haproxy', '/reload'):
+            all_asked = threading.Barrier(len(self.agents) - 1)
+            for agent in self.agents[1:]:
                 agent.barriers[path] = all_asked
         self.subject.update(self.lb)
         self.assertEqual(['ACTIVE'] * 8, self.states())
@@ -333,6 +334,129 @@ class TestUpdate(clusters.ClusterTestCase):
         self.useFixture(fixtures.MockPatchObject(agent, '_serve', serve))
         self.subject.update(self.lb)
         self.assertEqual(['ACTIVE'], self.states())
+
+
+class TestOneFirst(clusters.ClusterTestCase):
+    """Where one does not take a change, the others never see it."""
+
+    def setUp(self):
+        super().setUp()
+        self.add_cluster(4)
+        self.add_listener('l1')
+        self.subject.update(self.lb)
+        self.before = [self.configuration(agent) for agent in self.agents]
+        self.known = self.digests()
+        for agent in self.agents:
+            agent.requests.clear()
+        self.add_listener('l2')
+
+    def assertRefused(self, *words):
+        e = self.assertRaises(exceptions.ClusterNotUpdated,
+                              self.subject.update, self.lb)
+        for each in words:
+            self.assertIn(each, str(e))
+        self.assertEqual(1, len(str(e).splitlines()))
+        return str(e)
+
+    def assertAsBefore(self):
+        self.assertEqual(self.before, [self.configuration(agent)
+                                       for agent in self.agents])
+        self.assertEqual((['ACTIVE'] * 4, self.known),
+                         (self.states(), self.digests()))
+        self.assertEqual([], self.applied)
+
+    def test_agents_do_not_take_it(self):
+        for agent in self.agents:
+            agent.statuses['PUT /1.0/loadbalancer/amphora-'] = 400
+        self.assertRefused('amphora amphora-1: its agent answered 400',
+                           'amphora amphora-2: its agent answered 400',
+                           'the other members have what they had')
+        self.assertAsBefore()
+        # Nothing was put back that had not changed.
+        self.assertEqual([1, 1, 0, 0], [
+            len(agent.asked()) for agent in self.agents])
+        self.assertIn('answered 400', self.members()['amphora-1'].error)
+
+    def test_haproxy_does_not_serve_it(self):
+        """It has taken the configuration, and gets the one before again."""
+        self.conf.set_override('update_timeout', 1, group='hmsync_cluster')
+        self.subject = update.Updater(self.conf, self.engine)
+        for agent in self.agents:
+            agent.state.dead_listeners = {'l2'}
+        said = self.assertRefused(
+            'the agent of amphora amphora-1 has listener l2 as ERROR')
+        self.assertNotIn('could not be given back', said)
+        self.assertAsBefore()
+        self.assertEqual(
+            [f'loadbalancer/amphora-1/{self.lb.id}/haproxy',
+             f'loadbalancer/{self.lb.id}/reload'] * 2,
+            self.agents[0].asked())
+        self.assertEqual([], self.agents[3].asked())
+
+    def test_one_is_at_fault(self):
+        """Another one takes it: the first one gets no new connections."""
+        self.agents[0].statuses['PUT /1.0/loadbalancer/amphora-'] = 500
+        self.subject.update(self.lb)
+        self.assertEqual(['DRAINING'] + ['ACTIVE'] * 3, self.states())
+        self.assertIn('answered 500', self.members()['amphora-1'].error)
+        for agent in self.agents[1:]:
+            self.assertIn('frontend l2', self.configuration(agent))
+
+    def test_what_it_had_cannot_be_given_back(self):
+        self.agents[0].statuses['/reload'] = 500
+        self.agents[1].statuses['/reload'] = 500
+        self.assertRefused('amphora amphora-1: its agent answered 500',
+                           'could not be given back')
+        # It may serve a part of either.
+        self.assertEqual(['DRAINING', 'DRAINING', 'ACTIVE', 'ACTIVE'],
+                         self.states())
+        self.assertEqual([None, None], self.digests()[:2])
+        self.assertEqual(self.before[2:], [
+            self.configuration(agent) for agent in self.agents[2:]])
+
+    def test_who_does_not_answer_is_passed_over(self):
+        # Nobody listens there.
+        self.lb.amphorae[0].lb_network_ip = '127.0.1.99'
+        self.subject.update(self.lb)
+        self.assertEqual(['DRAINING'] + ['ACTIVE'] * 3, self.states())
+
+    def test_who_is_well_is_first(self):
+        member_repo.set_health(
+            self.engine, self.members()['amphora-1'].id, 'SUSPECT', 'silent')
+        for agent in self.agents[1:3]:
+            agent.statuses['PUT /1.0/loadbalancer/amphora-'] = 400
+        self.assertRefused('amphora-2', 'amphora-3')
+        self.assertEqual([], self.agents[0].requests)
+
+    def test_the_only_one(self):
+        for member in list(self.members().values())[1:]:
+            member_repo.set_state(self.engine, member.id, ('ACTIVE',),
+                                  'FAILED')
+        self.agents[0].statuses['PUT /1.0/loadbalancer/amphora-'] = 400
+        self.assertRefused('amphora-1: its agent answered 400')
+        self.assertEqual('ACTIVE', self.states()[0])
+
+    def test_first_listener(self):
+        """One that had nothing has nothing again."""
+        self.conf.set_override('update_timeout', 1, group='hmsync_cluster')
+        self.subject = update.Updater(self.conf, self.engine)
+        for agent in self.agents:
+            agent.state.files.clear()
+            agent.state.dead_listeners = {'l1', 'l2'}
+        self.assertRefused('has listener l1 as ERROR')
+        self.assertEqual([{}] * 4,
+                         [agent.state.files for agent in self.agents])
+
+    def test_delete(self):
+        for agent in self.agents:
+            agent.statuses['PUT /1.0/loadbalancer/amphora-'] = 400
+        e = self.assertRaises(exceptions.ClusterNotUpdated,
+                              self.subject.delete_listener,
+                              self.lb.listeners[0])
+        self.assertIn('the other members have what they had', str(e))
+        # Housekeeping has members looked at there again.
+        self.applied.clear()
+        self.assertAsBefore()
 
 
 class TestSecrets(clusters.ClusterTestCase):

@@ -1,0 +1,148 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+"""One member takes a change before the others are told.
+
+What two members do not take, or do not serve with, is the fault of the change:
+they get the configuration back that they had, and the others never see the new
+one. One that does not take what another one takes has a fault of its own.
+"""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.amphora import agent
+from octavia_hmsync.amphora import listeners as listener_rules
+from octavia_hmsync.amphora import telling
+from octavia_hmsync.compat import amphora_driver as compat_driver
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for a question that an agent answers from what it has.
+_ASK_TIMEOUT = 5
+# Seconds between two looks at what haproxy serves.
+_INTERVAL = 0.2
+# So many members that do not take a change are no chance.
+_ENOUGH = 2
+_AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
+
+
+class Refused(exceptions.ClusterNotUpdated):
+    """A member did not take a change, or does not serve with it.
+
+    :param left: {id of a member: why it has not what it had before}, of those
+                 that may have a part of the change.
+    """
+
+    def __init__(self, text, left):
+        super().__init__(text)
+        self.left = left
+
+
+class Trial:
+    """Finds a member that takes a change, and tells who did not answer.
+
+    :param client: an agent_client.RestAgentClient.
+    :param load_balancer_id: whose change it is.
+    :param expected: ids of the listeners that haproxy is to serve with it.
+    :param seconds: that each member has, as telling.tell() takes them.
+    """
+
+    def __init__(self, client, load_balancer_id, expected, seconds):
+        self._client = client
+        self._load_balancer_id = load_balancer_id
+        self._expected = sorted(expected)
+        self._seconds = seconds
+        # {id of a member: why it did not take it}, of those that were told.
+        self.failures: dict[str, str] = {}
+
+    def run(self, targets):
+        """Have one take the change, and serve with it.
+
+        One that does not answer before is passed over.
+
+        :param targets: telling.Targets, who is likeliest well first.
+        :returns: the ids of the members that were told, none if there is
+                  nobody who answers.
+        :raises Refused: if two do not take it, or one and there is no other.
+        """
+        told: list[str] = []
+        left: dict[str, str] = {}
+        for target in targets:
+            subject = agent.Agent(self._client, target.amphora_id,
+                                  target.lb_network_ip,
+                                  min(_ASK_TIMEOUT, self._seconds))
+            try:
+                before = subject.get_haproxy(self._load_balancer_id)
+            except _AGENT_ERRORS as e:
+                LOG.info('Load balancer %s: a change is not tried with '
+                         'amphora %s: %s', self._load_balancer_id,
+                         target.amphora_id, e)
+                continue
+            told.append(target.member_id)
+            reason = self._tell(target, subject)
+            if reason is None:
+                return told
+            self.failures[target.member_id] = reason
+            problem = self._put_back(target, subject, before)
+            if problem:
+                left[target.member_id] = problem
+            if len(told) == _ENOUGH:
+                break
+        if told:
+            raise Refused('; '.join(
+                [*self.failures.values(),
+                 'the other members have what they had',
+                 *(f'what it had could not be given back: {problem}'
+                   for problem in left.values())]), left)
+        return told
+
+    def _tell(self, target, subject):
+        """Tell one; return why it does not serve with it, or None."""
+        failures = telling.tell(self._client, [target], self._seconds)
+        if failures:
+            return failures[target.member_id]
+        deadline = time.monotonic() + self._seconds
+        while True:
+            try:
+                problems = list(listener_rules.find_missing(
+                    target.amphora_id, self._expected,
+                    subject.get_listeners()))
+            except _AGENT_ERRORS as e:
+                problems = [str(e)]
+            if not problems:
+                return None
+            if time.monotonic() > deadline:
+                return f'amphora {target.amphora_id}: {"; ".join(problems)}'
+            time.sleep(_INTERVAL)
+
+    def _put_back(self, target, subject, before):
+        """Have a member be as it was; return what is wrong with that."""
+        try:
+            if subject.get_haproxy(self._load_balancer_id) == before:
+                # Its agent has refused it, and haproxy goes on.
+                return None
+        except _AGENT_ERRORS as e:
+            return str(e)
+        path = f'loadbalancer/{self._load_balancer_id}'
+        requests = [compat_driver.Request(
+            'DELETE', f'listeners/{self._load_balancer_id}')]
+        if before is not None:
+            requests = [compat_driver.Request(
+                'PUT', f'loadbalancer/{target.amphora_id}/'
+                f'{self._load_balancer_id}/haproxy', before),
+                compat_driver.Request('PUT', f'{path}/reload')]
+        return telling.tell(self._client, [telling.Target(
+            target.member_id, target.amphora_id, target.lb_network_ip,
+            lambda _facts: requests, needs_facts=False)],
+            self._seconds).get(target.member_id)
