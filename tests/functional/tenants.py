@@ -56,6 +56,7 @@ class TenantTestCase(replacements.ReplacementTestCase):
 
         :param wanted: (name of a row, topology) pairs.
         :param timeout: seconds, for each replacement.
+        :returns: (Row, load balancer) pairs.
         """
         def replace(image):
             begun = {lb.id: self.begin(lb, image, mode=mode)
@@ -67,6 +68,7 @@ class TenantTestCase(replacements.ReplacementTestCase):
             return begun
         made = self.add_rows(*wanted)
         self.check_replaced(made, replace, mode)
+        return made
 
     def add_rows(self, *wanted):
         """Make load balancers.

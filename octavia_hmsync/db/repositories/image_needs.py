@@ -70,10 +70,6 @@ _SOURCES = (
 
 # Likewise; what is uncommon.
 _UNCOMMON = (
-    (_VIP.c.load_balancer_id, ADDRESS, _VIP.c.ip_address,
-     _VIP.c.ip_address.contains(':')),
-    (_MORE_VIP.c.load_balancer_id, ADDRESS, _MORE_VIP.c.ip_address,
-     _MORE_VIP.c.ip_address.contains(':')),
     (_VIP.c.load_balancer_id, VNIC_TYPE, _VIP.c.vnic_type,
      _VIP.c.vnic_type == compat.DIRECT),
     (_LISTENER.c.load_balancer_id, PROTOCOL, _LISTENER.c.protocol,
@@ -114,8 +110,8 @@ def get_uncommon(engine):
     Of thousands of load balancers no more is read than that.
 
     :param engine: an SQLAlchemy engine.
-    :returns: as get_all(), with ADDRESS of IPv6, with VNIC_TYPE where it is
-              on a network card, and PROTOCOL where it is LVS that serves.
+    :returns: as get_all(), with VNIC_TYPE where it is on a network card, and
+              PROTOCOL where it is LVS that serves.
     """
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))

@@ -28,9 +28,6 @@ def why_failover(needs: facts.Needs) -> list[str]:
     if needs.is_direct:
         reasons.append('its VIP is on a network card (SR-IOV), which two '
                        'amphorae cannot have in turns')
-    if any(':' in address for address in needs.addresses):
-        reasons.append('duplicate address detection keeps an IPv6 address '
-                       'from being on two amphorae')
     datagrams = sorted(needs.protocols & set(compat.LVS_PROTOCOLS))
     if datagrams:
         reasons.append(f'{" and ".join(datagrams)} listeners were not tried')

@@ -21,6 +21,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.amphora import agent
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.image.replace import detection
 from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
 
@@ -63,6 +64,7 @@ class Single:
 
         :param old: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if one of them does not.
+        :raises NotProven: if an IPv6 VIP cannot be on both.
         """
         load_balancer = self._work.get_load_balancer()
         self._configure_agent(new)
@@ -73,6 +75,7 @@ class Single:
 
         :param new: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if the old one does not.
+        :raises NotProven: as switch().
         """
         if new is not None and not (new.lb_network_ip and new.vrrp_port_id):
             # It never came to where it could have had it.
@@ -110,6 +113,12 @@ class Single:
     def _move(self, load_balancer, giver, taker, is_giver_needed=True):
         taking = self._work.agent_of(taker)
         announce = self._make_announcement(load_balancer, taking)
+        # Not at one that has it, and may serve.
+        if (giver is not None and detection.is_needed(load_balancer) and
+                not self._work.insist(taking.holds,
+                                      load_balancer.vip.ip_address)):
+            detection.suspend(self._work, taker, _find(
+                load_balancer, taker.id).vrrp_ip)
         self._work.insist(taking.take_vip,
                           self._describe(load_balancer, taker))
         announce()

@@ -37,6 +37,9 @@ _PLUGGED = ('addresses', 'routes', 'rules')
 _ROLE = re.compile(r'-?(master|backup)(?=[- ])')
 # haproxy's, of peers.
 _PEER_PORT = ':1025'
+# By which image.replace.detection sees that it is off, from the replacement of
+# a SINGLE one with an IPv6 VIP on.
+_DETECTION = '2001:db8::dad'
 # What a kernel adds by itself, at some time.
 _IGNORED_ROUTES = re.compile(r'^(anycast|multicast|unreachable|ff00::)|'
                              r'\bfe80::')
@@ -62,7 +65,7 @@ def take(cloud, load_balancer_id):
         for what, lines in _look_into(cloud, load_balancer_id,
                                       amphora).items():
             lines = [_put_in_words(line, words, amphora['id'])
-                     for line in lines]
+                     for line in lines if _DETECTION not in line]
             # One of a pair has the VIP, whichever it is.
             of_vip = {line for line in lines if what in _PLUGGED and
                       role in _PAIR and _is_of_vip(line, vips)}
@@ -183,9 +186,9 @@ def _look_into(cloud, load_balancer_id, amphora):
                                '. -type f -exec sha256sum {} +',
                                check=False).stdout.splitlines()}
     for what, path in files.items():
-        found[what] = [
-            _name(line, names) for line in
-            inside('cat', path, check=False).stdout.splitlines()]
+        text = inside('cat', path, check=False).stdout
+        found[what] = [] if _DETECTION in text else [
+            _name(line, names) for line in text.splitlines()]
     found['interface files'] = sorted({
         _name(line, names) for line in _read_interface_files(inside)})
     return found

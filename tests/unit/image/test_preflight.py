@@ -139,14 +139,13 @@ class TestDatabaseChecks(CheckTestCase):
     def test_mode(self):
         for values, words in (
                 ({'is_direct': True}, 'SR-IOV'),
-                ({'addresses': frozenset({'192.0.2.1', '2001:db8::1'})},
-                 'IPv6'),
                 ({'protocols': frozenset({'HTTP', 'UDP', 'SCTP'})},
                  'SCTP and UDP')):
             self.assertWarning(modes.check_mode, make(
                 needs=facts.Needs(**values)), words, 'failover')
         self.assertFound(finding.Severity.SUCCESS, modes.check_mode, make(
-            needs=facts.Needs(addresses=frozenset({'192.0.2.1'}),
+            needs=facts.Needs(addresses=frozenset({'192.0.2.1',
+                                                   '2001:db8::1'}),
                               protocols=frozenset({'HTTP', 'TCP'}))))
 
 

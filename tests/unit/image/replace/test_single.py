@@ -18,6 +18,7 @@ from unittest import mock
 import fixtures
 
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.replace import detection
 from octavia_hmsync.image.replace import single
 from octavia_hmsync.image.replace import work as work_
 from tests.unit import base
@@ -40,6 +41,10 @@ class TestSingle(base.TestCase):
         self.holders, self.told, self.silent = {'old'}, 'old', set()
         self.ids = ['old', 'new']
         self.enabled = True
+        self.vip = '192.0.2.5'
+        # keepalived of each: whether it has a configuration, and runs.
+        self.uploaded, self.running = {}, set()
+        self.interfaces = {}
         self.work = mock.Mock(spec=work_.Work, conf=None, network=mock.Mock())
         self.work.network.get_subnet.return_value = SUBNET
         self.work.network.get_network.return_value.mtu = 1450
@@ -59,7 +64,7 @@ class TestSingle(base.TestCase):
 
     def _get_load_balancer(self, without=()):
         return types.SimpleNamespace(
-            id='lb', vip=types.SimpleNamespace(ip_address='192.0.2.5',
+            id='lb', vip=types.SimpleNamespace(ip_address=self.vip,
                                                subnet_id='subnet'),
             additional_vips=[],
             listeners=[types.SimpleNamespace(enabled=self.enabled)],
@@ -84,11 +89,25 @@ class TestSingle(base.TestCase):
             self.assertIn(name, self.holders)
             self.told = name
 
+        def take(name):
+            if ':' in self.vip and self.holders - {name} and (
+                    name not in self.running):
+                raise exceptions.AgentRefused('It is a duplicate.')
+            self.holders.add(name)
+
+        def get_interface(address):
+            if address == each.id:
+                return self.interfaces.get(each.id, 'eth1')
+            return 'lo' if each.id in self.running else None
         return types.SimpleNamespace(
             holds=lambda vip: do(lambda _: None)() or (
                 each.id in self.holders),
-            take_vip=do_with(self.holders.add), advertise=do(tell),
-            release_vip=do_with(self.holders.discard))
+            take_vip=do_with(take), advertise=do(tell),
+            release_vip=do_with(self.holders.discard),
+            get_interface=get_interface,
+            upload_keepalived=lambda text: self.uploaded.update(
+                {each.id: text}),
+            start_keepalived=do(self.running.add))
 
     def assertServes(self, name):
         """Whom the neighbours go to has the VIP, and nobody else."""
@@ -176,3 +195,63 @@ class TestSingle(base.TestCase):
         self.single.switch(amphora('old'), amphora('new'))
         self.single.settle('old')
         self.assertEqual(({'new'}, 'old'), (self.holders, self.told))
+
+    def test_ipv6(self):
+        """It is on both for a moment: who gets it does not look for another.
+
+        keepalived, which does that, goes on: without it no heartbeat is sent.
+        """
+        self.vip, self.interfaces = '2001:db8::5', {'new': 'eth7'}
+        self.single.switch(amphora('old'), amphora('new'))
+        self.assertServes('new')
+        self.assertIn('net.ipv6.conf.eth7.accept_dad=0',
+                      self.uploaded['new'])
+        # One that serves is left alone.
+        self.assertEqual({'new'}, self.running)
+        self.single.back(amphora('old'), amphora('new'))
+        self.assertServes('old')
+        self.single.settle('new')
+        self.assertEqual({'new', 'old'}, self.running)
+
+    def test_ipv6_back_of_one_that_has_it_still(self):
+        self.vip = '2001:db8::5'
+        self.single.back(amphora('old'), amphora('new'))
+        self.assertServes('old')
+        self.assertEqual({}, self.uploaded)
+
+    def test_ipv6_of_one_that_is_gone(self):
+        """No other one has it."""
+        self.vip, self.holders = '2001:db8::5', set()
+        self.single.switch(None, amphora('new'))
+        self.assertServes('new')
+        self.assertEqual({}, self.uploaded)
+
+    def test_ipv6_of_an_additional_vip(self):
+        load_balancer = self._get_load_balancer()
+        self.assertFalse(detection.is_needed(load_balancer))
+        load_balancer.additional_vips = [
+            types.SimpleNamespace(ip_address='2001:db8::5')]
+        self.assertTrue(detection.is_needed(load_balancer))
+
+    def test_ipv6_where_keepalived_does_not_start(self):
+        """Nothing has moved."""
+        self.vip, self.silent = '2001:db8::5', {'new'}
+        self.assertRaises(exceptions.AgentUnreachable, self.single.switch,
+                          amphora('old'), amphora('new'))
+        self.assertServes('old')
+
+    def test_ipv6_where_keepalived_does_nothing(self):
+        self.vip, self.running = '2001:db8::5', mock.Mock(
+            spec=set, __contains__=lambda *args: False)
+        self.patch(detection, '_TIMEOUT', 0)
+        error = self.assertRaises(
+            exceptions.NotProven, self.single.switch, amphora('old'),
+            amphora('new'))
+        self.assertIn('keepalived of amphora new', str(error))
+        self.assertServes('old')
+
+    def test_ipv6_of_odd_interfaces(self):
+        self.vip, self.interfaces = '2001:db8::5', {'new': 'eth1; reboot'}
+        self.assertRaises(exceptions.NotProven, self.single.switch,
+                          amphora('old'), amphora('new'))
+        self.assertEqual({}, self.uploaded)
