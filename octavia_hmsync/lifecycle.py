@@ -46,6 +46,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import instance  # noqa: F401
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync.health_manager import probes as hm_probes
+from octavia_hmsync.health_manager import start as hm_start
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
@@ -83,6 +84,7 @@ class Lifecycle:
         self._pinned = controller_list.PinnedAddresses(conf)
         self._forks = 0
         self._extension_started = False
+        self._teller = None
         self._boot_options = ()
         if conf[network_conf.GROUP].supply_options:
             self._boot_options = boot_options.get_free_options(conf)
@@ -91,6 +93,9 @@ class Lifecycle:
 
     def begin(self):
         """Have everything started when its time comes."""
+        if self._service == 'health_manager' and self._problem is None:
+            # Before forks are counted.
+            self._teller = hm_start.tell(self._conf)
         if self._service == 'house_keeping':
             threading.Thread(target=self._start_when_configured,
                              name='hmsync-start', daemon=True).start()
@@ -154,6 +159,9 @@ class Lifecycle:
     def _start_extension_once(self):
         if not self._extension_started:
             self._extension_started = True
+            if self._teller is not None:
+                threading.Thread(target=hm_start.reap, args=(self._teller,),
+                                 name='hmsync-start', daemon=True).start()
             if not self._start(self._start_extension):
                 self._serve_probes()
 
