@@ -23,7 +23,8 @@ has to wait until the process that it is for exists:
 * octavia-health-manager: the main process after its second fork (a database
   connection or a thread before it breaks the listener), and the second
   child, the health check, which renders the configuration of the amphorae
-  that it builds in a failover. The listener needs nothing.
+  that it builds in a failover. The listener needs nothing. That it starts, a
+  child of its own says, before all of them.
 """
 
 import atexit

@@ -92,7 +92,8 @@ class TestHealthManager(base.FunctionalTestCase):
         second = self.cloud.add_health_manager(manager.bind_ip,
                                                host=manager.host)
         self.wait_until_logged(second, 'Address already in use')
-        self.assertIsNotNone(self.members()[manager.host].starting_age)
+        self.wait_for(lambda: self.members()[manager.host].starting_age,
+                      'word of the one that starts')
         self.wait_until_published([other.address])
         self.assertTrue(second.running)
 

@@ -72,6 +72,11 @@ class _Side:
     def failed_over(self):
         return self.cloud.records.failovers_begun(self.ids)
 
+    def count_ignored(self):
+        """Heartbeats that Octavia dropped: they waited longer than 1 s."""
+        return [manager.log().count('THIS IS NOT GOOD')
+                for manager in self.managers]
+
     def are_all_heard(self):
         """Whether each amphora was heard lately, or is gone."""
         ages = self.cloud.records.health_ages()
@@ -184,6 +189,8 @@ class TestRestarts(base.BaseTestCase):
                         generation_repo.get_history(self.engine)])
         failed = {side.name: len(side.failed_over()) for side in self.sides}
         print('failed over of', AMPHORAE, failed, flush=True)
+        print('ignored', {side.name: side.count_ignored()
+                          for side in self.sides})
         for manager in self.ours.managers:
             print(manager.name, *[
                 line for line in manager.log().splitlines()
