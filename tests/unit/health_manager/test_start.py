@@ -24,6 +24,7 @@ from tests.unit.db import sqlite
 
 SCRIPT = """
 import multiprocessing
+import time
 
 import psutil
 
