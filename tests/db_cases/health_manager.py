@@ -178,6 +178,16 @@ class HealthManagerCases(_Cases):
         self.silence(seconds=-3600)
         self.assertEqual(8, took(instance='e', start_took=8))
 
+    def test_restart_under_another_name(self):
+        """As of a pod with the address of its node."""
+        self.register('hm1')
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        began = time.monotonic()
+        self.silence(seconds=15)
+        hm_repo.register(self.engine, 'hm2', '192.0.2.1', 5555, 'b',
+                         OFFLINE_AFTER, start_took=9)
+        self.assertAge(15, self.members()['hm2'].restart_took, began)
+
     def test_age_future(self):
         self.register()
         self.register('hm2', '192.0.2.2')

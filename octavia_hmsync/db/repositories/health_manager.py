@@ -106,8 +106,8 @@ def register(engine, host, ip_address, port, instance, offline_after,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
         if own is None or own.instance != instance:
-            values['restart_took'] = _find_restart_took(own, address,
-                                                        start_took)
+            values['restart_took'] = _find_restart_took(
+                own if other is None else other, address, start_took)
         try:
             if own is None:
                 connection.execute(
@@ -126,7 +126,8 @@ def register(engine, host, ip_address, port, instance, offline_after,
 def _find_restart_took(before, address, start_took):
     """Return how long a restart took that ends with a registration.
 
-    :param before: the row of the host until then, or None.
+    :param before: the row of the address until then, or else of the host; or
+                   None.
     :param address: the address by now.
     :param start_took: see register().
     :returns: seconds, or None if that is not known.
