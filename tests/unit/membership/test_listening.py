@@ -125,6 +125,29 @@ class TestListeners(base.TestCase):
                 cases.make_member(1, member.OFFLINE, age),
                 cases.make_member(2, online_for=5)))
 
+    @given(st.lists(st.builds(
+        lambda number, status, age, online_for, starting, took:
+        dataclasses.replace(
+            cases.make_member(number, status, age, online_for),
+            starting_age=starting, restart_took=took),
+        st.integers(1, 9),
+        st.sampled_from([member.ONLINE, member.OFFLINE, member.DRAINING]),
+        st.integers(-9, 200), st.integers(0, 200),
+        st.none() | st.integers(-9, 200), st.none() | st.integers(-9, 200)),
+        unique_by=lambda m: m.address))
+    def test_each_wait_has_its_end(self, members):
+        """And what said goodbye has restart_grace at least."""
+        grace = cases.SETTINGS.restart_grace
+        listeners = cases.listeners(members)
+        for each in members:
+            may = listeners.may_listen(each.address)
+            if listeners.listens(each.address):
+                self.assertTrue(may)
+            elif each.status == member.OFFLINE:
+                self.assertTrue(may or each.keepalive_age > grace)
+            if each.keepalive_age > 3 * grace:
+                self.assertFalse(may)
+
     def test_nobody_registered(self):
         self.assertEqual((False, False, False), self.answers())
         self.assertEqual((True, True, True), self.answers(pinned=(1,)))
