@@ -38,7 +38,7 @@ from tests.fleet import cloud as fleet_cloud
 AMPHORAE = 40
 MANAGERS = 5
 # Beside ten health managers and two databases.
-BUSY = int(os.environ.get('TEST_BUSY_PROCESSES', '15'))
+BUSY = int(os.environ.get('TEST_BUSY_PROCESSES', '5'))
 # Seconds.
 HEARTBEAT_TIMEOUT = 10
 START_TIMEOUT = 300
