@@ -127,14 +127,14 @@ _membership_opts = [
                help='Seconds after its goodbye within which a health manager '
                     'may be back at its address: for as long it keeps its '
                     'place, however many others restart at the same time. '
-                    'Up to three times as long where its last restart took '
-                    'longer than half of it, and while its process says that '
-                    'it starts. A '
-                    'larger value suits slow restarts; where nearly all end '
-                    'for good, amphorae send to dead addresses for as long, '
-                    'and the failover guard holds back those that fall '
-                    'silent. It changes nothing where health managers are '
-                    'replaced at other addresses.'),
+                    'Up to three times as long where its last restart, or '
+                    'that of another one which is back since, took longer '
+                    'than half of it, and while its process says that it '
+                    'starts. A larger value suits slow restarts; where '
+                    'nearly all end for good, amphorae send to dead '
+                    'addresses for as long, and the failover guard holds '
+                    'back those that fall silent. It changes nothing where '
+                    'health managers are replaced at other addresses.'),
     cfg.IntOpt('offline_retention', default=86400, min=3600,
                help='Seconds after which the row of a health manager that '
                     'is gone is deleted. It costs nothing to keep it; with '

@@ -23,7 +23,8 @@ has to wait until the process that it is for exists:
 * octavia-health-manager: the main process after its second fork (a database
   connection or a thread before it breaks the listener), and the second
   child, the health check, which renders the configuration of the amphorae
-  that it builds in a failover. The listener needs nothing.
+  that it builds in a failover. The listener needs nothing. That it starts, a
+  child of its own says, before all of them.
 """
 
 import atexit
@@ -46,6 +47,7 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.health_manager import instance  # noqa: F401
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync.health_manager import probes as hm_probes
+from octavia_hmsync.health_manager import start as hm_start
 from octavia_hmsync.image import conf as image_conf
 from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
@@ -83,6 +85,7 @@ class Lifecycle:
         self._pinned = controller_list.PinnedAddresses(conf)
         self._forks = 0
         self._extension_started = False
+        self._teller = None
         self._boot_options = ()
         if conf[network_conf.GROUP].supply_options:
             self._boot_options = boot_options.get_free_options(conf)
@@ -91,6 +94,9 @@ class Lifecycle:
 
     def begin(self):
         """Have everything started when its time comes."""
+        if self._service == 'health_manager' and self._problem is None:
+            # Before forks are counted.
+            self._teller = hm_start.tell(self._conf)
         if self._service == 'house_keeping':
             threading.Thread(target=self._start_when_configured,
                              name='hmsync-start', daemon=True).start()
@@ -154,6 +160,9 @@ class Lifecycle:
     def _start_extension_once(self):
         if not self._extension_started:
             self._extension_started = True
+            if self._teller is not None:
+                threading.Thread(target=hm_start.reap, args=(self._teller,),
+                                 name='hmsync-start', daemon=True).start()
             if not self._start(self._start_extension):
                 self._serve_probes()
 

@@ -86,11 +86,14 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
             raise exceptions.NotPossible(
                 f'Health manager {host} is OFFLINE: see its log.')
         return (('host', 'ip_address', 'port', 'status', 'online_since',
-                 'keepalive_at', 'heard_at', 'key', 'zone'),
+                 'keepalive_at', 'heard_at', 'starting_at', 'restart_took',
+                 'key', 'zone'),
                 (row.host, row.ip_address, row.port, status,
                  base.format_time(row.online_since),
                  base.format_time(row.keepalive_at),
                  base.format_time(row.heard_at),
+                 base.format_time(row.starting_at),
+                 '' if row.restart_took is None else round(row.restart_took),
                  _tell_key(row, generation_repo.get_newest(engine)),
                  row.zone or ''))
 

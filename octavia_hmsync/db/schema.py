@@ -13,14 +13,11 @@
 """The plugin's schema: its revisions, and moving from one to the next."""
 
 import contextlib
+import importlib
 import pathlib
 import random
 import time
 
-from alembic import command
-from alembic import config as alembic_config
-from alembic import script
-from alembic import util as alembic_util
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
@@ -30,7 +27,7 @@ from octavia_hmsync import exceptions
 
 VERSION_TABLE = 'hmsync_alembic_version'
 
-_MIGRATION_PATH = pathlib.Path(__file__).parent / 'migration'
+MIGRATION_PATH = pathlib.Path(__file__).parent / 'migration'
 _LOCK_NAME = 'octavia_hmsync_db_upgrade'
 _LOCK_TIMEOUT = 60
 # How long the server keeps its answer back. A client that waits for longer
@@ -41,20 +38,20 @@ _LOCK_TICK = 1
 _CLUSTER_TRIES = 8
 
 
-def _alembic_config(connection=None):
-    config = alembic_config.Config()
-    config.set_main_option('script_location', str(_MIGRATION_PATH))
-    config.attributes['connection'] = connection
-    return config
-
-
 def _scripts():
-    return script.ScriptDirectory.from_config(_alembic_config())
+    # With what services do not need, see there.
+    return importlib.import_module('octavia_hmsync.db.scripts')
+
+
+def _revisions():
+    """Return the revisions that this release knows, oldest first."""
+    return sorted(path.name.partition('_')[0] for path in
+                  (MIGRATION_PATH / 'versions').glob('[0-9]*_*.py'))
 
 
 def head():
     """Return the newest revision that this release knows."""
-    return _scripts().get_current_head()
+    return _revisions()[-1]
 
 
 def current(connection):
@@ -74,8 +71,7 @@ def history():
 
     :returns: a list of (revision, description).
     """
-    revisions = list(_scripts().walk_revisions())
-    return [(r.revision, r.doc) for r in reversed(revisions)]
+    return _scripts().get_history(MIGRATION_PATH)
 
 
 def check(connection):
@@ -93,7 +89,7 @@ def check(connection):
         raise exceptions.SchemaMissing(
             'The tables of octavia-hmsync are not in the database yet: run '
             '"octavia-hmsync db upgrade".')
-    if revision in dict(history()):
+    if revision in _revisions():
         raise exceptions.SchemaMissing(
             f'The tables of octavia-hmsync are at revision {revision}, this '
             f'release needs {newest}: run "octavia-hmsync db upgrade".')
@@ -191,11 +187,7 @@ def _upgrade(engine):
         with contextlib.suppress(exceptions.SchemaMissing):
             check(connection)
         connection.commit()
-        try:
-            command.upgrade(_alembic_config(connection), 'head')
-        except alembic_util.CommandError as e:
-            raise exceptions.HMSyncException(
-                f'The upgrade of the tables failed: {e}') from e
+        _scripts().upgrade(MIGRATION_PATH, connection)
         # Octavia's own: whoever took them away had no reason that lasts.
         lookup.add(connection)
         connection.commit()

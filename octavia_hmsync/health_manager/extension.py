@@ -26,6 +26,7 @@ from octavia_hmsync.health_manager import keepalive
 from octavia_hmsync.health_manager import listener
 from octavia_hmsync.health_manager import member_watch
 from octavia_hmsync.health_manager import probes
+from octavia_hmsync.health_manager import start
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import health_manager as figures
 from octavia_hmsync.metrics import instruments
@@ -57,7 +58,7 @@ class HealthManagerExtension:
         measure = instruments.HealthManagerInstruments()
         self._keepalive = keepalive.Keepalive(
             conf, self._engine, address.load_driver(conf), self._listener,
-            instance.ID)
+            instance.ID, start_took=start.get_age())
         self._beats = periodic.PeriodicThread(
             'keepalive', self._keepalive.beat,
             conf.hmsync.keepalive_interval, self._engine)

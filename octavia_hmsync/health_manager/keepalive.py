@@ -40,16 +40,19 @@ class Keepalive:
     :param listener: tells whether anybody listens, see listener.py.
     :param instance: id of this process, see instance.py.
     :param clock: a monotonic clock, seconds.
+    :param start_took: seconds that this process took to come so far, None if
+                       that is not known.
     """
 
     def __init__(self, conf, engine, address_driver, listener, instance,
-                 clock=time.monotonic):
+                 clock=time.monotonic, start_took=None):
         self._conf = conf
         self._engine = engine
         self._address_driver = address_driver
         self._listener = listener
         self._instance = instance
         self._clock = clock
+        self._start_took = start_took
         self._registered = None
         self._has_been_registered = False
         self._clock_is_wrong = False
@@ -208,7 +211,7 @@ class Keepalive:
                          heartbeat_key.digest(self._key),
                          self._is_observing(), version.version_string(),
                          self._configured_digest(),
-                         self._conf.hmsync.zone)
+                         self._conf.hmsync.zone, self._start_took)
         self._registered = address
         self._has_been_registered = True
         LOG.info('Health manager %s is ONLINE at %s%s.', self._conf.host,

@@ -26,6 +26,7 @@ import functools
 import math
 
 from octavia_hmsync.membership import member as mem
+from octavia_hmsync.membership import restarts
 from octavia_hmsync.membership import subset
 from octavia_hmsync.membership import timing
 
@@ -34,10 +35,6 @@ from octavia_hmsync.membership import timing
 # of all has to be shortened at once. The guard holds that one meanwhile.
 _SAMPLES = 2000
 _TOLERATED = 10
-
-
-# How many times restart_grace a health manager is waited for at most.
-_LONGEST_GRACE = 3
 
 
 class Level(enum.IntEnum):
@@ -160,31 +157,18 @@ class Listeners:
     def may_listen(self, address: str) -> bool:
         """Tell whether somebody listens, or is about to again.
 
-        One that said goodbye may just be restarting, and one whose process
-        has started, whatever became of the one before, is about to listen.
+        One that said goodbye may just be restarting, and so may one that is
+        gone while others are back; and one whose process has started, whatever
+        became of the one before, is about to listen.
         """
         if self.listens(address):
             return True
         member = self._members.get(address)
-        return (member is not None and self.has_key(address) and
-                self.gone_for(address) <= self._grace_of(member))
-
-    def _grace_of(self, member: mem.Member) -> float:
-        """Return for how long a member that is gone may be restarting.
-
-        For longer where its last restart took longer, and while its process
-        starts; but one that starts again and again has its end, too, and what
-        took far longer was no restart.
-        """
-        grace = self.settings.restart_grace
-        longest = _LONGEST_GRACE * grace
-        if member.starting_age is not None and not mem.is_silent(
-                member.starting_age, self.settings.offline_after):
-            return longest
-        if member.status != mem.OFFLINE:
-            return -math.inf
-        took = member.restart_took or 0.0
-        return max(grace, min(2 * took, longest)) if took <= longest else grace
+        if member is None or not self.has_key(address):
+            return False
+        gone_for = self.gone_for(address)
+        return gone_for <= restarts.grace(member, self._members.values(),
+                                          gone_for, self.settings)
 
     def gone_for(self, address: str) -> float:
         """Return for how long a member has been silent, or said goodbye.

@@ -153,6 +153,41 @@ class HealthManagerCases(_Cases):
         self.register(ip='192.0.2.9', instance='c')
         self.assertAge(25, self.members()['hm1'].restart_took, began)
 
+    def test_start_that_is_timed(self):
+        """Where no goodbye tells how long it took in all."""
+        def took(**values):
+            hm_repo.register(self.engine, 'hm1', '192.0.2.1', 5555,
+                             **values, offline_after=OFFLINE_AFTER)
+            return self.members()['hm1'].restart_took
+
+        self.assertEqual(7, took(instance='a', start_took=7))
+        # It is the same process still, whatever the row says.
+        self.silence()
+        self.assertEqual(7, took(instance='a', start_took=7000))
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        self.assertEqual(7, took(instance='a', start_took=7000))
+        # Killed, then of a release that does not tell.
+        self.assertEqual(9, took(instance='b', start_took=9))
+        self.assertEqual(9, took(instance='c'))
+        hm_repo.set_offline(self.engine, 'hm1', 'c')
+        began = time.monotonic()
+        self.silence(seconds=30)
+        self.assertAge(30, took(instance='d', start_took=9), began)
+        # The database's clock went back meanwhile.
+        hm_repo.set_offline(self.engine, 'hm1', 'd')
+        self.silence(seconds=-3600)
+        self.assertEqual(8, took(instance='e', start_took=8))
+
+    def test_restart_under_another_name(self):
+        """As of a pod with the address of its node."""
+        self.register('hm1')
+        hm_repo.set_offline(self.engine, 'hm1', 'a')
+        began = time.monotonic()
+        self.silence(seconds=15)
+        hm_repo.register(self.engine, 'hm2', '192.0.2.1', 5555, 'b',
+                         OFFLINE_AFTER, start_took=9)
+        self.assertAge(15, self.members()['hm2'].restart_took, began)
+
     def test_age_future(self):
         self.register()
         self.register('hm2', '192.0.2.2')

@@ -22,6 +22,7 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import generation as generation_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import schema
+from octavia_hmsync.db import scripts
 from octavia_hmsync import exceptions
 from octavia_hmsync.membership import adoption
 from octavia_hmsync.membership import trial
@@ -132,7 +133,8 @@ class MigrationCases(base.BareDatabaseTestCase):
 
     def upgrade_to(self, revision):
         with self.engine.connect() as connection:
-            command.upgrade(schema._alembic_config(connection), revision)
+            command.upgrade(scripts.make_config(
+                schema.MIGRATION_PATH, connection), revision)
             connection.commit()
 
     def rows(self, model):

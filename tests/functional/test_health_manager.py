@@ -60,6 +60,7 @@ class TestHealthManager(base.FunctionalTestCase):
         manager.start()
         self.wait_until_status(manager.host, member.ONLINE)
         self.assertEqual(first, self.newest().number)
+        self.assertGreater(self.members()[manager.host].restart_took, 0)
 
         # The listener dies, the parent and the health check live on. Its
         # own children still hold the socket, and never read it.
@@ -80,6 +81,21 @@ class TestHealthManager(base.FunctionalTestCase):
         self.wait_until_logged(second, 'Address already in use')
         self.wait_until_logged(second, 'octavia-hmsync')
         self.assertNotIn('second', self.members())
+
+    def test_starts_and_never_listens(self):
+        """It says that it starts; its place is kept, but not for ever."""
+        self.make_cloud()
+        manager, other = self.start(1, 2)
+        self.wait_until_published([manager.address, other.address])
+        # Its children keep the port.
+        manager.kill()
+        second = self.cloud.add_health_manager(manager.bind_ip,
+                                               host=manager.host)
+        self.wait_until_logged(second, 'Address already in use')
+        self.wait_for(lambda: self.members()[manager.host].starting_age,
+                      'word of the one that starts')
+        self.wait_until_published([other.address])
+        self.assertTrue(second.running)
 
     def test_row_gone(self):
         """A row that was deleted is written again."""

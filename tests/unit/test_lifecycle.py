@@ -136,6 +136,27 @@ class TestHealthManager(base.TestCase):
         self.assertNotIn(OFF, output)
 
 
+IMPORTS = """
+import sys
+
+from octavia_hmsync.health_manager import extension
+from octavia_hmsync.house_keeping import extension
+from octavia_hmsync import lifecycle
+
+print('alembic' in sys.modules)
+"""
+
+
+class TestImports(base.TestCase):
+
+    def test_what_only_an_upgrade_needs(self):
+        """A health manager that starts has no time for that."""
+        done = subprocess.run(
+            [sys.executable, '-W', 'ignore', '-c', IMPORTS],
+            stdout=subprocess.PIPE, text=True, timeout=120, check=True)
+        self.assertEqual('False', done.stdout.strip())
+
+
 FLOOR_SCRIPT = """
 import os
 

@@ -46,7 +46,7 @@ def _is_held(row, offline_after):
 @api.retry
 def register(engine, host, ip_address, port, instance, offline_after,
              key_digest=None, is_observing=False, plugin_version=None,
-             configured_key_digest=None, zone=None):
+             configured_key_digest=None, zone=None, start_took=None):
     """Make a host ONLINE at an address, in place of what it had before.
 
     A process that is DRAINING stays so: only another one, or the operator,
@@ -65,6 +65,8 @@ def register(engine, host, ip_address, port, instance, offline_after,
     :param configured_key_digest: digest of the key that its octavia.conf has
                                   by now.
     :param zone: the zone whose amphorae reach it, None for all.
+    :param start_took: seconds for which this process has been starting, None
+                       if that is not known.
     :raises AddressConflict: if another health manager that is alive holds
                              the address.
     """
@@ -103,9 +105,9 @@ def register(engine, host, ip_address, port, instance, offline_after,
                   'starting_at': None,
                   'online_since': types.utcnow(),
                   'keepalive_at': types.utcnow()}
-        if own is not None and own.status == mem.OFFLINE and (
-                own.instance != instance and _address(own) == address):
-            values['restart_took'] = _age(own, 'keepalive_at')
+        if own is None or own.instance != instance:
+            values['restart_took'] = _find_restart_took(
+                own if other is None else other, address, start_took)
         try:
             if own is None:
                 connection.execute(
@@ -119,6 +121,25 @@ def register(engine, host, ip_address, port, instance, offline_after,
         left_repo.remove(connection, address)
         if own is not None and _address(own) != address:
             left_repo.add(connection, _address(own))
+
+
+def _find_restart_took(before, address, start_took):
+    """Return how long a restart took that ends with a registration.
+
+    :param before: the row of the address until then, or else of the host; or
+                   None.
+    :param address: the address by now.
+    :param start_took: see register().
+    :returns: seconds, or None if that is not known.
+    """
+    if before is not None and before.status == mem.OFFLINE and (
+            _address(before) == address):
+        took = _age(before, 'keepalive_at')
+        if took >= 0:
+            return took
+    if start_took is None and before is not None:
+        return before.restart_took
+    return start_took
 
 
 def _address(row):

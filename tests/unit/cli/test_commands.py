@@ -114,6 +114,8 @@ class TestCommands(base.CommandTestCase):
         shown = self.run_json('health', 'manager', 'show', 'hm2')
         self.assertEqual(('hm2', '2001:db8::1', 'OFFLINE'), (
             shown['host'], shown['ip_address'], shown['status']))
+        self.assertEqual((None, ''), (shown['starting_at'],
+                                      shown['restart_took']))
         self.assertFails('There is no health manager nobody',
                          'health', 'manager', 'show', 'nobody')
 
@@ -122,8 +124,12 @@ class TestCommands(base.CommandTestCase):
         argv = ('health', 'manager', 'show', '--self')
         self.assertFails('no health manager controller1', *argv)
         hm_repo.register(self.engine, 'controller1', '192.0.2.1', 5555, 'a',
-                         20)
-        self.assertEqual('ONLINE', self.run_json(*argv)['status'])
+                         20, start_took=24.7)
+        hm_repo.set_starting(self.engine, 'controller1', 'b')
+        shown = self.run_json(*argv)
+        self.assertEqual(('ONLINE', 25),
+                         (shown['status'], shown['restart_took']))
+        self.assertTrue(shown['starting_at'])
         hm_repo.change_status(self.engine, 'controller1', 'ONLINE',
                               'DRAINING')
         self.assertEqual('DRAINING', self.run_json(*argv)['status'])

@@ -199,6 +199,15 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertIsNone(row.starting_age)
         self.assertIsNotNone(row.restart_took)
 
+    def test_tells_what_its_start_took(self):
+        """The one before was killed, or there was none."""
+        listener, driver, _ = self.make()
+        for instance, took in (('a', 31), ('b', 17)):
+            keepalive.Keepalive(
+                self.make_conf(DEFAULT={'host': 'hm1'}), self.engine, driver,
+                listener, instance, start_took=took).beat()
+            self.assertEqual(took, self.rows_by_host['hm1'].restart_took)
+
     def test_listener_dies_while_the_parent_lives_on(self):
         self.keepalive.beat()
         self.listener.listening = False

@@ -41,6 +41,7 @@ class HealthManager:
     status: str = member.ONLINE
     up: bool = True
     starting_at: int | None = None
+    restart_took: int | None = None
 
 
 class Amphora:
@@ -100,8 +101,13 @@ class Simulation:
 
     def start(self, number, host=None):
         """Start the health manager of a host, at an address."""
-        self.rows[host or f'hm{number}'] = HealthManager(
-            cases.address(number), self.now, self.now)
+        host = host or f'hm{number}'
+        before = self.rows.get(host)
+        took = None
+        if before is not None and before.status == member.OFFLINE:
+            took = self.now - before.keepalive_at
+        self.rows[host] = HealthManager(cases.address(number), self.now,
+                                        self.now, restart_took=took)
 
     def begin_to_start(self, host):
         """Have a process of it there that does not listen yet."""
@@ -163,7 +169,8 @@ class Simulation:
                               self.now - row.keepalive_at,
                               self.now - row.online_since,
                               starting_age=None if row.starting_at is None
-                              else self.now - row.starting_at)
+                              else self.now - row.starting_at,
+                              restart_took=row.restart_took)
                 for host, row in self.rows.items()]
 
     def _plan(self):

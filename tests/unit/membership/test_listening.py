@@ -84,6 +84,70 @@ class TestListeners(base.TestCase):
                     cases.make_member(1, member.OFFLINE, age),
                     restart_took=took)))
 
+    def test_starts_again_and_again(self):
+        """Each time it says so, and it never listens; the clock went back."""
+        for starting in (0, 3, -3600):
+            self.assertEqual((False, False, False), self.answers(
+                dataclasses.replace(
+                    cases.make_member(1, member.OFFLINE, 61),
+                    starting_age=starting)))
+
+    def test_another_is_back(self):
+        """What that took is what restarts take now, goodbye or none."""
+        for status in (member.OFFLINE, member.ONLINE):
+            gone = cases.make_member(1, status, 40)
+            for took, online_for, may in (
+                    (25, 15, True), (25, 39, True), (None, 15, False),
+                    # It is not enough; or that was no restart.
+                    (19, 15, False), (61, 15, False),
+                    # It was before this one left.
+                    (25, 41, False)):
+                back = dataclasses.replace(
+                    cases.make_member(2, online_for=online_for),
+                    restart_took=took)
+                self.assertEqual((False, False, may),
+                                 self.answers(gone, back),
+                                 (status, took, online_for))
+
+    def test_what_its_own_took_says_nothing_of_a_death(self):
+        """One that is silent, without a goodbye, is no restart by itself."""
+        self.assertEqual((False, False, False), self.answers(
+            dataclasses.replace(cases.make_dead(1), restart_took=25)))
+        # Nor where it was there for a moment only.
+        self.assertEqual((False, False, False), self.answers(
+            dataclasses.replace(cases.make_member(
+                1, age=30.0, online_for=30.0), restart_took=25)))
+
+    def test_no_release_has_told(self):
+        """Rows of a release that knows nothing of restarts."""
+        for age, may in ((19, True), (21, False)):
+            self.assertEqual((False, False, may), self.answers(
+                cases.make_member(1, member.OFFLINE, age),
+                cases.make_member(2, online_for=5)))
+
+    @given(st.lists(st.builds(
+        lambda number, status, age, online_for, starting, took:
+        dataclasses.replace(
+            cases.make_member(number, status, age, online_for),
+            starting_age=starting, restart_took=took),
+        st.integers(1, 9),
+        st.sampled_from([member.ONLINE, member.OFFLINE, member.DRAINING]),
+        st.integers(-9, 200), st.integers(0, 200),
+        st.none() | st.integers(-9, 200), st.none() | st.integers(-9, 200)),
+        unique_by=lambda m: m.address))
+    def test_each_wait_has_its_end(self, members):
+        """And what said goodbye has restart_grace at least."""
+        grace = cases.SETTINGS.restart_grace
+        listeners = cases.listeners(members)
+        for each in members:
+            may = listeners.may_listen(each.address)
+            if listeners.listens(each.address):
+                self.assertTrue(may)
+            elif each.status == member.OFFLINE:
+                self.assertTrue(may or each.keepalive_age > grace)
+            if each.keepalive_age > 3 * grace:
+                self.assertFalse(may)
+
     def test_nobody_registered(self):
         self.assertEqual((False, False, False), self.answers())
         self.assertEqual((True, True, True), self.answers(pinned=(1,)))

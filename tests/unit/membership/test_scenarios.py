@@ -80,6 +80,32 @@ class TestScenarios(base.TestCase):
                 sim.start(number)
             self.assertEqual([], sim.run(100))
 
+    def test_the_first_one_back_tells_what_restarts_take(self):
+        """The others are longer about it, and say nothing before."""
+        for first, last in ((15, 28), (25, 48)):
+            sim = self.simulate(1, 2, 3, 4, 5)
+            for number in range(1, 6):
+                sim.stop(f'hm{number}')
+            self.assertEqual([], sim.run(first))
+            sim.start(1)
+            self.assertEqual([], sim.run(last - first))
+            for number in range(2, 6):
+                sim.start(number)
+            self.assertEqual([], sim.run(100))
+
+    def test_restarts_that_come_to_nothing(self):
+        """Some never listen, though they say that they start, for ever."""
+        sim = self.simulate(1, 2, 3, 4, 5)
+        for number in range(1, 6):
+            sim.stop(f'hm{number}')
+        sim.run(15)
+        sim.start(1)
+        for _ in range(30):
+            for number in range(2, 6):
+                sim.begin_to_start(f'hm{number}')
+            sim.run(2)
+        self.assertEqual(cases.addresses(1), sim.addresses)
+
     def test_crash_and_restart_at_the_same_address(self):
         sim = self.simulate(1, 2, 3)
         sim.kill('hm2')
@@ -185,6 +211,34 @@ class TestScenarios(base.TestCase):
         sim.drain('hm2')
         self.assertEqual([], sim.run(60))
         self.assertAllHeard(sim)
+
+    def test_drained_one_restarts(self):
+        """It is not back in the list before it listens."""
+        sim = self.simulate(1, 2, 3)
+        sim.drain('hm1')
+        self.assertEqual([cases.addresses(2, 3)], sim.run(4))
+        sim.stop('hm1')
+        for _ in range(10):
+            sim.begin_to_start('hm1')
+            self.assertEqual([], sim.run(3))
+        sim.start(1)
+        self.assertEqual([cases.addresses(1, 2, 3)], sim.run(10))
+        self.assertAllHeard(sim)
+
+    def test_restart_while_the_database_is_away(self):
+        """What that took is no reason to give up those that are slower."""
+        sim = self.simulate(1, 2, 3, 4, 5)
+        for number in range(1, 6):
+            sim.stop(f'hm{number}')
+        sim.run(2)
+        sim.cut_off_database()
+        sim.run(26)
+        sim.bring_back_database()
+        sim.start(1)
+        self.assertEqual([], sim.run(20))
+        for number in range(2, 6):
+            sim.start(number)
+        self.assertEqual([], sim.run(100))
 
     def test_drain_while_others_start(self):
         """A preStop hook waits for it."""
