@@ -109,6 +109,8 @@ class Attempt:
         # What is worth telling of those that are done.
         self._notes: list[str | None] = []
         self._is_permitted = False
+        # What an operator has to know of the way back, why ever it was gone.
+        self._remarks = ''
 
     def run(self):
         """Do what is left to do.
@@ -123,8 +125,13 @@ class Attempt:
                   outcome.state == replace_repo.SKIPPED else None)
         if reason is not None and outcome.state in (replace_repo.SKIPPED,
                                                     replace_repo.FAILED):
-            return Outcome(replace_repo.CANCELLED, reason)
+            return Outcome(replace_repo.CANCELLED, (
+                f'{reason.rstrip(".")}. {self._remarks}' if self._remarks
+                else reason))
         return outcome
+
+    def _remark(self, text):
+        self._remarks = f'{self._remarks} {text or ""}'.strip()
 
     def _run(self):
         try:
