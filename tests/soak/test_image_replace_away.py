@@ -144,9 +144,11 @@ class AwayTestCase(fleets.FleetTestCase):
                 for name, pattern in self.services.items()}
 
     def make_cases(self, phase, numbers):
+        """Return those of each request; one of Keystone is before each."""
+        begin = {COMPUTE: [0], NEUTRON: range(numbers[NEUTRON]),
+                 KEYSTONE: [0, numbers[KEYSTONE] - 1]}
         return [Case(service, phase, number, seconds)
-                for service, count in numbers.items()
-                for number in range(1 if service == COMPUTE else count)
+                for service, each in begin.items() for number in each
                 for seconds in (MOMENT, None)]
 
     def check(self, cases, expected, image=None, wish=None):
