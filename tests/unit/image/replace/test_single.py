@@ -122,9 +122,7 @@ class TestSingle(base.TestCase):
                          [interface.vrrp_ip for interface in self.described])
 
     def test_neutron_is_away_meanwhile(self):
-        """The VIP goes back without it; and it does not where nobody knows
-        how the amphorae are plugged in.
-        """
+        """The VIP goes back without it, if it was asked before."""
         with mock.patch.object(single.own_list, 'give_of_zone',
                                autospec=True):
             self.single.configure(amphora('old'), amphora('new'))
