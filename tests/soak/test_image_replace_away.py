@@ -179,6 +179,7 @@ class AwayTestCase(fleets.FleetTestCase):
                 if case.service == COMPUTE and case.seconds is None:
                     with self.noted(case):
                         self._wait_until_told(case, ids[case], outage)
+                    outage.end()
             for case, lb in cases.items():
                 with self.noted(case):
                     rows[case] = self.wait_until_ended(ids[case], 240)
@@ -201,12 +202,12 @@ class AwayTestCase(fleets.FleetTestCase):
                 self.get(replacement_id).reason or ''),
             lambda: f'{case}: reason in {self.get(replacement_id)}', 240)
         refused = outage.refused
-        self.cloud.wait_for(lambda: outage.refused > refused + 4,
-                            f'{case}: more tries')
+        # Each pause is twice as long as the one before.
+        self.cloud.wait_for(lambda: outage.refused > refused + 2,
+                            f'{case}: more tries', 120)
         row = self.get(replacement_id)
         if row.phase != case.phase:
             self.note(f'{case}: was left for {row.phase}')
-        outage.end()
 
     def _check_holders(self, case, outage, seen):
         """What goes never gets the VIP, which one has at each moment."""
