@@ -94,7 +94,8 @@ class ImageTestCase(base.BaseTestCase):
 
         :returns: what then has .report, a probe.Report, .holders: for how
                   many seconds how many amphorae held the VIP, and .changes:
-                  when it came to which and went, see tests/cloud/holders.py.
+                  when it came to which and went, see tests/cloud/holders.py,
+                  until .ended_at.
         """
         seen = types.SimpleNamespace()
         holders = self.cloud.watch_holders(load_balancer)
@@ -105,6 +106,7 @@ class ImageTestCase(base.BaseTestCase):
             time.sleep(1)
         finally:
             seen.report = probe.stop()
+            seen.ended_at = time.time()
             seen.holders = holders.stop()
             seen.changes = holders.changes
 

@@ -216,7 +216,7 @@ class AwayTestCase(fleets.FleetTestCase):
                 change.time > outage.entered]
         if late:
             self.note(f'{case}: {late}, since {outage.entered}')
-        number = holders.count(seen.changes, outage.entered, time.time())
+        number = holders.count(seen.changes, outage.entered, seen.ended_at)
         if set(number) - {1} and (number.get(0, 0) > 0.1 or
                                   number.get(2, 0) > _HANDOVER):
             self.note(f'{case}: holders {number}')
