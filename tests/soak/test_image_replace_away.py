@@ -33,8 +33,6 @@ from tests.functional import fleets
 COMPUTE, NEUTRON, KEYSTONE = 'compute', 'neutron', 'keystone'
 # Seconds.
 MOMENT = 10
-# Of a SINGLE one both have the VIP until the one that goes was told.
-_HANDOVER = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,9 +214,16 @@ class AwayTestCase(fleets.FleetTestCase):
                 change.time > outage.entered]
         if late:
             self.note(f'{case}: {late}, since {outage.entered}')
-        number = holders.count(seen.changes, outage.entered, seen.ended_at)
-        if set(number) - {1} and (number.get(0, 0) > 0.1 or
-                                  number.get(2, 0) > _HANDOVER):
+        of_doomed = [change for change in seen.changes
+                     if change.holder == outage.doomed]
+        held = [change.holds for change in of_doomed
+                if change.time <= outage.entered]
+        # A SINGLE one takes the VIP before the other one lets go.
+        since = (next(change.time for change in of_doomed
+                      if change.time > outage.entered and not change.holds)
+                 if held and held[-1] else outage.entered)
+        number = holders.count(seen.changes, since, seen.ended_at)
+        if set(number) - {1}:
             self.note(f'{case}: holders {number}')
 
     def _check_reason(self, case, row, outage):
