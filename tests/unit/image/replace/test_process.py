@@ -391,6 +391,18 @@ class TestProcess(ProcessTestCase):
         self.assertGreater(row.not_before, row.finished_at)
         self.assertWhole(world, row)
 
+    def test_one_left_something_and_the_other_failed(self):
+        """The row tells of both."""
+        world = World(self, 'ACTIVE_STANDBY', {12: (
+            'before', exceptions.NotProven('No heartbeat.'))})
+        world.undeletable = ['port 1']
+        row = self.replace(world)
+        left = ('Could not be deleted: port 1; see "octavia-hmsync image '
+                'leaks".')
+        self.assertEqual(('FAILED', f'No heartbeat. {left} {left}'),
+                         (row.state, row.reason))
+        self.assertEqual([NEW, OLD], self.images(world))
+
     def test_unexpected(self):
         """What nobody thought of leads back, too."""
         world = World(self, 'SINGLE', {5: ('after', KeyError('mtu'))})
