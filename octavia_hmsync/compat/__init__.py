@@ -36,6 +36,11 @@ from stevedore import driver as stevedore_driver
 # Octavia registers its options on the global object, and reads it all over.
 CONF = cfg.CONF
 
+# Those with the options of keystoneauth's sessions: of Neutron, of all others.
+_SESSION_GROUPS = ('neutron', 'service_auth')
+# Seconds: as long as proxies before such services wait, usually.
+_REQUEST_TIMEOUT = 60
+
 # The columns we read of octavia.db.models, whose import takes seconds: it
 # brings the types of the REST API along.
 AMPHORA = sa.table(
@@ -306,6 +311,16 @@ def load_configuration(args):
     CONF.set_default('auth_type', CONF.service_auth.auth_type, 'neutron')
     octavia_config.handle_neutron_deprecations()
     return CONF
+
+
+def limit_requests():
+    """Have each request of Octavia's drivers in this process end at last.
+
+    octavia.conf may say otherwise. Without a limit, a service that takes
+    connections and answers nothing holds whoever asks for good.
+    """
+    for group in _SESSION_GROUPS:
+        CONF.set_default('timeout', _REQUEST_TIMEOUT, group)
 
 
 def load_neutron_auth():

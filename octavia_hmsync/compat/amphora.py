@@ -35,6 +35,15 @@ WAITING_TASKS = (constants.COMPUTE_WAIT,
 # What a network driver raises for a port that is not there.
 PortNotFound = network_base.PortNotFound
 
+
+def is_no_answer(error):
+    """Tell whether a network driver raised it for want of an answer.
+
+    What is not there, or not allowed, has a class of its own.
+    """
+    return type(error) is network_base.NetworkException
+
+
 VRRP_PORT_PREFIX = constants.AMP_BASE_PORT_PREFIX
 MEMBER_PORT_PREFIX = 'octavia-lb-member-'
 
@@ -160,20 +169,31 @@ def make_build_flow(load_balancer, role):
             vip.to_dict() for vip in load_balancer.additional_vips]}
 
 
-def render_keepalived(load_balancer, amphora, network_driver):
+def read_network_config(load_balancer, amphora, network_driver):
+    """Ask Neutron how an amphora of a pair is plugged in.
+
+    :param load_balancer: as get_load_balancer() has it.
+    :param amphora: one of it.
+    :param network_driver: of load_network_driver().
+    :returns: a dict, for render_keepalived().
+    """
+    return network_driver.get_network_configs(load_balancer, amphora)[
+        amphora.id].to_dict(recurse=True)
+
+
+def render_keepalived(load_balancer, amphora, network_config):
     """Render the keepalived configuration of one amphora of a pair.
 
     :param load_balancer: as get_load_balancer() has it, with those amphorae
                           that are to be in each other's.
     :param amphora: one of them.
-    :param network_driver: of load_network_driver().
+    :param network_config: of read_network_config().
     :returns: text.
     """
     from octavia.amphorae.drivers.keepalived.jinja import jinja_cfg
 
-    configs = network_driver.get_network_configs(load_balancer, amphora)
     return jinja_cfg.KeepalivedJinjaTemplater().build_keepalived_config(
-        load_balancer, amphora, configs[amphora.id].to_dict(recurse=True))
+        load_balancer, amphora, network_config)
 
 
 def get_member_ports(amphora_id):

@@ -16,6 +16,7 @@ import functools
 
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import figures as cluster_figures
+from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.house_keeping import adoption_watch
 from octavia_hmsync.house_keeping import cluster_announcer
@@ -58,6 +59,7 @@ class HouseKeepingExtension:
 
     def __init__(self, conf, get_pinned):
         self._conf = conf
+        compat.limit_requests()
         self._engine = api.create_engine(conf)
         self._notifier = outbox.Outbox(conf)
         self._measure = instruments.HouseKeepingInstruments()

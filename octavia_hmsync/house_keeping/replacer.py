@@ -219,9 +219,7 @@ class Replacer:
         """
         phase = works[0].phase if works else replacement.phase
         if api.is_database_error(error):
-            LOG.warning('The replacement of load balancer %s is left to '
-                        'whoever takes it up: %s.',
-                        replacement.load_balancer_id, api.describe(error))
+            self._leave(replacement, api.describe(error))
             return
         if isinstance(error, exceptions.HMSyncException):
             reason = str(error)
@@ -235,6 +233,18 @@ class Replacer:
                 attempt.skip(reason)
                 if isinstance(error, exceptions.CloudUnavailable)
                 else attempt.fail(reason)))
+            return
+        self._leave(replacement, reason)
+        # Whoever looks at the row is to see why nothing goes on.
+        claims_repo.set_phase(self._engine, replacement.id, owner,
+                              self._options.replacement_claim_expiry, phase,
+                              reason=reason)
+
+    @staticmethod
+    def _leave(replacement, reason):
+        LOG.warning('The replacement of load balancer %s is left to '
+                    'whoever takes it up: %s.', replacement.load_balancer_id,
+                    reason.rstrip('.'))
 
     def _release(self, replacement, owner):
         try:

@@ -12,8 +12,10 @@
 
 """What a client of Neutron needs of Keystone: tokens and a catalog."""
 
+import datetime
 import http.server
 import json
+import urllib.parse
 
 from tests.cloud import http_server
 
@@ -26,15 +28,19 @@ class FakeKeystone(http_server.HTTPServer):
 
     :param network_url: the endpoint of Neutron in its catalog.
     :param project_id: the project of every token.
+    :param lifetime: of a token, seconds; below half a minute a client asks
+                     for another one before each of its requests.
     """
 
-    def __init__(self, network_url, project_id):
+    def __init__(self, network_url, project_id, lifetime=10 ** 9):
         super().__init__()
         self._network_url = network_url
         self._project_id = project_id
+        self._lifetime = datetime.timedelta(seconds=lifetime)
 
     def _setUp(self):
         super()._setUp()
+        self.port = urllib.parse.urlsplit(self.url).port
         self.url += '/v3'
 
     def octavia_options(self, password=PASSWORD, region=REGION):
@@ -53,8 +59,10 @@ class FakeKeystone(http_server.HTTPServer):
             'links': [{'rel': 'self', 'href': self.url}]}}
 
     def _token(self):
+        expires_at = datetime.datetime.now(datetime.UTC) + self._lifetime
         return {'token': {
-            'methods': ['password'], 'expires_at': '2100-01-01T00:00:00Z',
+            'methods': ['password'],
+            'expires_at': expires_at.strftime('%Y-%m-%dT%H:%M:%SZ'),
             'issued_at': '2000-01-01T00:00:00Z',
             'user': {'id': 'user', 'name': 'octavia',
                      'domain': {'id': 'default', 'name': 'Default'}},

@@ -30,6 +30,7 @@ from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import glance
 from tests.cloud import holders
+from tests.cloud import keystone
 from tests.cloud import network
 from tests.cloud import networking
 from tests.cloud import neutron
@@ -83,13 +84,16 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
     :param house_keepers: how many; .housekeeping is the first of them.
     :param neutron_options: {group: {option: value}} for neutron.conf.
     :param network: a kind of networking.KINDS.
+    :param keystone: whether the controllers get their tokens from a
+                     keystone.FakeKeystone, one for each request.
     """
 
     def __init__(self, hmsync=True, options=None, workers=2,
                  health_managers=1, neutron_options=None, house_keepers=1,
-                 network='bridges'):
+                 network='bridges', keystone=False):
         super().__init__()
         self._network_kind = network
+        self._has_keystone = keystone
         self._house_keeper_count = house_keepers
         self._neutron_options = neutron_options
         self.hmsync = hmsync
@@ -136,6 +140,10 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         for service in (self.rabbitmq, self.neutron, self.glance):
             service.wait_until_ready()
             self.useFixture(relay.Relay(self.namespace, service.port))
+        if self._has_keystone:
+            self.keystone = self.useFixture(keystone.FakeKeystone(
+                self.neutron.url, neutron.PROJECT_ID, lifetime=1))
+            self.useFixture(relay.Relay(self.namespace, self.keystone.port))
         self.connection = openstack.connect(
             load_envvars=False, load_yaml_config=False, auth_type='none',
             auth={'endpoint': self.neutron.url},
@@ -200,7 +208,8 @@ class Octavia(tenants.Tenants, fixtures.Fixture):
         return octavia_conf.merge(
             octavia_conf.controller(database_url, self.certificates,
                                     self.heartbeat_key, AMPHORA_PORT),
-            self.neutron.octavia_options(), self.glance.octavia_options(), {
+            self.neutron.octavia_options(), self.glance.octavia_options(),
+            self.keystone.octavia_options() if self._has_keystone else {}, {
                 'DEFAULT': {'transport_url': self.rabbitmq.url},
                 'api_settings': {'auth_strategy': 'noauth'},
                 'controller_worker': {

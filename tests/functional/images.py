@@ -92,8 +92,10 @@ class ImageTestCase(base.BaseTestCase):
     def under_probe(self, load_balancer, rate=50):
         """Have the client use it meanwhile, and for a second before and after.
 
-        :returns: what then has .report, a probe.Report, and .holders: for how
-                  many seconds how many amphorae held the VIP.
+        :returns: what then has .report, a probe.Report, .holders: for how
+                  many seconds how many amphorae held the VIP, and .changes:
+                  when it came to which and went, see tests/cloud/holders.py,
+                  until .ended_at.
         """
         seen = types.SimpleNamespace()
         holders = self.cloud.watch_holders(load_balancer)
@@ -104,7 +106,9 @@ class ImageTestCase(base.BaseTestCase):
             time.sleep(1)
         finally:
             seen.report = probe.stop()
+            seen.ended_at = time.time()
             seen.holders = holders.stop()
+            seen.changes = holders.changes
 
     def assertHardlyNoticed(self, report, switches=1):
         """Check what a client saw while the VIP of a SINGLE one moved.

@@ -64,3 +64,31 @@ class TestHung(fleets.FleetTestCase):
                      'after enter DELETE_OLD'):
             self.check(self.cloud.database.server, step)
         self.assertEqual([], self.errors)
+
+
+class TestHungForGood(fleets.FleetTestCase):
+    """No request waits for ever, and the row says what is left.
+
+    Without the options each waits for a minute.
+    """
+
+    topologies = ('SINGLE',)
+    options = {**fleets.FleetTestCase.options, 'neutron': {'timeout': 3}}
+
+    def test_neutron(self):
+        lb = self.fleet[0]
+        self.addCleanup(self.cloud.neutron.resume)
+        self.cloud.steps.clear()
+        self.cloud.steps.at('before DELETE .*/ports',
+                            lambda _step: self.cloud.neutron.pause())
+        with self.under_probes({'for good': lb}):
+            row = self.replace(lb, self.target, timeout=300, forced=True)
+        self.cloud.neutron.resume()
+        print(row.state, row.reason)
+        self.assertEqual('DONE', row.state)
+        self.assertIn('Could not be deleted: port ', row.reason)
+        self.assertSane('for good', lb, 90)
+        self.cloud.command('octavia-hmsync', 'image', 'leaks', '--older-than',
+                           '0.001', '--delete')
+        self.assertNothingLeft('for good')
+        self.assertEqual([], self.errors)

@@ -15,6 +15,8 @@
 import importlib.util
 import os
 
+from keystoneauth1 import loading as ks_loading
+from keystoneauth1 import noauth
 from octavia.db import models
 
 from octavia_hmsync import compat
@@ -41,6 +43,20 @@ class TestCompat(base.TestCase):
             for column in table.c:
                 theirs = model.__table__.c[column.name]
                 self.assertIsInstance(theirs.type, type(column.type))
+
+    def test_no_request_waits_for_good(self):
+        """Unless octavia.conf says for how long."""
+        for group in ('neutron', 'service_auth'):
+            self.addCleanup(compat.CONF.clear_default, 'timeout', group)
+            self.addCleanup(compat.CONF.clear_override, 'timeout', group)
+        compat.limit_requests()
+        for given, expected in ((None, 60), (7, 7)):
+            if given:
+                compat.CONF.set_override('timeout', given, 'neutron')
+            session = ks_loading.load_session_from_conf_options(
+                compat.CONF, 'neutron', auth=noauth.NoAuth())
+            self.assertEqual(expected, session.timeout)
+        self.assertEqual(60, compat.CONF.service_auth.timeout)
 
     def test_listener_process(self):
         # Not imported: it would make this process a health manager to us.

@@ -12,12 +12,11 @@
 """octavia-hmsync cluster restore."""
 
 from cliff import command
-from oslo_utils import uuidutils
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cli.cluster import common
+from octavia_hmsync.cluster import claims
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_restore as restore_repo
@@ -57,8 +56,9 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         conf, engine = self.open_database()
         cluster = common.find_cluster(engine, parsed_args.cluster)
         common.check_that_it_stays(engine, cluster)
-        owner = f'restore/{uuidutils.generate_uuid()}'
-        if not claim_repo.claim(engine, cluster.id, owner, _CLAIM_EXPIRY):
+        held = claims.Claims(engine, conf.host, _CLAIM_EXPIRY)
+        owner = held.claim(cluster.id)
+        if owner is None:
             raise exceptions.NotPossible(
                 f'Somebody works on cluster {cluster.id} (claimed by '
                 f'{cluster.claimed_by}): try again when that is done.')
@@ -75,7 +75,8 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
                     f'Load balancer {snapshot.id} was changed by somebody '
                     f'else at this moment: run the command again.')
         finally:
-            claim_repo.release(engine, cluster.id, owner)
+            held.end()
+            held.release(cluster.id, owner)
         self._tell(snapshot, status, statuses)
 
     def _check(self, conf, cluster, snapshot, older_than):

@@ -109,6 +109,8 @@ class Attempt:
         # What is worth telling of those that are done.
         self._notes: list[str | None] = []
         self._is_permitted = False
+        # What an operator has to know of the way back, why ever it was gone.
+        self._remarks = ''
 
     def run(self):
         """Do what is left to do.
@@ -123,8 +125,15 @@ class Attempt:
                   outcome.state == replace_repo.SKIPPED else None)
         if reason is not None and outcome.state in (replace_repo.SKIPPED,
                                                     replace_repo.FAILED):
-            return Outcome(replace_repo.CANCELLED, reason)
-        return outcome
+            outcome = Outcome(replace_repo.CANCELLED,
+                              _add(reason, self._remarks))
+        if outcome.state == replace_repo.DONE:
+            return outcome
+        return dataclasses.replace(outcome, reason=_add(
+            outcome.reason, self._get_notes()))
+
+    def _remark(self, text):
+        self._remarks = f'{self._remarks} {text or ""}'.strip()
 
     def _run(self):
         try:
@@ -158,8 +167,10 @@ class Attempt:
 
     def _end(self):
         """Return the Outcome where nothing is left to be replaced."""
-        return Outcome(replace_repo.DONE,
-                       ' '.join(filter(None, self._notes)) or None)
+        return Outcome(replace_repo.DONE, self._get_notes() or None)
+
+    def _get_notes(self):
+        return ' '.join(filter(None, self._notes))
 
     def _replace_all(self):
         """Replace one amphora after the other, while one is outdated."""
@@ -313,3 +324,8 @@ class Attempt:
         LOG.warning('Replacement of load balancer %s, phase %s: %s',
                     self._work.load_balancer_id, self._work.phase, problem)
         return problem
+
+
+def _add(reason, more):
+    """Add sentences to a reason, which may end without a full stop."""
+    return f'{reason.rstrip(".")}. {more}' if more else reason

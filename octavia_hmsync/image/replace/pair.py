@@ -41,6 +41,9 @@ class Pair:
 
     def __init__(self, work):
         self._work = work
+        # What Neutron said of each amphora, by its id: it may be away when
+        # one has to go. The lock keeps it as it is.
+        self._plugged = {}
 
     @staticmethod
     def get_holders(old_id, new_id, is_switched):
@@ -101,6 +104,7 @@ class Pair:
         :param new: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if the old one does not.
         :raises NotProven: if it does not come to have it.
+        :raises CloudUnavailable: if Neutron does not tell what it needs.
         """
         load_balancer = self._work.get_load_balancer()
         vip = load_balancer.vip.ip_address
@@ -126,6 +130,7 @@ class Pair:
         :raises SecretsUnavailable: if not all certificates are at hand; the
                                     listeners are as they were then.
         :raises AgentUnreachable, AgentRefused: if one of them does not.
+        :raises CloudUnavailable: if Neutron does not tell what one needs.
         """
         load_balancer = self._work.get_load_balancer(without=(gone_id,))
         vip = load_balancer.vip.ip_address
@@ -148,7 +153,7 @@ class Pair:
                         holding[each.id] is False or
                         _has_tables(load_balancer)):
                     listeners.update(load_balancer, each)
-            except work_.AGENT_ERRORS as e:
+            except (*work_.AGENT_ERRORS, exceptions.CloudUnavailable) as e:
                 # The others have to know all the same.
                 error = e
         if error is not None:
@@ -174,8 +179,12 @@ class Pair:
                 listeners.update(later, each)
 
     def _render(self, load_balancer, amphora):
+        if amphora.id not in self._plugged:
+            self._plugged[amphora.id] = self._work.ask_network(
+                amphora.id, compat_amphora.read_network_config,
+                load_balancer, amphora, self._work.network)
         return compat_amphora.render_keepalived(load_balancer, amphora,
-                                                self._work.network)
+                                                self._plugged[amphora.id])
 
     def _upload(self, load_balancer, amphora, change=None):
         text = self._render(load_balancer, amphora)

@@ -42,7 +42,9 @@ LOG = logging.getLogger(__name__)
 _LOOK_TIMEOUT = 5
 # What serves is at stake.
 _BACK_TRIES = 3
+# Seconds; the longest is for a service that is away.
 _BACK_PAUSE = 2
+_LONGEST_BACK_PAUSE = 10
 
 # In these the old amphora may have left the VIP.
 _SWITCHED = (phases.Phase.SWITCH, phases.Phase.PROVE_SWITCHED,
@@ -174,14 +176,17 @@ class Process(attempt.Attempt):
             return self._keep(reason, new)
         if old is not None and was_switched:
             error = self._give_back(old, new)
+            if error:
+                self._remark(f'The old amphora cannot have the VIP again: '
+                             f'{error}')
             if error and self._prover.serves(new):
-                return self._finish(f'{reason} The old amphora cannot have '
-                                    f'the VIP again: {error}')
+                return self._finish(f'{reason} {self._remarks}')
         left = []
         for amphora_id in self._get_new_ids():
             left += self._remove(amphora_id, evidence)
-        reason += _describe_left(left)
-        self._survive(self._topology.settle, self._work.new_id)
+        self._remark(_describe_left(left))
+        self._remark(self._survive(self._topology.settle, self._work.new_id))
+        reason = f'{reason} {self._remarks}'.rstrip()
         lock_repo.set_right(self._work.engine, [
             amphora_id for amphora_id in evidence.amphorae
             if amphora_id != self._work.new_id])
@@ -207,15 +212,24 @@ class Process(attempt.Attempt):
     def _give_back(self, old, new):
         """Have the old amphora take the VIP; tell why it does not.
 
-        Neutron, and an agent, may not answer for a moment.
+        An agent may not answer for a moment. A service that is away says
+        nothing of the amphora, and without the VIP at one that serves nothing
+        is given up: it is waited for.
         """
-        for number in range(_BACK_TRIES):
-            if number:
-                self._work.pause(_BACK_PAUSE)
+        tries, pause, told = _BACK_TRIES, _BACK_PAUSE, None
+        while True:
             error = self._survive(self._topology.back, old, new)
-            if not error:
-                break
-        return error
+            if error and not error.is_passing:
+                tries -= 1
+            if not error or not tries:
+                return error
+            if error.is_passing and error != told:
+                told = error
+                self._work.note(f'Amphora {old.id} is to have the VIP again, '
+                                f'and until it has, the load balancer stays '
+                                f'locked: {error}')
+            self._work.pause(pause)
+            pause = min(2 * pause, _LONGEST_BACK_PAUSE)
 
     def _get_new_ids(self):
         return sorted({self._work.new_id, *lock_repo.get_unfinished(
@@ -255,12 +269,12 @@ class Process(attempt.Attempt):
             self._work.enter(phases.Phase.DELETE_OLD)
             left = self._remove(self._work.old_id, self._work.read())
             problem = self._survive(self._topology.settle, self._work.old_id)
-            reason = (f'{reason or ""}{_describe_left(left)}'
-                      f'{f" {problem}" if problem else ""}'.strip() or None)
+            reason = ' '.join(str(part) for part in (
+                reason, _describe_left(left), problem) if part) or None
             self._work.enter(phases.Phase.UNLOCK, reason=reason)
         return self._unlock(attempt.Outcome(replace_repo.DONE, reason))
 
 
 def _describe_left(left):
-    return left and (f' Could not be deleted: {", ".join(left)}; see '
-                     f'"octavia-hmsync image leaks".') or ''
+    return left and (f'Could not be deleted: {", ".join(left)}; see '
+                     f'"octavia-hmsync image leaks".')

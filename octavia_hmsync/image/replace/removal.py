@@ -16,7 +16,6 @@ all of it may be done again, since whoever did it may have died with it.
 """
 
 from oslo_log import log as logging
-import tenacity
 
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db.repositories import image_lock as lock_repo
@@ -25,7 +24,11 @@ from octavia_hmsync.image import compute
 
 LOG = logging.getLogger(__name__)
 
-_TRIES = 4
+# As many tries may fail, and be followed by another one, of all ports of an
+# amphora together, and of the instance of one that does not answer: a service
+# that is away for 10 s costs nothing, one that is away for good not much time.
+_TRIES = 10
+# Seconds between them.
 _PAUSE = 2
 # Seconds, the longest, between two tries to delete one that answers; from
 # such a pause on, an instance takes longer to end than any does.
@@ -46,17 +49,8 @@ def remove(work, amphora, answers=lambda: False):
     :raises Lost, Stopped: as Work.check().
     """
     lock_repo.set_going(work.engine, amphora.id)
-    left = _remove_instances(work, amphora, answers)
-    for port_id in compat_amphora.get_member_ports(amphora.id):
-        problem = _try(work, f'port {port_id}', work.network.delete_port,
-                       port_id)
-        left += problem
-        if not problem:
-            compat_amphora.forget_member_port(port_id)
-    if amphora.vrrp_port_id:
-        left += _try(work, f'port {amphora.vrrp_port_id}',
-                     work.network.delete_port, amphora.vrrp_port_id)
-    left += _remove_unrecorded_ports(work, amphora)
+    left = (_remove_instances(work, amphora, answers) +
+            _remove_ports(work, amphora))
     # As after Octavia's flow: nobody would look after it as it is.
     lock_repo.set_gone(work.engine, amphora.id)
     for what in left:
@@ -69,14 +63,16 @@ def remove(work, amphora, answers=lambda: False):
 def _remove_instances(work, amphora, answers):
     """Delete instances, until the amphora does not answer any more."""
     answers()
-    pause, told = _PAUSE, None
+    tries, pause, told = _Tries(work), _PAUSE, None
     while True:
-        left = (_try(work, f'instance {amphora.compute_id}',
-                     work.compute.delete, amphora.compute_id)
+        left = (tries.do_once(f'instance {amphora.compute_id}',
+                              work.compute.delete, amphora.compute_id)
                 if amphora.compute_id else
-                _try(work, f'instance amphora-{amphora.id}',
-                     _remove_instances_named, work, amphora.id))
+                tries.do_once(f'instance amphora-{amphora.id}',
+                              _remove_instances_named, work, amphora.id))
         if not answers():
+            if left and tries.go_on():
+                continue
             return left
         if left != told and (left or pause >= _LATE):
             told = left
@@ -109,12 +105,21 @@ def _remove_instances_named(work, amphora_id):
         work.compute.delete(compute_id)
 
 
-def _remove_unrecorded_ports(work, amphora):
-    """Delete ports whose ids whoever made them had no time to record."""
-    left = []
+def _remove_ports(work, amphora):
+    tries, left = _Tries(work), []
+    for port_id in compat_amphora.get_member_ports(amphora.id):
+        problem = tries.do(f'port {port_id}', work.network.delete_port,
+                           port_id)
+        left += problem
+        if not problem:
+            compat_amphora.forget_member_port(port_id)
+    if amphora.vrrp_port_id:
+        left += tries.do(f'port {amphora.vrrp_port_id}',
+                         work.network.delete_port, amphora.vrrp_port_id)
+    # Those whose ids whoever made them had no time to record.
     for name in (f'{compat_amphora.VRRP_PORT_PREFIX}{amphora.id}',
                  f'{compat_amphora.MEMBER_PORT_PREFIX}{amphora.id}'):
-        left += _try(work, f'port {name}', _remove_ports_named, work, name)
+        left += tries.do(f'port {name}', _remove_ports_named, work, name)
     return left
 
 
@@ -129,17 +134,34 @@ def _remove_ports_named(work, name):
         work.network.delete_port(port.id)
 
 
-def _try(work, what, function, *arguments):
-    """Return what could not be deleted: nothing, or one."""
-    try:
-        tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_TRIES), sleep=work.pause,
-            wait=tenacity.wait_fixed(_PAUSE), reraise=True,
-            retry=tenacity.retry_if_not_exception_type(
-                exceptions.Interrupted))(function, *arguments)
-    except exceptions.Interrupted:
-        raise
-    except Exception as e:  # A driver may raise anything.
-        LOG.debug('%s: %s', what, e)
-        return [what]
-    return []
+class _Tries:
+    """Tries to delete things, and again while not too many have failed."""
+
+    def __init__(self, work):
+        self._work = work
+        self._left = _TRIES
+
+    def do(self, what, function, *arguments):
+        """Return what could not be deleted: nothing, or one."""
+        while True:
+            left = self.do_once(what, function, *arguments)
+            if not left or not self.go_on():
+                return left
+
+    def do_once(self, what, function, *arguments):
+        """As do(), with one try."""
+        try:
+            function(*arguments)
+        except exceptions.Interrupted:
+            raise
+        except Exception as e:  # A driver may raise anything.
+            LOG.debug('%s: %s', what, e)
+            return [what]
+        return []
+
+    def go_on(self):
+        """Wait for the next try; tell whether there is one."""
+        self._left -= 1
+        if self._left > 0:
+            self._work.pause(_PAUSE)
+        return self._left > 0

@@ -40,6 +40,9 @@ class Single:
 
     def __init__(self, work):
         self._work = work
+        # What Neutron said of each amphora, by its id: it may be away when
+        # the VIP has to go back. The lock keeps it as it is.
+        self._described = {}
 
     @staticmethod
     def get_holders(old_id, new_id, is_switched):
@@ -49,13 +52,18 @@ class Single:
     def configure(self, old, new):
         """Have the new amphora serve, without the VIP.
 
-        :param old: Amphora of the evidence.
+        :param old: Amphora of the evidence, None if it is gone.
         :param new: likewise.
         :raises SecretsUnavailable: if not all certificates are at hand.
         :raises AgentUnreachable, AgentRefused: if it does not.
+        :raises CloudUnavailable: if Neutron does not tell what the switch
+                                  will need.
         """
         own_list.give_of_zone(self._work, new)
         load_balancer = self._work.get_load_balancer()
+        # Found out before the VIP moves, there and back.
+        for each in filter(None, (old, new)):
+            self._describe(load_balancer, each)
         self._work.get_listeners(load_balancer).update(
             load_balancer, _find(load_balancer, new.id))
 
@@ -76,6 +84,7 @@ class Single:
         :param new: None if there is none any more.
         :raises AgentUnreachable, AgentRefused: if the old one does not.
         :raises NotProven: as switch().
+        :raises CloudUnavailable: if Neutron does not tell what it needs.
         """
         if new is not None and not (new.lb_network_ip and new.vrrp_port_id):
             # It never came to where it could have had it.
@@ -147,6 +156,12 @@ class Single:
 
     def _describe(self, load_balancer, amphora):
         """Return the VipInterface of an amphora, as Neutron has it."""
+        if amphora.id not in self._described:
+            self._described[amphora.id] = self._work.ask_network(
+                amphora.id, self._read, load_balancer, amphora)
+        return self._described[amphora.id]
+
+    def _read(self, load_balancer, amphora):
         network = self._work.network
         port = network.get_port(amphora.vrrp_port_id)
 

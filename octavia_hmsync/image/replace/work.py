@@ -221,6 +221,21 @@ class Work:
         return agent.Agent(self._client, amphora.id, amphora.lb_network_ip,
                            min(seconds, timeout or seconds))
 
+    def ask_network(self, amphora_id, function, *arguments):
+        """Call what asks Neutron how an amphora is plugged in.
+
+        :raises CloudUnavailable: if it gives no answer.
+        """
+        try:
+            return function(*arguments)
+        except Exception as e:  # A driver may raise anything.
+            if not compat_amphora.is_no_answer(e):
+                raise
+            raise exceptions.CloudUnavailable(
+                f'Neutron does not tell how amphora {amphora_id} is plugged '
+                f'in: see the log of the housekeeper {self.conf.host}, and '
+                f'whether Neutron and Keystone run.') from e
+
     def insist(self, function, *arguments):
         """Call what asks an agent, again and again for some seconds.
 

@@ -53,6 +53,11 @@ def _unreachable(text):
     return exceptions.AgentUnreachable(text)
 
 
+def _no_compute(text):
+    from octavia.common import exceptions
+    return exceptions.ComputeUnknownException(exc=text)
+
+
 def _not_connected(text):
     import requests
     return requests.exceptions.ConnectionError(text)
@@ -96,7 +101,10 @@ _STEPS = {
                                _second),
         '_put': (lambda client, *_: f'tell {client.url}', RuntimeError,
                  _second)},
-    # Neutron, Glance, and the agents by Octavia's driver.
+    'hmsync_tests_compute': {
+        'ComputeDriver._call': (lambda self, call, **_: f'compute {call}',
+                                _no_compute)},
+    # Neutron, Keystone, Glance, and the agents by Octavia's driver.
     'requests.sessions': {
         'Session.request': (lambda self, method, url, *_, **__:
                             f'{method} {url}', _not_connected)},

@@ -13,12 +13,17 @@
 """What an operator orders for clusters, members and distributors."""
 
 import datetime
+import threading
 
+import fixtures
+
+from octavia_hmsync.cluster import claims
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.db.repositories import image_restore as snapshot_repo
 from tests.cloud import records
 from tests.db_cases import cluster_calls
 from tests.unit.cli import base
@@ -257,6 +262,27 @@ class TestRestore(_TestCase):
         claim_repo.claim(self.engine, 'cluster1', 'somebody', 60)
         self.check_left('Somebody works on cluster cluster1 (claimed by '
                         'somebody)')
+
+    def test_the_claim_is_renewed(self):
+        """A database that answers late costs nobody the claim."""
+        self.be('PENDING_UPDATE')
+        renewed = threading.Event()
+        renew, get = claim_repo.renew, snapshot_repo.get
+
+        def note(*args):
+            found = renew(*args)
+            renewed.set()
+            return found
+
+        def get_late(*args):
+            self.assertTrue(renewed.wait(60))
+            return get(*args)
+        for target, name, new in ((claims, 'RENEWALS', 10 ** 4),
+                                  (claim_repo, 'renew', note),
+                                  (snapshot_repo, 'get', get_late)):
+            self.useFixture(fixtures.MockPatchObject(target, name, new))
+        self.run_ok('cluster', 'restore', 'cluster1')
+        self.assertEqual('ACTIVE', self.get()[0])
 
     def test_not_to_be_restored(self):
         self.be('ACTIVE')

@@ -238,7 +238,11 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.ask_for('c')
         self.replacer.run_once()
         self.wait_until(self.idle)
-        self.assertEqual('RUNNING', self.get('c').state)
+        found = self.get('c')
+        self.assertEqual(('RUNNING', 'PROVE', 'No server_ca.'),
+                         (found.state, found.phase, found.reason))
+        # It is taken up when that has lapsed, and not again and again.
+        self.assertIsNotNone(found.claim_owner)
 
     def test_without_a_way(self):
         """Where no amphora can be reached none is tried, nor taken up."""

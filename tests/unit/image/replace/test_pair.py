@@ -99,6 +99,10 @@ class TestPair(base.TestCase):
         work = mock.Mock(spec=work_.Work, engine=None, network=None)
         work.agent_of.side_effect = world.agent
         work.insist.side_effect = lambda function, *args: function(*args)
+        work.ask_network.side_effect = self._ask_network
+        # Whether Neutron is away.
+        self.is_away = False
+        self.work = work
         work.get_load_balancer.side_effect = world.load_balancer
         work.find_holders.side_effect = lambda amphorae, vip: {
             each.id: each.id == world.holder for each in amphorae}
@@ -108,13 +112,21 @@ class TestPair(base.TestCase):
                 (pair.own_list, 'give_of_zone',
                  lambda work, new: world.listed.append(
                      (new.id, len(world.calls)))),
+                (pair.compat_amphora, 'read_network_config',
+                 lambda load_balancer, each, network: each.id),
                 (pair.compat_amphora, 'render_keepalived',
-                 lambda load_balancer, each, network: 'usual'),
+                 lambda load_balancer, each, config: 'usual'),
                 (pair.keepalived, 'prefer', lambda text: 'preferred'),
                 (pair, 'time', types.SimpleNamespace(
                     monotonic=lambda: work.pause.call_count))):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
         return pair.Pair(work)
+
+    def _ask_network(self, amphora_id, function, *args):
+        if self.is_away:
+            raise exceptions.CloudUnavailable('Neutron is away.')
+        self.assertEqual(amphora_id, function(*args))
+        return amphora_id
 
     def test_list_of_its_zone(self):
         """Before it serves, and to nobody else."""
@@ -173,6 +185,28 @@ class TestPair(base.TestCase):
         topology = self.make('other', 'HTTP_COOKIE')
         topology.configure(amphora('old'), amphora('new'))
         self.assertEqual(1, len(self.listeners()))
+
+    def test_neutron_is_away_meanwhile(self):
+        """Those that are left forget the one that is gone without it."""
+        topology = self.make('new')
+        topology.configure(amphora('old'), amphora('new'))
+        self.is_away = True
+        del self.world.calls[:]
+        topology.settle('old')
+        self.assertEqual(['usual other', 'reload other'],
+                         self.world.calls[:2])
+        self.assertIn('reload new', self.world.calls)
+        topology.back(amphora('old'), amphora('new'))
+        self.assertEqual('old', self.world.holder)
+
+    def test_settle_where_neutron_tells_of_one_alone(self):
+        topology = self.make('new')
+        topology.switch(amphora('new'), amphora('other'))
+        self.is_away = True
+        del self.world.calls[:]
+        self.assertRaises(exceptions.CloudUnavailable, topology.settle, None)
+        self.assertIn('reload old', self.world.calls)
+        self.assertNotIn('reload new', self.world.calls)
 
     def test_settle_beside_a_dead_one(self):
         """The others know of each other all the same."""

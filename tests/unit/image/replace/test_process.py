@@ -63,6 +63,8 @@ class World:
         self.prepared = set()
         # Those that do not answer.
         self.silent = set()
+        # How often Neutron does not tell what the way back needs.
+        self.is_away = 0
         # What of an amphora cannot be deleted.
         self.undeletable = []
         # Those whose keepalived was stopped, or that left the VIP.
@@ -168,6 +170,9 @@ class Topology:
         self.world.leave(amphora)
 
     def back(self, old, new):
+        if self.world.is_away:
+            self.world.is_away -= 1
+            raise exceptions.CloudUnavailable('Neutron does not tell.')
         if new is not None and self.world.holder == new.id:
             self.world.step('give back', self._give(old.id))
 
@@ -386,6 +391,18 @@ class TestProcess(ProcessTestCase):
         self.assertGreater(row.not_before, row.finished_at)
         self.assertWhole(world, row)
 
+    def test_one_left_something_and_the_other_failed(self):
+        """The row tells of both."""
+        world = World(self, 'ACTIVE_STANDBY', {12: (
+            'before', exceptions.NotProven('No heartbeat.'))})
+        world.undeletable = ['port 1']
+        row = self.replace(world)
+        left = ('Could not be deleted: port 1; see "octavia-hmsync image '
+                'leaks".')
+        self.assertEqual(('FAILED', f'No heartbeat. {left} {left}'),
+                         (row.state, row.reason))
+        self.assertEqual([NEW, OLD], self.images(world))
+
     def test_unexpected(self):
         """What nobody thought of leads back, too."""
         world = World(self, 'SINGLE', {5: ('after', KeyError('mtu'))})
@@ -526,9 +543,10 @@ class TestCancel(ProcessTestCase):
         self.useFixture(fixtures.MockPatchObject(work_, '_CANCEL_INTERVAL',
                                                  0))
 
-    def cancel_at(self, topology, number):
+    def cancel_at(self, topology, number, undeletable=()):
         """Cancel it at a step, by the number of that."""
         world = World(self, topology)
+        world.undeletable += undeletable
         step = world.step
 
         def do(name, function=lambda: None):
@@ -565,6 +583,13 @@ class TestCancel(ProcessTestCase):
             self.assertEqual('CANCELLED', row.state)
             self.assertEqual([OLD], self.images(world))
             self.assertIn('give back', world.steps)
+
+    def test_something_is_left(self):
+        """The row says so, beside what the operator said."""
+        _world, row = self.cancel_at('SINGLE', 3, ['port 1'])
+        self.assertEqual(
+            ('CANCELLED', 'The owner calls. Could not be deleted: port 1; '
+             'see "octavia-hmsync image leaks".'), (row.state, row.reason))
 
     def test_past_the_way_back(self):
         for number in (7, 8):
@@ -792,6 +817,60 @@ class TestRemoval(ProcessTestCase):
         self.assertEqual('DONE', row.state)
         self.assertIn('Could not be deleted: instance ', row.reason)
         self.assertIn('"octavia-hmsync image leaks"', row.reason)
+
+
+class TestNeutronAway(ProcessTestCase):
+    """The VIP is to go back, and Neutron does not tell how."""
+
+    def setUp(self):
+        super().setUp()
+        self.reasons = []
+        self.useFixture(fixtures.MockPatchObject(
+            work_.Work, 'pause', lambda *args: self.reasons.append(
+                replace_repo.get_open(self.engine)[0].reason)))
+
+    def go_back(self, topology, serves):
+        """Have the new one be bad once it has the VIP."""
+        self.useFixture(fixtures.MockPatchObject(
+            Prover, 'serves', lambda *_: serves))
+        bad = exceptions.NotProven('No heartbeat.')
+        world = World(self, topology, {6: ('before', bad)})
+        world.is_away = 20
+        return world, self.replace(world)
+
+    def test_it_is_waited_for(self):
+        """One of the two always has the VIP."""
+        for serves in (False, True):
+            self.reasons.clear()
+            world, row = self.go_back('SINGLE', serves)
+            self.assertEqual(('FAILED', 'No heartbeat.'),
+                             (row.state, row.reason))
+            self.assertWhole(world, row)
+            self.assertEqual([OLD], self.images(world))
+            self.assertEqual(20, len(self.reasons))
+            self.assertIn('stays locked: Neutron does not tell.',
+                          self.reasons[-1])
+
+    def test_old_one_does_not_take_it(self):
+        """What serves nobody is deleted; the row says what is missing."""
+        world = World(self, 'SINGLE', {6: (
+            'before', exceptions.NotProven('No heartbeat.'))})
+        self.useFixture(fixtures.MockPatchObject(
+            Prover, 'serves', lambda *_: False))
+        self.useFixture(fixtures.MockPatchObject(
+            Topology, 'back', lambda *_: _raise(
+                exceptions.AgentUnreachable('No answer.'))))
+        self.useFixture(fixtures.MockPatchObject(
+            World, 'remove', lambda *_: ['port 1']))
+        self.useFixture(fixtures.MockPatchObject(
+            Topology, 'settle', lambda *_: _raise(
+                exceptions.AgentUnreachable('Nor here.'))))
+        row = self.replace(world)
+        self.assertEqual(
+            ('FAILED', 'No heartbeat. The old amphora cannot have the VIP '
+             'again: No answer. Could not be deleted: port 1; see '
+             '"octavia-hmsync image leaks". Nor here.'),
+            (row.state, row.reason))
 
 
 class TestGone(ProcessTestCase):

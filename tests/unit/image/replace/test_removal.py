@@ -117,7 +117,6 @@ class TestRemoval(base.TestCase):
         looks = []
 
         def answers():
-            # Each try asks four times.
             looks.append(list(self.steps))
             if len(looks) == 4:
                 self.refused.clear()
@@ -147,6 +146,54 @@ class TestRemoval(base.TestCase):
             self.work, AMPHORA, lambda: False))
         self.assertEqual('gone', self.steps[-1])
         self.work.note.assert_not_called()
+
+    def test_it_is_silent_for_a_moment(self):
+        """While it cannot be deleted it is looked for more than once."""
+        self.refused = {'instance'}
+        looks = iter([False] * 5 + [True, True, False])
+
+        def answers():
+            found = next(looks)
+            if found:
+                self.refused.clear()
+            return found
+        self.assertEqual([], removal.remove(self.work, AMPHORA, answers))
+        self.assertEqual([], list(looks))
+        self.assertIn('instance', self.steps)
+
+    def test_told_at_once(self):
+        """A request may take a minute where a service hangs."""
+        self.refused = {'instance'}
+        self.work.pause.side_effect = exceptions.Stopped
+        self.assertRaises(exceptions.Stopped, removal.remove, self.work,
+                          AMPHORA, lambda: True)
+        self.work.note.assert_called_once()
+
+    def _refuse_for(self, seconds):
+        """Have Neutron be away until so much of the time has passed."""
+        self.refused = {'member1', 'member2', 'vrrp'}
+        passed = [0]
+
+        def pause(pause):
+            passed[0] += pause
+            if passed[0] >= seconds:
+                self.refused.clear()
+                self.work.network.get_port_by_name.side_effect = self._find
+        self.work.network.get_port_by_name.side_effect = OSError('down')
+        self.work.pause.side_effect = pause
+        return passed
+
+    def test_neutron_is_away_for_a_moment(self):
+        self._refuse_for(15)
+        self.assertEqual([], removal.remove(self.work, AMPHORA))
+        self.assertEqual([], self.member_ports)
+
+    def test_neutron_is_away_for_good(self):
+        """Its ports are in nobody's way: the owner does not wait for them."""
+        passed = self._refuse_for(10 ** 6)
+        self.assertEqual(5, len(removal.remove(self.work, AMPHORA)))
+        self.assertLess(passed[0], 30)
+        self.assertEqual('gone', self.steps[-1])
 
     def test_lost_while_it_answers(self):
         self.work.note.side_effect = exceptions.Lost

@@ -58,6 +58,8 @@ class TestSingle(base.TestCase):
         self.work.get_load_balancer.side_effect = self._get_load_balancer
         self.work.agent_of.side_effect = self._agent_of
         self.work.insist.side_effect = lambda function, *args: function(*args)
+        self.work.ask_network.side_effect = (
+            lambda amphora_id, function, *args: function(*args))
         self.useFixture(fixtures.MockPatchObject(
             single.Single, '_configure_agent'))
         self.single = single.Single(self.work)
@@ -137,6 +139,22 @@ class TestSingle(base.TestCase):
              for interface in self.described])
         self.assertEqual(['new', 'old', 'old', 'new'],
                          [interface.vrrp_ip for interface in self.described])
+
+    def test_neutron_is_away_meanwhile(self):
+        """The VIP goes back without it, if it was asked before."""
+        with mock.patch.object(single.own_list, 'give_of_zone',
+                               autospec=True):
+            self.single.configure(amphora('old'), amphora('new'))
+        self.work.ask_network.side_effect = exceptions.CloudUnavailable('No.')
+        self.single.switch(amphora('old'), amphora('new'))
+        self.assertServes('new')
+        self.single.back(amphora('old'), amphora('new'))
+        self.assertServes('old')
+        self.holders, self.told = {'new'}, 'new'
+        self.assertRaises(
+            exceptions.CloudUnavailable, single.Single(self.work).back,
+            amphora('old'), amphora('new'))
+        self.assertServes('new')
 
     def test_never_without_a_holder(self):
         self.single.switch(amphora('old'), amphora('new'))
