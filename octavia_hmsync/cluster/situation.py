@@ -36,6 +36,7 @@ class Situation:
     :param manager: a ClusterManager.
     :param better_distributor: id of the one that is to have the traffic where
                                the cluster is misdirected, else None.
+    :param hold: seconds for which it would stay there.
     """
 
     view: view_repo.View
@@ -44,6 +45,7 @@ class Situation:
     limits: base.Limits
     manager: base.ClusterManager
     better_distributor: str | None
+    hold: float
 
     def decide(self):
         """Return what is to be done, the first thing first."""
@@ -78,6 +80,17 @@ def read(context, cluster_id):
                     managers.get(view.cluster.cluster_type))
 
 
+def get_last_move(cluster):
+    """Return when the VIP of a cluster moved last, None if it never did.
+
+    :param cluster: a db.repositories.cluster.Cluster.
+    """
+    if cluster.vip_moved_at is None or cluster.vip_hold is None:
+        return None
+    return signs.Move(_age(cluster.now, cluster.vip_moved_at),
+                      cluster.vip_hold)
+
+
 def describe(view, limits, manager):
     """Return the Situation that rows are.
 
@@ -89,7 +102,8 @@ def describe(view, limits, manager):
     seen = [_describe_sight(sight, view) for sight in view.sights]
     found = signs.read(seen, limits.patience if _is_silence_enough(
         view.members, seen) else math.inf)
-    better = signs.find_better(seen)
+    last = get_last_move(cluster)
+    better = signs.find_better(seen, last)
     return Situation(
         view, base.Cluster(
             cluster.provisioning_status, view.load_balancer_status,
@@ -98,7 +112,7 @@ def describe(view, limits, manager):
             cluster.standby, view.enabled, view.may_resize,
             better is not None, view.is_distributed),
         [_describe_member(member, view, found) for member in view.members],
-        limits, manager, better)
+        limits, manager, better, signs.choose_hold(last))
 
 
 def _is_silence_enough(members, seen):

@@ -148,7 +148,8 @@ def _move_vip(engine, found, _action):
         vip.distributor_id == found.better_distributor
         for vip in vip_repo.get_of_cluster(engine, cluster.id)
     ) and vip_repo.set_active(
-        engine, cluster.id, found.better_distributor, cluster.version)
+        engine, cluster.id, found.better_distributor, cluster.version,
+        found.hold)
 
 
 def _unregister(engine, found, action):

@@ -32,6 +32,10 @@ _UNSEEN = 'no distributor can look at it'
 # moves that most members get: no more often can one have it move that answers
 # each of them in turn.
 _LONG_ENOUGH = 30.0
+# Seconds for which a VIP stays where it has gone, at most; and after which a
+# move is not taken for one more of the same trouble.
+_LONGEST_HOLD = 960.0
+_QUIET = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +58,36 @@ class Sight:
     is_active: bool = False
     is_online: bool = True
     error: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """The last time that another distributor became the active one.
+
+    Who carries the traffic may be who does not see members, because it
+    carries the traffic: then so is the other one a moment later.
+
+    :param age: seconds since then.
+    :param hold: seconds for which no sight moves it again.
+    """
+
+    age: float
+    hold: float
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether the VIP stays where it is, whatever is seen."""
+        return self.age < self.hold
+
+
+def choose_hold(last: Move | None) -> float:
+    """Return the seconds for which a VIP that moves now is to stay there.
+
+    :param last: the move before, if there was one.
+    """
+    if last is None or last.age > last.hold + _QUIET:
+        return _LONG_ENOUGH
+    return min(max(2 * last.hold, _LONG_ENOUGH), _LONGEST_HOLD)
 
 
 def read(sights: Iterable[Sight],
@@ -107,17 +141,21 @@ def _describe(found: list[Sight], default: str) -> str | None:
     return (found[0].error or default).rstrip('.') if found else None
 
 
-def find_better(sights: Iterable[Sight]) -> str | None:
+def find_better(sights: Iterable[Sight],
+                last: Move | None = None) -> str | None:
     """Tell by which distributor the traffic of a cluster should go instead.
 
     Connections of a member that the active one does not reach go on by one
     that does.
 
     :param sights: of members of it.
+    :param last: when the VIP moved last, if it ever did.
     :returns: an observer, or None: one that sees some UP of those that the
               active one sees DOWN, if that sees none UP; or if all that it
               sees UP are UP there, too, and that has been so for long enough.
     """
+    if last is not None and last.holds:
+        return None
     fronts = [sight for sight in sights
               if sight.is_online and sight.observer is not None]
     here = [sight for sight in fronts if sight.is_active]

@@ -23,6 +23,9 @@ DOWN = 'DOWN'
 
 # How often in a row one that is DOWN has to answer.
 HITS = 2
+# How often more in a row one has to miss while Open vSwitch loses packets: who
+# is dead misses all, who is well a part.
+EXCUSED = 5
 
 SILENT = 'its front end does not answer'
 REFUSED = 'its front end refuses connections'

@@ -91,11 +91,14 @@ class LookedAt:
     :param now: when it begins.
     :param announce: called with the id of the VIP to have all hear anew whose
                      its addresses are; it may raise VswitchUnavailable.
+    :param are_lossy: tells whether Open vSwitch loses packets now, and a look
+                      may be among them.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
                  misses: int, now: float,
-                 announce: abc.Callable[[str], None]) -> None:
+                 announce: abc.Callable[[str], None],
+                 are_lossy: abc.Callable[[], bool] = lambda: False) -> None:
         self.vip_id = vip_id
         self._sights = sights
         self._interval = interval
@@ -111,6 +114,7 @@ class LookedAt:
         self._judged = now
         self._own_port = secrets.randbelow(FIRST_PORT)
         self._claims = claims_.Claims(vip_id, announce)
+        self._are_lossy = are_lossy
 
     # What it is about
 
@@ -285,10 +289,14 @@ class LookedAt:
 
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
+        misses = self._misses
+        if any(one.error == look_rules.SILENT
+               for one in current.tries.values()) and self._are_lossy():
+            misses += look_rules.EXCUSED
         for one in current.tries.values():
             member_id = one.member.id
             verdict = self._verdicts[member_id] = look_rules.judge(
-                self._verdicts[member_id], one.error, self._misses)
+                self._verdicts[member_id], one.error, misses)
             if self._claims.holds(one.member.mac, now):
                 self._sights.note(self.vip_id, member_id, look_rules.DOWN,
                                   claims_.CLAIMS)

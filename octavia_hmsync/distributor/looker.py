@@ -26,6 +26,7 @@ import zlib
 from oslo_log import log as logging
 
 from octavia_hmsync.distributor import looked_at
+from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
@@ -59,6 +60,7 @@ class Looker:
         self._interval = interval
         self._misses = misses
         self._clock = clock
+        self._losses = losses.Losses(vips.count_lost, interval, clock)
         self._looked_at: dict[str, looked_at.LookedAt] = {}
         self._may_begin: dict[str, bool] = {}
         self._selector = selectors.DefaultSelector()
@@ -135,7 +137,7 @@ class Looker:
                 self._looked_at[vip_id] = looked_at.LookedAt(
                     vip_id, self._sights, self._interval, self._misses,
                     self._clock() + slot * self._interval / _TICKS,
-                    self._vips.announce)
+                    self._vips.announce, self._losses.are_recent)
             self._looked_at[vip_id].follow(document)
             self._may_begin[vip_id] = is_in_force
 

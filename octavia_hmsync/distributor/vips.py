@@ -122,6 +122,9 @@ class Backend(typing.Protocol):
     def announce(self, vip_id: str) -> None:
         """Say anew whose the addresses of a VIP are, if they are its own."""
 
+    def count_lost(self) -> int | None:
+        """Return how many packets it has lost so far; None if unknown."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
@@ -342,6 +345,13 @@ class Vips:
         :raises VswitchUnavailable: if that cannot be done now.
         """
         self._backend.announce(vip_id)
+
+    def count_lost(self) -> int | None:
+        """Return how many packets of any VIP were lost, as it is busy.
+
+        :returns: a number that only grows; None if it is not known.
+        """
+        return self._backend.count_lost()
 
     def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
         """Return what the backend counted for a VIP.

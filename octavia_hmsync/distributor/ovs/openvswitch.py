@@ -240,6 +240,10 @@ class OpenVSwitch:
                 line.wait_for(
                     _SENT, self._conf.hmsync_distributor.openvswitch_timeout)
 
+    def count_lost(self):
+        """Return how many packets were lost as it is busy, None if unknown."""
+        return self._ofctl.count_lost()
+
     def dial(self, vip_id):
         """Connect to the bridge of a VIP, for frames in and out of it.
 

@@ -361,6 +361,29 @@ class TestUpkeep(ManagedTestCase):
         self.assertFalse(self.urge())
         self.assertWhole(lb, 3)
 
+    def test_busy_distributors(self):
+        """Whoever has the traffic sees nobody: it goes to and fro no more."""
+        lb = self.make()
+
+        def see(blind, other):
+            for member in self.get_members(lb):
+                sight_repo.record(self.engine, blind.id, {member.id: DOWN})
+                sight_repo.record(self.engine, other.id, {member.id: UP})
+
+        see(self.one, self.two)
+        self.assertTrue(self.urge())
+        see(self.two, self.one)
+        self.assertFalse(self.urge())
+        self.make_older(cloud.models.Cluster, 'vip_moved_at', 31)
+        self.assertTrue(self.urge())
+        see(self.one, self.two)
+        self.make_older(cloud.models.Cluster, 'vip_moved_at', 31)
+        self.assertFalse(self.urge())
+        self.make_older(cloud.models.Cluster, 'vip_moved_at', 61)
+        self.assertTrue(self.urge())
+        self.assertEqual(120, cluster_repo.get(self.engine,
+                                               self.cluster_id).vip_hold)
+
     def test_misdirected_of_one(self):
         """Another one sees a member more: its connections go on there."""
         lb = self.make(2)

@@ -126,3 +126,21 @@ class TestSigns(base.TestCase):
                 # Both see the same.
                 (see('a', 'd1', 'UP'), there, other, same)):
             self.assertBetter(None, *sights)
+
+    def test_not_again_at_once(self):
+        """Whoever carries the traffic may be who sees nobody."""
+        down, there = see('a', 'd1', 'DOWN', 1.0), see('a', 'd2', 'UP', 1.0)
+        for age, expected in ((29.0, None), (31.0, 'd2')):
+            self.assertEqual(expected, signs.find_better(
+                (down, there), signs.Move(age, 30.0)))
+
+    def test_hold(self):
+        """Twice as long each time, for as long as that goes on."""
+        self.assertEqual(30.0, signs.choose_hold(None))
+        holds = [30.0]
+        while len(holds) < 8:
+            holds.append(signs.choose_hold(signs.Move(holds[-1] + 1.0,
+                                                      holds[-1])))
+        self.assertEqual([30, 60, 120, 240, 480, 960, 960, 960], holds)
+        self.assertEqual(60.0, signs.choose_hold(signs.Move(3.0, 30.0)))
+        self.assertEqual(30.0, signs.choose_hold(signs.Move(1561.0, 960.0)))

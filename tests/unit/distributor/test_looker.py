@@ -12,6 +12,7 @@
 
 import dataclasses
 import itertools
+import random
 
 import fixtures
 from hypothesis import given
@@ -22,6 +23,7 @@ from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import looked_at
 from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync import exceptions
@@ -54,6 +56,7 @@ class Network:
         self.closed = set()
         self.liars = []
         self.is_hung = self.is_down = False
+        self.lost = 0
         self.synced = []
         self.resets = []
 
@@ -138,7 +141,9 @@ class LookedAtTestCase(base.TestCase):
         self.announced = []
         self.subject = looked_at.LookedAt(
             VIP_IDS[0], self.sights, 1, 2, self.now,
-            lambda vip_id: self.announced.append((self.now, vip_id)))
+            lambda vip_id: self.announced.append((self.now, vip_id)),
+            losses.Losses(lambda: self.network.lost, 1,
+                          lambda: self.now).are_recent)
 
     def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
                **changes):
@@ -200,6 +205,44 @@ class TestLookedAt(LookedAtTestCase):
             self.assertEqual({None, look_rules.SILENT}, self.get_errors())
             self.network.silent.clear()
             self.run_for(2.2)
+
+    def lose(self, probability, seed, seconds):
+        """Have Open vSwitch lose some of what it forwards."""
+        dice = random.Random(seed)  # nosec B311
+        seen = set()
+        for _ in range(int(seconds * 20)):
+            lost = {mac for mac in self.macs if dice.random() < probability}
+            self.network.lost += len(lost)
+            self.network.silent = self.dead | lost
+            self.run_for(.05)
+            seen.update(key for key, state in self.get().items()
+                        if state == DOWN)
+        return seen
+
+    def test_busy(self):
+        """What it loses itself is no sign against members."""
+        self.dead = set()
+        self.follow()
+        self.run_for(10)
+        for seed in range(5):
+            self.assertEqual(set(), self.lose(.2, seed, 60))
+        # Who is dead misses all.
+        self.dead = {self.macs[1]}
+        self.assertEqual({1}, self.lose(.2, 7, 9))
+
+    def test_lost_before(self):
+        """What was lost at any other time excuses nobody."""
+        self.follow()
+        self.network.lost = 1000
+        self.run_for(10)
+        self.network.lost = 2000
+        self.network.silent.add(self.macs[1])
+        self.run_for(2.8)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        self.network.lost = None
+        self.network.silent.add(self.macs[0])
+        self.run_for(2.8)
+        self.assertEqual({0: DOWN, 1: DOWN, 2: UP}, self.get())
 
     def test_refused(self):
         self.follow()
@@ -419,6 +462,9 @@ class Vips:
 
     def announce(self, vip_id):
         raise AssertionError('nobody claims anything here')
+
+    def count_lost(self):
+        return self.network.lost
 
 
 class Selector:
