@@ -111,7 +111,8 @@ def describe(view, limits, manager):
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, view.enabled, view.may_resize,
             better is not None, view.is_distributed),
-        [_describe_member(member, view, found) for member in view.members],
+        [_describe_member(member, view, found, _get_digest(view.members))
+         for member in view.members],
         limits, manager, better, signs.choose_hold(last))
 
 
@@ -145,7 +146,15 @@ def _describe_sight(sight, view):
         sight.is_online, sight.error)
 
 
-def _describe_member(member, view, found):
+def _get_digest(members):
+    """Return the configuration that all have who serve, None if none."""
+    digests = {member.config_digest for member in members
+               if member.state == member_repo.ACTIVE and
+               member.is_configured}
+    return digests.pop() if len(digests) == 1 else None
+
+
+def _describe_member(member, view, found, digest):
     return base.Member(
         member.id, member.slot, member.state,
         _age(member.now, member.updated_at),
@@ -153,4 +162,5 @@ def _describe_member(member, view, found):
         member.connections,
         member.is_configured or
         member.state == member_repo.BUILDING,
-        found.get(member.id, base.NO_SIGNS))
+        found.get(member.id, base.NO_SIGNS),
+        member.is_configured and member.config_digest == digest)

@@ -62,6 +62,7 @@ class Kind(enum.StrEnum):
     UNREGISTER = 'unregister'
     PROMOTE = 'promote'
     DRAIN = 'drain'
+    RETURN = 'return'
     RESIZE = 'resize'
     # Those of Octavia's API become orders, and the load balancer is ACTIVE.
     TAKE_ORDERS = 'take orders'
@@ -77,7 +78,7 @@ class Kind(enum.StrEnum):
 # Whoever does one of them needs no claim: only what was decided for the
 # newest version of a cluster is done.
 URGENT = frozenset((Kind.MOVE_VIP, Kind.UNREGISTER, Kind.PROMOTE, Kind.DRAIN,
-                    Kind.RESIZE))
+                    Kind.RETURN, Kind.RESIZE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,6 +129,8 @@ class Member:
     :param connections: open ones while it drains; None where nobody knows.
     :param is_configured: whether it was told all that its slot needs.
     :param signs: what speaks against it.
+    :param is_current: whether it has taken the configuration that the ACTIVE
+                       ones have.
     """
 
     id: str
@@ -139,6 +142,7 @@ class Member:
     connections: int | None = None
     is_configured: bool = True
     signs: Signs = NO_SIGNS
+    is_current: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

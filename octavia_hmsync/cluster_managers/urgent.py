@@ -24,6 +24,9 @@ Member = base.Member
 
 # How often as long as one has to be well it may take to be configured again.
 _CONFIGURING = 4
+# Likewise, before one that has all of its configuration serves again without
+# anybody having looked at it.
+_UNCLAIMED = 2
 
 
 def get_health(member: Member, limits: base.Limits) -> str:
@@ -145,6 +148,9 @@ class _Planner:
         """Keep new connections from one that should not have them."""
         reason = self._find_reason(member)
         if reason is None:
+            if self._may_return(member):
+                self._add(Kind.RETURN, member, 'it is well again, and has '
+                          'missed nothing')
             return
         if member.id not in self._surplus and self._standbys:
             self._add(Kind.PROMOTE, self._standbys.pop(0), reason, member)
@@ -157,6 +163,20 @@ class _Planner:
                get_health(member, self._limits) != base.SUSPECT)):
             self._add(Kind.DRAIN, member, reason)
             self._active -= 1
+
+    def _may_return(self, member: Member) -> bool:
+        """Tell whether one serves again that nobody can configure now.
+
+        Somebody changes its load balancer, or died with that; or builds
+        others meanwhile.
+        """
+        if member.state != base.DRAINING or not member.is_current or (
+                get_health(member, self._limits) != base.HEALTHY):
+            return False
+        return (self._cluster.load_balancer_status != base.ACTIVE or
+                self._cluster.status != base.ACTIVE or
+                min(member.signs.well_for, member.age) >
+                _UNCLAIMED * self._limits.recovery)
 
     def _find_reason(self, member: Member) -> str | None:
         health = get_health(member, self._limits)
@@ -171,6 +191,7 @@ class _Planner:
         if member.id in self._surplus:
             return 'there are to be fewer'
         if (member.state == base.DRAINING and member.ordered is None and
+                not member.is_current and
                 member.age > _CONFIGURING * self._limits.recovery):
             return 'it does not take its configuration'
         return None

@@ -337,6 +337,30 @@ class TestUpkeep(ManagedTestCase):
                 self.assertEqual('ONLINE', self.status(lb))
                 self.delete(lb)
 
+    def test_glitches_while_nobody_can_configure(self):
+        """A worker died with a change: each comes back, one by one."""
+        lb = self.make(4)
+        self.see_all(lb)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        for member in self.get_members(lb):
+            self.see(member.id, DOWN)
+            self.assertTrue(self.urge())
+            self.assertEqual('DRAINING', member_repo.get(
+                self.engine, member.id).state)
+            self.see(member.id, UP)
+            self.assertFalse(self.urge())
+            self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+            self.assertTrue(self.urge())
+            self.assertEqual([(slot, 'ACTIVE') for slot in range(4)],
+                             self.states(lb))
+        self.assertEqual(4, len(self.cloud.documents[self.cluster_id]))
+        # One that has missed a change has to be told it.
+        member = self.get_members(lb)[0]
+        member_repo.drain(self.engine, member.id)
+        member_repo.record(self.engine, member.id, config_digest='older')
+        self.assertFalse(self.urge())
+
     def test_outage(self):
         """Nobody is there who could tell: nothing is done."""
         lb = self.make()

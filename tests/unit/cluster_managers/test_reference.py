@@ -202,6 +202,30 @@ class TestDecide(base.TestCase):
                                signs=rules.Signs(well_for=seconds)),
                 member('b', 1)))
 
+    def test_well_again_while_somebody_changes_it(self):
+        """Without the lock, if it has missed nothing."""
+        def drained(seconds, **values):
+            return member('a', 0, 'DRAINING', 1000.0, signs=rules.Signs(
+                well_for=seconds), **{'is_current': True, **values})
+
+        back = [(rules.Kind.RETURN, 'a')]
+        for statuses in (('ACTIVE', 'PENDING_UPDATE'), ('ACTIVE', 'ERROR'),
+                         ('ERROR', 'ERROR')):
+            cluster = make(*statuses)
+            self.assertEqual(back, decide(cluster, drained(31.0),
+                                          member('b', 1)))
+            for one in (drained(29.0), drained(31.0, is_current=False),
+                        drained(31.0, ordered='DRAIN')):
+                self.assertNotIn(back[0], decide(cluster, one,
+                                                 member('b', 1)))
+        self.assertEqual([*back, (rules.Kind.UNLOCK, None)], decide(
+            make('PENDING_UPDATE', 'PENDING_UPDATE'), drained(31.0),
+            member('b', 1)))
+        # Whoever can looks at its agent first; it may be busy with others.
+        self.assertEqual([(rules.Kind.CONFIGURE, 'a')], decide(
+            make(), drained(59.0), member('b', 1)))
+        self.assertIn(back[0], decide(make(), drained(61.0), member('b', 1)))
+
     def test_does_not_take_its_configuration(self):
         """What stands by takes its slot; without, it is tried for ever."""
         late = member('a', 0, 'DRAINING', age=1000.0)

@@ -215,3 +215,18 @@ class TestWorld(base.TestCase):
                 end.active = {'d1': 'd2', 'd2': 'd1'}[end.active]
             end.now += 1
         self.assertEqual([0, 30, 90, 210, 450, 930, 1890, 2850], moves)
+
+    def test_glitches(self):
+        """Capacity comes back whatever somebody does, or died with."""
+        for status in ('PENDING_UPDATE', 'ERROR', 'ACTIVE'):
+            player = Player(4, 1, 0)
+            end = player.world
+            for number in (0, 1, 2):
+                player.play(('status', status))
+                player.play(('answers', number, False))
+                self.assertEqual(Kind.DRAIN, end.act().kind)
+                end.now += 3
+                player.play(('answers', number, True))
+                end.now += 61
+                self.assertEqual(Kind.RETURN, end.act().kind)
+                self.assertEqual(4, end.count_active())

@@ -113,7 +113,8 @@ class World:
         return cluster, [base.Member(
             each.id, each.slot, each.state, self.now - each.since,
             ordered=each.ordered, is_configured=each.is_configured,
-            signs=found.get(each.id, base.NO_SIGNS))
+            signs=found.get(each.id, base.NO_SIGNS),
+            is_current=each.is_configured)
             for each in self.members]
 
     def decide(self):
@@ -177,6 +178,10 @@ class World:
             case Kind.DRAIN:
                 assert member.state == 'ACTIVE'
                 self._set(member, state='DRAINING')
+            case Kind.RETURN:
+                assert member.state == 'DRAINING' and member.is_configured
+                assert member.slot is not None and not member.ordered
+                self._set(member, state='ACTIVE')
             case Kind.RESIZE:
                 self.size, self.resized_at = self.desired, self.now
             case Kind.REMOVE if is_done:
