@@ -20,7 +20,11 @@ from octavia_hmsync.cluster_managers import signs
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_view as view_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.distributor import claims
+from octavia_hmsync.distributor import look_rules
 
+# What a distributor sees of one that says something.
+_SAID = (look_rules.REFUSED, claims.CLAIMS)
 # Of members that send heartbeats.
 _HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)
 
@@ -143,7 +147,7 @@ def _describe_sight(sight, view):
     return signs.Sight(
         sight.member_id, sight.distributor_id, sight.state,
         _age(sight.now, sight.changed_at), sight.is_active,
-        sight.is_online, sight.error)
+        sight.is_online, sight.error, sight.error not in _SAID)
 
 
 def _get_digest(members):

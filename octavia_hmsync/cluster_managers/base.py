@@ -105,12 +105,15 @@ class Signs:
     :param down: what is wrong with its front end, or None.
     :param well_for: seconds since the last of both was over.
     :param since: seconds for which one of them holds.
+    :param may_be_load: whether that may come of too much to do: it is heard,
+                        and its front end says nothing at all.
     """
 
     silent: str | None = None
     down: str | None = None
     well_for: float = math.inf
     since: float = 0.0
+    may_be_load: bool = False
 
 
 NO_SIGNS = Signs()
@@ -194,12 +197,15 @@ class Limits:
                      connections again.
     :param patience: seconds after which one is given up that is silent, and
                      stands by, or is of a cluster that nobody looks at.
+    :param steady: seconds after which a front end that does not answer is not
+                   one that merely has too much to do.
     """
 
     drain_timeout: float
     creation_timeout: float = 1800.0
     recovery: float = 30.0
     patience: float = 600.0
+    steady: float = 10.0
 
 
 def find_failovers(cluster: Cluster,

@@ -49,6 +49,7 @@ class Sight:
     :param is_active: whether that is the cluster's active distributor.
     :param is_online: whether the observer is there.
     :param error: what is wrong, or None.
+    :param is_mute: whether that is merely that nothing is heard.
     """
 
     member_id: str
@@ -58,6 +59,7 @@ class Sight:
     is_active: bool = False
     is_online: bool = True
     error: str | None = None
+    is_mute: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,9 @@ def _read_one(member_id: str, sights: list[Sight],
         down=(_describe(down, 'its front end does not answer') or
               (_UNSEEN if unseen else None)),
         well_for=min(well, default=math.inf),
-        since=max((sight.age for sight in (*silent, *down)), default=0.0))
+        since=max((sight.age for sight in (*silent, *down)), default=0.0),
+        may_be_load=bool(down) and not silent and all(
+            sight.is_mute for sight in down))
 
 
 def _is_credible(sight: Sight, sights: list[Sight]) -> bool:

@@ -23,7 +23,10 @@ not answer, whatever it does, and is contradicted.
 
 from collections import abc
 import dataclasses
+import math
 import secrets
+
+from oslo_log import log as logging
 
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
@@ -32,6 +35,8 @@ from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
 
 # Of a SYN: all with this bit, each for thousands of looks, as data paths with
 # connection tracking may take one that comes again for an old one.
@@ -43,6 +48,8 @@ _LAG = 5
 _REDIAL = 1
 # Shares after which nobody knows any more what was seen before.
 _FORGET = 10
+# Seconds before what is wrong with members of a VIP is said again.
+_SILENCE = 600
 
 _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
 
@@ -57,6 +64,10 @@ class _Try:
     :ivar sequence: a secret, which only that member is told.
     :ivar is_done: whether it answered.
     :ivar error: what is wrong, if so.
+    :ivar number: another secret, of an ACK that belongs to no connection: to
+                  it a system answers whose haproxy takes no more of them, as
+                  one that is overloaded does not answer a SYN. None if it gets
+                  none.
     """
 
     member: doc.Member
@@ -65,6 +76,7 @@ class _Try:
     sequence: int
     is_done: bool = False
     error: str | None = look_rules.SILENT
+    number: int | None = None
 
 
 @dataclasses.dataclass
@@ -115,6 +127,7 @@ class LookedAt:
         self._own_port = secrets.randbelow(FIRST_PORT)
         self._claims = claims_.Claims(vip_id, announce)
         self._are_lossy = are_lossy
+        self._said = -math.inf
 
     # What it is about
 
@@ -193,23 +206,32 @@ class LookedAt:
             str(member.mac): self._make_try(member)
             for member in self._members.values()
             if is_full or self._verdicts[member.id].is_in_doubt}, now)
-        self.line.send([self._make_syn(one)
-                        for one in self._round.tries.values()])
+        self.line.send([frame for one in self._round.tries.values()
+                        for frame in self._make_frames(one)])
 
     def _make_try(self, member: doc.Member) -> _Try:
         assert self._document and self._document.look
         ports = self._document.look.ports
-        self._own_port = (self._own_port + 1) % FIRST_PORT
-        return _Try(member, ports[self._verdicts[member.id].turn %
-                                  len(ports)], FIRST_PORT + self._own_port,
-                    secrets.randbits(32))
+        verdict = self._verdicts[member.id]
+        # Two ports, one for each of both.
+        self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
+        return _Try(
+            member, ports[verdict.turn % len(ports)],
+            FIRST_PORT + self._own_port, secrets.randbits(32),
+            number=secrets.randbits(32) if verdict.is_in_doubt or
+            verdict.state == look_rules.DOWN or self._misses == 1 else None)
 
-    def _make_syn(self, one: _Try) -> bytes:
+    def _make_frames(self, one: _Try) -> abc.Iterator[bytes]:
         assert self._document and self._pair
-        return look_frames.Segment(
+        syn = look_frames.Segment(
             self._document.port.mac, str(one.member.mac), self._pair.own,
             self._pair.vip, one.own_port, one.port, one.sequence, 0,
-            look_frames.SYN).to_frame()
+            look_frames.SYN)
+        yield syn.to_frame()
+        if one.number is not None:
+            yield dataclasses.replace(
+                syn, source_port=one.own_port + 1, acknowledged=one.number,
+                flags=look_frames.ACK).to_frame()
 
     def _go_on(self, current: _Round, now: float) -> None:
         waited = now - current.begun
@@ -266,7 +288,12 @@ class LookedAt:
         if self._round is None or self._pair is None:
             return None
         one = self._round.tries.get(answer.source_mac)
-        if one is None or one.is_done or not self._is_answer(answer, one):
+        if one is None or one.is_done:
+            return None
+        if self._is_sign_of_life(answer, one):
+            # It may answer the SYN yet.
+            one.error = look_rules.FULL
+        if not self._is_answer(answer, one):
             return None
         if answer.flags & look_frames.RST:
             one.is_done, one.error = True, look_rules.REFUSED
@@ -277,15 +304,26 @@ class LookedAt:
         return None
 
     def _is_answer(self, answer: look_frames.Segment, one: _Try) -> bool:
-        assert self._document and self._pair
         return bool(
             answer.flags & look_frames.ACK and
             answer.acknowledged == (one.sequence + 1) % 2 ** 32 and
+            self._is_between(answer, one.port, one.own_port))
+
+    def _is_sign_of_life(self, answer: look_frames.Segment,
+                         one: _Try) -> bool:
+        return bool(
+            one.number is not None and answer.flags & look_frames.RST and
+            answer.sequence == one.number and
+            self._is_between(answer, one.port, one.own_port + 1))
+
+    def _is_between(self, answer: look_frames.Segment, port: int,
+                    own_port: int) -> bool:
+        assert self._document and self._pair
+        return (
             answer.target_mac == self._document.port.mac and
             (answer.source, answer.target) == (
                 self._pair.vip, self._pair.own) and
-            (answer.source_port, answer.target_port) == (
-                one.port, one.own_port))
+            (answer.source_port, answer.target_port) == (port, own_port))
 
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
@@ -300,9 +338,19 @@ class LookedAt:
             if self._claims.holds(one.member.mac, now):
                 self._sights.note(self.vip_id, member_id, look_rules.DOWN,
                                   claims_.CLAIMS)
-            elif verdict.state is not None:
-                self._sights.note(self.vip_id, member_id, verdict.state,
-                                  verdict.error)
+            elif verdict.state is not None and self._sights.note(
+                    self.vip_id, member_id, verdict.state, verdict.error):
+                self._say(one.member, verdict, now)
         is_in_doubt = any(verdict.is_in_doubt
                           for verdict in self._verdicts.values())
         self._due = now if is_in_doubt else self._next_full
+
+    def _say(self, member: doc.Member, verdict: look_rules.Verdict,
+             now: float) -> None:
+        # Where there is too much to do it comes and goes.
+        if verdict.error == look_rules.FULL and now - self._said > _SILENCE:
+            self._said = now
+            LOG.warning('VIP %s: the member %s takes no more connections: '
+                        'raise connection_limit of its listeners, or have '
+                        'the cluster have more members.', self.vip_id,
+                        member.id)

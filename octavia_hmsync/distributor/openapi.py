@@ -84,7 +84,8 @@ _SIGHT_FIELDS: dict[str, _Raw] = {
                              'short while ago that an address of the VIP '
                              'were its own. UNKNOWN while nobody can tell, '
                              'as after a start. GONE is looked at no more.'},
-    'error': _nullable('string', description='Why it is DOWN.'),
+    'error': _nullable('string', description='Why it is DOWN, or what is '
+                       'wrong with it though it is UP.'),
     'since': {'type': 'number',
               'description': 'When it became that, in seconds since the '
                              'epoch, by the clock of this node.'}}

@@ -197,6 +197,36 @@ class TestLooks(base.BaseTestCase):
             if when > dead and member == self.get_id(slot)]), 2)
         return told
 
+    def test_full_queue(self):
+        """One that takes no more connections is not DOWN; a dead one is."""
+        host = self.make_host('m3', 13)
+        host.take_vip()
+        server = host.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.addCleanup(server.close)
+        server.bind((fabric.VIP, fabric.PORT))
+        server.listen(0)
+        for _ in range(4):
+            one = host.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.addCleanup(one.close)
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                one.connect((fabric.VIP, fabric.PORT))
+        self.members.append(host)
+        self.vip.set(host, doc.ACTIVE, 3)
+        self.put(ports=[fabric.PORT])
+
+        def get_error():
+            return next((one.error for member, one in
+                         self.distributor.sights.get_of_vip(VIP_ID).items()
+                         if member == self.get_id(3)), None)
+
+        waiting.wait_for(lambda: get_error() == look_rules.FULL,
+                         'it is seen to be full', TIMEOUT)
+        self.assertEqual(UP, self.get()[3])
+        began = time.monotonic()
+        host.namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.listener.wait_for(self.get_id(3), DOWN, began)
+
     def test_dead_and_back(self):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         times = []

@@ -31,6 +31,7 @@ from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.distributor import look_rules
 from octavia_hmsync import exceptions
 from tests.unit.cluster import cloud
 
@@ -336,6 +337,24 @@ class TestUpkeep(ManagedTestCase):
                 self.assertEqual(before, set(self.cloud.instances))
                 self.assertEqual('ONLINE', self.status(lb))
                 self.delete(lb)
+
+    def test_overload(self):
+        """Those that miss looks one after the other go on."""
+        lb = self.make(4)
+        self.see_all(lb)
+        first, second, third, _last = self.get_members(lb)
+        silent = sight_repo.Look('DOWN', look_rules.SILENT)
+        self.see(first.id, silent)
+        self.assertTrue(self.urge())
+        self.make_older(cloud.models.ClusterMember, 'updated_at', 5)
+        self.see(first.id, UP)
+        self.see(second.id, silent)
+        self.assertFalse(self.urge())
+        # One that refuses has none.
+        self.see(third.id, sight_repo.Look('DOWN', look_rules.REFUSED))
+        self.assertTrue(self.urge())
+        self.assertEqual(['DRAINING', 'ACTIVE', 'DRAINING', 'ACTIVE'],
+                         [state for _slot, state in self.states(lb)])
 
     def test_glitches_while_nobody_can_configure(self):
         """A worker died with a change: each comes back, one by one."""

@@ -144,3 +144,16 @@ class TestSigns(base.TestCase):
         self.assertEqual([30, 60, 120, 240, 480, 960, 960, 960], holds)
         self.assertEqual(60.0, signs.choose_hold(signs.Move(3.0, 30.0)))
         self.assertEqual(30.0, signs.choose_hold(signs.Move(1561.0, 960.0)))
+
+    def test_load(self):
+        """Who says that he is not there has not too much to do."""
+        def may_be(*sights):
+            return signs.read([see('b', 'd1', 'UP'), *sights])[
+                'a'].may_be_load
+
+        self.assertTrue(may_be(see('a', 'd1', 'DOWN')))
+        self.assertTrue(may_be(see('a', 'd1', 'DOWN'), see('a', None, 'UP')))
+        self.assertFalse(may_be(see('a', 'd1', 'DOWN', is_mute=False)))
+        self.assertFalse(may_be(see('a', 'd1', 'DOWN'),
+                                see('a', None, 'DOWN')))
+        self.assertFalse(may_be(see('a', 'd1', 'UP')))

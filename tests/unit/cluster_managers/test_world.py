@@ -230,3 +230,18 @@ class TestWorld(base.TestCase):
                 end.now += 61
                 self.assertEqual(Kind.RETURN, end.act().kind)
                 self.assertEqual(4, end.count_active())
+
+    def test_overload(self):
+        """Each misses two looks in turn: never more than one is away."""
+        player = Player(4, 1, 0)
+        end = player.world
+        for turn in range(100):
+            player.play(('answers', turn % 4, False))
+            end.act()
+            end.now += 3
+            player.play(('answers', turn % 4, True))
+            end.act()
+            end.now += 2
+            self.assertLessEqual(3, end.count_active())
+        end.settle()
+        self.assertEqual(4, end.count_active())

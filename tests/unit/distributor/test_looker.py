@@ -53,6 +53,8 @@ class Network:
     def __init__(self):
         self.lines = []
         self.silent, self.refusing = set(), set()
+        # They live, and take nothing.
+        self.full = set()
         self.closed = set()
         self.liars = []
         self.is_hung = self.is_down = False
@@ -99,12 +101,19 @@ class Line:
             self.waiting.marks.append(mark)
 
     def _answer(self, syn):
-        assert syn.flags == look_frames.SYN, syn
         network = self.network
+        if syn.flags == ACK:
+            if not (network.is_hung or syn.target_mac in network.silent):
+                self.waiting.frames.append(reply(
+                    syn, look_frames.RST, sequence=syn.acknowledged,
+                    acknowledged=0).to_frame())
+            return
+        assert syn.flags == look_frames.SYN, syn
         network.synced.append((self.vip_id, syn))
         for liar in network.liars:
             self.waiting.frames += [one.to_frame() for one in liar(syn)]
-        if network.is_hung or syn.target_mac in network.silent:
+        if network.is_hung or syn.target_mac in (
+                network.silent | network.full):
             return
         is_refused = (syn.target_mac in network.refusing or
                       syn.target_port in network.closed)
@@ -252,6 +261,32 @@ class TestLookedAt(LookedAtTestCase):
         self.assertEqual({0: DOWN, 1: UP, 2: UP}, self.get())
         self.assertEqual({None, look_rules.REFUSED}, self.get_errors())
 
+    def test_full(self):
+        """One with as much to do as it can is not DOWN, however long."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.follow()
+        self.run_for(3)
+        before = self.sights.read(None, 0, 0).sequence
+        self.network.full.add(self.macs[1])
+        self.run_for(60)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.assertEqual({None, look_rules.FULL}, self.get_errors())
+        self.assertEqual(before + 1, self.sights.read(None, 0, 0).sequence)
+        self.assertEqual(1, log.output.count('takes no more connections'))
+        self.network.full.clear()
+        self.run_for(2)
+        self.assertEqual({None}, self.get_errors())
+        # It dies of it.
+        self.network.full.add(self.macs[1])
+        self.run_for(10)
+        self.network.silent.add(self.macs[1])
+        self.run_for(2.8)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        # Who was dead, and answers that much, lives.
+        self.network.silent.clear()
+        self.run_for(4)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
     def test_one_port_is_taken_away(self):
         self.follow()
         self.run_for(3)
@@ -330,6 +365,9 @@ class TestLookedAt(LookedAtTestCase):
             yield reply(syn, target_mac=liar)
             yield dataclasses.replace(reply(syn), flags=look_frames.SYN)
             yield reply(syn, flags=ACK)
+            yield dataclasses.replace(
+                reply(syn, look_frames.RST), sequence=syn.sequence,
+                target_port=syn.source_port + 1, flags=look_frames.RST)
 
         self.network.liars.append(lie)
         self.run_for(4)
