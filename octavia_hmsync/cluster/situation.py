@@ -123,13 +123,14 @@ def describe(view, limits, manager):
 def _is_silence_enough(members, seen):
     """Tell whether nobody looks at members, of which some are heard.
 
-    There may be no port at which one could. Where no member is heard, it is
+    There may be no port at which one could, or no look be admitted. Where no member is heard, it is
     rather the way of heartbeats that is gone.
     """
     # Of one that nobody could hear that is the error.
     silent = {sight.member_id for sight in seen if sight.observer is None and
               (sight.state == signs.DOWN or sight.error)}
-    return all(sight.observer is None for sight in seen) and any(
+    return (all(sight.observer is None for sight in seen) or
+            signs.are_blind(seen)) and any(
         member.state in _HEARD and member.id not in silent
         for member in members)
 

@@ -15,7 +15,9 @@ A front end is down if the distributor that the traffic passes sees it so, and
 is not to blame itself: it sees another member, or another distributor sees
 the same, or there is no other one and the member is silent, too. A distributor
 that does not answer says nothing, nor do health managers of which none is
-there.
+there. Where no distributor sees any member, and some member is heard, looks
+are rather not admitted, as by a security group: then who is silent is that
+alone.
 """
 
 from collections.abc import Iterable
@@ -32,6 +34,9 @@ _UNSEEN = 'no distributor can look at it'
 # moves that most members get: no more often can one have it move that answers
 # each of them in turn.
 _LONG_ENOUGH = 30.0
+# Seconds for which members that have died are heard, at most: heartbeats are
+# waited for.
+_STILL_HEARD = 120.0
 # Seconds for which a VIP stays where it has gone, at most; and after which a
 # move is not taken for one more of the same trouble.
 _LONGEST_HOLD = 960.0
@@ -132,12 +137,31 @@ def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
     if any(other.observer == sight.observer and other.state == UP
            for other in fronts):
         return True
+    if are_blind(sights) and (sight.age > _STILL_HEARD or any(
+            other.member_id == sight.member_id and other.observer is None and
+            other.state == DOWN for other in sights)):
+        return False
     # Where nobody else looks: heartbeats, which take another way.
     witnesses = [other for other in fronts
                  if other.observer != sight.observer] or [
                      other for other in sights if other.observer is None]
     return any(other.member_id == sight.member_id and other.state == DOWN
                for other in witnesses)
+
+
+def are_blind(sights: Iterable[Sight]) -> bool:
+    """Tell whether nobody sees any member, some of which are heard.
+
+    :param sights: of members of one cluster.
+    """
+    counted = [sight for sight in sights if sight.is_online]
+    seen = {sight.member_id: sight for sight in counted
+            if sight.observer is not None}
+    return bool(seen) and not any(
+        sight.state == UP for sight in counted
+        if sight.observer is not None) and any(
+            sight.member_id in seen and sight.state == UP
+            for sight in counted if sight.observer is None)
 
 
 def _describe(found: list[Sight], default: str) -> str | None:

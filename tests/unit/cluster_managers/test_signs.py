@@ -157,3 +157,29 @@ class TestSigns(base.TestCase):
         self.assertFalse(may_be(see('a', 'd1', 'DOWN'),
                                 see('a', None, 'DOWN')))
         self.assertFalse(may_be(see('a', 'd1', 'UP')))
+
+    def test_not_admitted(self):
+        """As by a security group: who is silent is that alone."""
+        def see_all(age, **heard):
+            return [*(see(member, who, 'DOWN', age) for member in 'abcd'
+                      for who in ('d1', 'd2')),
+                    *(see(member, None, state, 20.0)
+                      for member, state in heard.items())]
+
+        well = dict.fromkeys('bcd', 'UP')
+        for age, down in ((600.0, False), (100.0, True)):
+            # Members that have just died are heard for a while.
+            self.assertEqual((False, down), self.read(*see_all(
+                age, a='UP', **well)))
+            self.assertEqual((True, False), self.read(*see_all(
+                age, a='DOWN', **well)))
+        # All of them are dead.
+        self.assertEqual((True, True), self.read(*see_all(
+            90.0, **dict.fromkeys('abcd', 'DOWN'))))
+        # Silent for so long that it counts as both.
+        self.assertEqual((True, True), self.read(
+            *see_all(900.0, **well), see('a', None, 'DOWN', 601.0),
+            patience=600.0))
+        # One is seen.
+        self.assertEqual((True, True), self.read(
+            *see_all(900.0, a='DOWN', b='UP'), see('e', 'd1', 'UP')))
