@@ -123,8 +123,8 @@ def describe(view, limits, manager):
 def _is_silence_enough(members, seen):
     """Tell whether nobody looks at members, of which some are heard.
 
-    There may be no port at which one could, or no look be admitted. Where no member is heard, it is
-    rather the way of heartbeats that is gone.
+    There may be no port at which one could, or no look be admitted. Where no
+    member is heard, it is rather the way of heartbeats that is gone.
     """
     # Of one that nobody could hear that is the error.
     silent = {sight.member_id for sight in seen if sight.observer is None and
