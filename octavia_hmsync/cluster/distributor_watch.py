@@ -339,6 +339,7 @@ class DistributorWatch:
     def _record(self, row, seen):
         self._recorder.record(row, seen)
         if seen.versions is not None:
+            self._take_back(row, seen)
             blind = seen.blind and seen.blind & look_repo.get_looked_at(
                 self._engine, row.id)
             for vip in find_lost(vip_repo.get_of_distributor(
@@ -350,6 +351,25 @@ class DistributorWatch:
                     LOG.info('The distributor %s has not version %s of the '
                              'cluster %s any more', row.name,
                              vip.applied_version, vip.cluster_id)
+
+    def _take_back(self, row, seen):
+        """Have one that is to answer for VIPs do so, whatever it has heard.
+
+        It was active, and cut off, when another one was; it is told in a
+        version that it does not know yet.
+        """
+        for vip in vip_repo.get_of_distributor(
+                self._engine, row.id) if seen.left else ():
+            version = seen.versions.get(vip.cluster_id)
+            if (vip.active and vip.cluster_id in seen.left and
+                    cluster_repo.raise_version(self._engine, vip.cluster_id,
+                                               version)):
+                self._behind.add(vip.cluster_id)
+                LOG.warning('The distributor %s has left the VIP of the '
+                            'cluster %s to another one that announced it, and '
+                            'is told to answer for it again: see whether '
+                            'another distributor is cut off.', row.name,
+                            vip.cluster_id)
 
     def _forget_left(self, asked):
         """Tell distributors of clusters that were deleted meanwhile.

@@ -42,12 +42,15 @@ class Seen:
                      asked.
     :param blind: ids of clusters whose members it could look at, and was not
                   told how.
+    :param left: ids of clusters for whose VIP it was told to answer, and does
+                 not, as it has heard another distributor announce it.
     """
 
     problem: str | None = None
     software_version: str | None = None
     versions: dict[str, int] | None = None
     blind: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
 
 
 def ask(distributor, is_full=False):
@@ -73,7 +76,9 @@ def ask(distributor, is_full=False):
                     one['id']: one['version'] for one in vips},
                 # One that knows nothing of looks does not say.
                 blind=frozenset(one['id'] for one in vips or ()
-                                if one.get('looked_at') is False))
+                                if one.get('looked_at') is False),
+                left=frozenset(one['id'] for one in vips or ()
+                               if one.get('has_left')))
         except exceptions.DistributorError as e:
             problem = str(e)
         except (KeyError, TypeError) as e:

@@ -115,7 +115,8 @@ class _API:
             'vswitch_version': health.version,
             'error': health.error,
             'vips': len(known),
-            'active': sum(vip.document.active for vip in known
+            'active': sum(vip.document.active and not vip.has_left
+                          for vip in known
                           if vip.document),
             'in_force': sum(vip.is_in_force for vip in known),
             'unknown': [vip.id for vip in all_vips if not vip.document]}
@@ -182,7 +183,9 @@ class _API:
         document = vip.document
         return {'id': vip.id,
                 'version': document.version if document else None,
-                'active': document.active if document else None,
+                'active': (document.active and not vip.has_left if document
+                           else None),
+                'has_left': vip.has_left,
                 'looked_at': bool(document and document.look),
                 'in_force': vip.is_in_force, 'error': vip.error}
 

@@ -30,6 +30,7 @@ from oslo_log import log as logging
 
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import judgement
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import sights as sights_
@@ -48,6 +49,8 @@ _LAG = 5
 _REDIAL = 1
 # Shares after which nobody knows any more what was seen before.
 _FORGET = 10
+# Seconds for which a distributor says again that it has a VIP.
+_SAID_AGAIN = 41
 # Seconds before what is wrong with members of a VIP is said again.
 _SILENCE = 600
 
@@ -105,12 +108,16 @@ class LookedAt:
                      its addresses are; it may raise VswitchUnavailable.
     :param are_lossy: tells whether Open vSwitch loses packets now, and a look
                       may be among them.
+    :param leave: called with the id of the VIP and a version when another
+                  distributor has announced the VIP since this one did.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
                  misses: int, now: float,
                  announce: abc.Callable[[str], None],
-                 are_lossy: abc.Callable[[], bool] = lambda: False) -> None:
+                 are_lossy: abc.Callable[[], bool] = lambda: False,
+                 leave: abc.Callable[[str, int], None] = lambda *_: None
+                 ) -> None:
         self.vip_id = vip_id
         self._sights = sights
         self._interval = interval
@@ -125,16 +132,33 @@ class LookedAt:
         self._next_full = now
         self._judged = now
         self._own_port = secrets.randbelow(FIRST_PORT)
-        self._claims = claims_.Claims(vip_id, announce)
+        self._claims = claims_.Claims(vip_id, announce, self._hear_partner)
         self._are_lossy = are_lossy
+        self._leave = leave
+        self._has_left = False
         self._said = -math.inf
+        # When a controller has said something last; since when this one
+        # answers for the VIP; since when members are what they are.
+        self._told_at = self._active_since = now
+        self._since: dict[str, float] = {}
+        self.left_out: frozenset[str] = frozenset()
 
     # What it is about
 
-    def follow(self, document: doc.Document) -> None:
-        """Look at the members of this document from now on."""
+    @property
+    def version(self) -> int | None:
+        """That of the document; None before there was one."""
+        return self._document.version if self._document else None
+
+    def follow(self, document: doc.Document, now: float) -> None:
+        """Look at the members of this document from now on.
+
+        :param document: a Document.
+        :param now: seconds of any clock.
+        """
         if document is self._document:
             return
+        self._note_version(document, now)
         members = {member.id: member for member in document.members
                    if member.state in _LOOKED_AT and member.mac}
         for member_id in set(self._members) - set(members):
@@ -149,6 +173,45 @@ class LookedAt:
         self._round = None
         self._members, self._document = members, document
         self._pair = doc.choose_look(document)
+
+    def _note_version(self, document: doc.Document, now: float) -> None:
+        before = self._document
+        if before is not None and before.version == document.version:
+            return
+        self._told_at = now
+        # As it announces the VIP then.
+        if (before is None or self._has_left or not before.active or
+                document.version > before.version + 1):
+            self._active_since = now
+        self._has_left = False
+        self.left_out = frozenset()
+
+    def _hear_partner(self, mac: str, now: float) -> None:
+        assert self._document
+        # What was announced before this one did is said again for a while.
+        if (self._document.active and not self._has_left and
+                now - self._active_since > _SAID_AGAIN):
+            self._has_left = True
+            LOG.warning('VIP %s: another distributor (%s) has announced it. '
+                        'This one answers for it no more until a controller '
+                        'says otherwise: see whether controllers reach it.',
+                        self.vip_id, mac)
+            self._leave(self.vip_id, self._document.version)
+
+    def _choose_left_out(self, now: float) -> None:
+        assert self._document
+        before = self.left_out
+        self.left_out = judgement.choose_left_out(
+            self._document.members,
+            {member_id: (str(verdict.state), self._since[member_id])
+             for member_id, verdict in self._verdicts.items()
+             if verdict.state and member_id in self._since},
+            before, self._told_at, now)
+        for member_id in self.left_out - before:
+            LOG.warning('VIP %s: the member %s does not answer, and no '
+                        'controller has said anything of it: it gets no new '
+                        'connections. See whether controllers reach this '
+                        'distributor.', self.vip_id, member_id)
 
     def end(self) -> None:
         """Look at nobody any more."""
@@ -333,8 +396,11 @@ class LookedAt:
             misses += look_rules.EXCUSED
         for one in current.tries.values():
             member_id = one.member.id
+            before = self._verdicts[member_id]
             verdict = self._verdicts[member_id] = look_rules.judge(
-                self._verdicts[member_id], one.error, misses)
+                before, one.error, misses)
+            if verdict.state != before.state:
+                self._since[member_id] = now
             if self._claims.holds(one.member.mac, now):
                 self._sights.note(self.vip_id, member_id, look_rules.DOWN,
                                   claims_.CLAIMS)
@@ -344,6 +410,7 @@ class LookedAt:
         is_in_doubt = any(verdict.is_in_doubt
                           for verdict in self._verdicts.values())
         self._due = now if is_in_doubt else self._next_full
+        self._choose_left_out(now)
 
     def _say(self, member: doc.Member, verdict: look_rules.Verdict,
              now: float) -> None:

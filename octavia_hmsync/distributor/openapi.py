@@ -69,6 +69,10 @@ _SUMMARY_FIELDS: dict[str, _Raw] = {
     'version': _nullable('integer',
                          description='null if there is no document.'),
     'active': _nullable('boolean'),
+    'has_left': {'type': 'boolean',
+                 'description': 'Whether it was told to answer for the VIP, '
+                                'and has heard another distributor announce '
+                                'it since.'},
     'looked_at': {'type': 'boolean',
                   'description': 'Whether its document tells how to look at '
                                  'members.'},

@@ -227,6 +227,57 @@ class TestLooks(base.BaseTestCase):
         host.namespace.run('ip', 'link', 'set', 'eth0', 'down')
         self.listener.wait_for(self.get_id(3), DOWN, began)
 
+    def follow(self):
+        """Have the data plane do what is due, as the restorer does."""
+        due = self.distributor.vips.list_due()
+        for vip_id in due:
+            self.distributor.vips.follow(vip_id)
+        return due
+
+    def test_nobody_controls(self):
+        """Who is dead gets nothing new, though no controller says so."""
+        client = self.make_host('client', 20)
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        self.members[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+        waiting.wait_for(self.follow, 'the distributor acts', TIMEOUT)
+        for _ in range(30):
+            fabric.Connection(client).close()
+        # It is told something: that holds, whatever it is.
+        self.vip.version += 1
+        self.put()
+        self.assertEqual([], self.follow())
+
+    def test_another_one_announces(self):
+        """This one is quiet then, and forwards what comes all the same."""
+        self.patch(looked_at, '_SAID_AGAIN', 0)
+        client, other = (self.make_host(name, number) for name, number in
+                         (('client', 20), ('other', 21)))
+        document = self.vip.document(self.node)
+        self.distributor.vips.put(VIP_ID, doc.parse({
+            **document.to_dict(), 'version': document.version + 1,
+            'partners': [other.mac],
+            'look': {'addresses': [OWN, OWN6], 'ports': PORTS}}))
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        fabric.Connection(client).close()
+        self.assertTrue(self.ask_arp(client, fabric.VIP))
+        tap = self.useFixture(raw.Tap(other))
+
+        def is_quiet():
+            for frame in frames.make_announcements(fabric.VIP, other.mac):
+                tap.send(frame)
+            return self.follow()
+
+        waiting.wait_for(is_quiet, 'it has heard that', TIMEOUT, interval=1)
+        self.assertFalse(self.ask_arp(client, fabric.VIP, 2))
+        client.namespace.run('ip', 'neigh', 'replace', fabric.VIP, 'lladdr',
+                             self.vip.get_mac(self.node), 'dev', 'eth0')
+        fabric.Connection(client).close()
+        self.distributor.vips.put(VIP_ID, doc.parse({
+            **document.to_dict(), 'version': document.version + 2,
+            'partners': [other.mac]}))
+        self.assertTrue(self.ask_arp(client, fabric.VIP))
+
     def test_dead_and_back(self):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         times = []

@@ -50,6 +50,8 @@ class FakeDistributor:
         self.requests = []
         self.pins = {}
         self.sights = sights.Sights()
+        # Clusters for whose VIP it answers no more, in a version.
+        self.left = {}
         self.is_down = False
         self.loses_answers = False
         self.error = self.ovs_error = None
@@ -116,7 +118,8 @@ class FakeDistributor:
     def list_vips(self):
         self._ask('GET')
         return [{'id': key, 'version': one.version,
-                 'looked_at': bool(one.look)}
+                 'looked_at': bool(one.look),
+                 'has_left': self.left.get(key) == one.version}
                 for key, one in self.documents.items()]
 
     def get_statistics(self, vip_id):

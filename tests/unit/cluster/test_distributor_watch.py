@@ -105,6 +105,26 @@ class TestLook(distributors.DistributorTestCase):
                          [len(fake.requests) for fake in
                           self.fakes.values()])
 
+    def test_another_one_was_heard(self):
+        """Who is to answer is told so in a version that it does not know."""
+        cluster_id = self.clusters[0]
+        rows = self.get_rows(cluster_id)
+        active, = [name for name, vip in rows.items() if vip.active]
+        other, = set(rows) - {active}
+        for name in (active, other):
+            self.fakes[name].left[cluster_id] = self.get_version(cluster_id)
+        version = self.get_version(cluster_id)
+        self.now += 61
+        self.watch.look()
+        self.assertEqual(version + 1, self.get_version(cluster_id))
+        for name in (active, other):
+            self.assertEqual(version + 1, self.fakes[name].documents[
+                cluster_id].version)
+        self.assertEqual([active], self.get_answering(cluster_id))
+        self.now += 61
+        self.watch.look()
+        self.assertEqual(version + 1, self.get_version(cluster_id))
+
     def grow_old(self, cluster_id):
         self.make_older(models.Cluster, 'updated_at', 1000, id=cluster_id)
 

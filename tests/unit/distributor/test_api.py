@@ -148,7 +148,8 @@ class TestAPI(APITestCase):
         self.assertEqual({'vips': []}, self.ask('GET', '/v1/vips'))
         self.put()
         self.assertEqual({'vips': [{
-            'id': VIP_ID, 'version': 7, 'active': True, 'looked_at': False,
+            'id': VIP_ID, 'version': 7, 'active': True, 'has_left': False,
+            'looked_at': False,
             'in_force': True, 'error': None}]}, self.ask('GET', '/v1/vips'))
 
     def test_vip(self):

@@ -148,18 +148,20 @@ class LookedAtTestCase(base.TestCase):
         self.network = Network()
         self.sights = sights_.Sights()
         self.announced = []
+        self.left = []
         self.subject = looked_at.LookedAt(
             VIP_IDS[0], self.sights, 1, 2, self.now,
             lambda vip_id: self.announced.append((self.now, vip_id)),
             losses.Losses(lambda: self.network.lost, 1,
-                          lambda: self.now).are_recent)
+                          lambda: self.now).are_recent,
+            lambda *args: self.left.append(args))
 
     def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
                **changes):
         self.document = examples.make_document(
             members=states, **{'look': LOOK, **changes})
         self.macs = [one.mac for one in self.document.members]
-        self.subject.follow(self.document)
+        self.subject.follow(self.document, self.now)
 
     def run_for(self, seconds, may_begin=True):
         """Let time pass; answers come within a tick."""
@@ -408,6 +410,82 @@ class TestLookedAt(LookedAtTestCase):
         self.run_for(5)
         self.assertEqual({0: UP, 1: UP}, self.get())
 
+    def test_nobody_controls(self):
+        """Who is dead gets nothing new, once nobody said so for a while."""
+        log = self.useFixture(fixtures.FakeLogger())
+        one, two = examples.make_id(10), examples.make_id(11)
+        self.follow()
+        self.run_for(3)
+        self.network.silent.add(self.macs[0])
+        self.run_for(11)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        self.run_for(2)
+        self.assertEqual({one}, self.subject.left_out)
+        self.assertEqual(1, log.output.count('gets no new connections'))
+        # The other one stays, as there is nobody else then.
+        self.network.silent.add(self.macs[1])
+        self.run_for(30)
+        self.assertEqual({one}, self.subject.left_out)
+        # It is back for good.
+        self.network.silent.clear()
+        self.run_for(20)
+        self.assertEqual({one}, self.subject.left_out)
+        self.run_for(20)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        # A controller that says something knows what it does, for a while.
+        self.network.silent.add(self.macs[1])
+        self.run_for(13)
+        self.assertEqual({two}, self.subject.left_out)
+        self.follow(version=8)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        self.run_for(55)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        self.run_for(10)
+        self.assertEqual({two}, self.subject.left_out)
+
+    def test_this_one_reaches_nobody(self):
+        self.follow()
+        self.run_for(3)
+        self.network.silent.update(self.macs)
+        self.run_for(100)
+        self.assertEqual(frozenset(), self.subject.left_out)
+
+    def test_another_one_is_active(self):
+        """Who hears that leaves it alone, as it was told nothing newer."""
+        log = self.useFixture(fixtures.FakeLogger())
+        partner = examples.make_mac(99)
+        self.follow(partners=[partner])
+        self.run_for(3)
+        # What that one announced before is said again for a while.
+        self.say(partner)
+        self.run_for(30)
+        self.say(partner)
+        self.run_for(20)
+        self.assertEqual([], self.left)
+        self.say(partner, '10.0.0.77')
+        self.run_for(1)
+        self.assertEqual([], self.left)
+        for _ in range(3):
+            self.say(partner)
+            self.run_for(1)
+        self.assertEqual([(VIP_IDS[0], 7)], self.left)
+        self.assertIn('answers for it no more', log.output)
+        # It is told to be active again: the same anew.
+        self.follow(partners=[partner], version=8)
+        self.run_for(1)
+        self.say(partner)
+        self.run_for(45)
+        self.assertEqual(1, len(self.left))
+        self.say(partner)
+        self.run_for(1)
+        self.assertEqual((VIP_IDS[0], 8), self.left[-1])
+        # Who stands by has nothing to leave.
+        self.follow(partners=[partner], version=9, active=False)
+        self.run_for(50)
+        self.say(partner)
+        self.run_for(1)
+        self.assertEqual(2, len(self.left))
+
     def test_claims_of_others(self):
         """It is said, and harms no member; a partner may."""
         log = self.useFixture(fixtures.FakeLogger())
@@ -490,6 +568,8 @@ class Vips:
         self.network = network
         self.documents = {}
         self.pending = set()
+        self.left = []
+        self.left_out = {}
 
     def list_looked_at(self):
         return {vip_id: (document, vip_id not in self.pending)
@@ -503,6 +583,12 @@ class Vips:
 
     def count_lost(self):
         return self.network.lost
+
+    def leave(self, vip_id, version):
+        self.left.append((vip_id, version))
+
+    def leave_out(self, vip_id, version, member_ids):
+        self.left_out[vip_id] = (version, set(member_ids))
 
 
 class Selector:
@@ -657,3 +743,21 @@ class TestLooker(base.TestCase):
                          self.get())
         self.assertEqual(len(self.vips.documents), sum(
             not line.is_closed for line in self.network.lines))
+
+    def test_left_out(self):
+        """The data plane is told once, and of nothing for a newer version."""
+        self.run_for(3)
+        mac = self.vips.documents[VIP_IDS[0]].members[0].mac
+        self.network.silent.add(mac)
+        self.run_for(15)
+        self.assertEqual(
+            {vip_id: (7, {examples.make_id(10)}) for vip_id in VIP_IDS},
+            self.vips.left_out)
+        self.vips.left_out.clear()
+        self.run_for(15)
+        self.assertEqual({}, self.vips.left_out)
+        for vip_id in VIP_IDS:
+            self.vips.documents[vip_id] = examples.make_document(
+                8, ['ACTIVE'] * 2, look=LOOK)
+        self.run_for(5)
+        self.assertEqual({}, self.vips.left_out)
