@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import switching
 from octavia_hmsync.cluster import vips as cluster_vips
@@ -166,6 +167,8 @@ class DistributorWatch:
         self._recorder = sightings.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
+        self._ports = port_watch.PortWatch(engine, distributors.ports,
+                                            vips.repair)
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         # When what is rare was done, by the id of a distributor.
@@ -211,7 +214,7 @@ class DistributorWatch:
         is_all_done = is_full and self._forget_left(
             {row.id for row in rows})
         if is_due:
-            self._switch_ports()
+            self._make_anew(self._switch_ports())
         if is_full:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows
@@ -275,6 +278,8 @@ class DistributorWatch:
 
         One may be off where somebody died, or came late; and one be on that
         is to be off.
+
+        :returns: ids of the clusters of which a distributor has no port.
         """
         ports = self._distributors.ports
         try:
@@ -288,9 +293,21 @@ class DistributorWatch:
                              vip.distributor_name, vip.cluster_id)
                     ports.switch(vip.port_id, True)
             looks.record_addresses(self._engine, ports)
+            without = self._ports.look()
             self._looked[_PORTS] = self._clock()
+            return without
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
             LOG.info('Ports of distributors were not looked at: %s', e)
+            return ()
+
+    def _make_anew(self, cluster_ids):
+        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
+                             self._clock)
+        try:
+            for cluster_id in sorted(cluster_ids):
+                self._settle_one(held, cluster_id)
+        finally:
+            held.end()
 
     def _settle(self, enabled):
         """Have clusters be on as many distributors as they could be.
