@@ -168,7 +168,7 @@ class DistributorWatch:
         self._distributors = distributors
         self._vips = vips
         self._ports = port_watch.PortWatch(engine, distributors.ports,
-                                            vips.repair)
+                                           vips.repair)
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         # When what is rare was done, by the id of a distributor.

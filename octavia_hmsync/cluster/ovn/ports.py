@@ -66,7 +66,7 @@ class SourcePorts(ports.Ports):
 
     @staticmethod
     def is_right(state):
-        """As of ports.Ports; with one address pair less, it may be moved to."""
+        """As of ports.Ports; without the VIP's pair it is no parent of it."""
         return not state.is_secured or bool(state.pairs)
 
     def find_dead_node(self, port_id):

@@ -23,9 +23,9 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import distributor_watch
 from octavia_hmsync.cluster import looks
-from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster.ovn import balancers as balancers_
 from octavia_hmsync.cluster.ovn import nodes
+from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_due as due_repo
