@@ -44,6 +44,8 @@ class Seen:
                   told how.
     :param left: ids of clusters for whose VIP it was told to answer, and does
                  not, as it has heard another distributor announce it.
+    :param expires_at: when the first of its certificates ends, seconds since
+                       the epoch; None if it does not say.
     """
 
     problem: str | None = None
@@ -51,6 +53,7 @@ class Seen:
     versions: dict[str, int] | None = None
     blind: frozenset[str] = frozenset()
     left: frozenset[str] = frozenset()
+    expires_at: float | None = None
 
 
 def ask(distributor, is_full=False):
@@ -78,10 +81,13 @@ def ask(distributor, is_full=False):
                 blind=frozenset(one['id'] for one in vips or ()
                                 if one.get('looked_at') is False),
                 left=frozenset(one['id'] for one in vips or ()
-                               if one.get('has_left')))
+                               if one.get('has_left')),
+                expires_at=min(map(float, (
+                    status.get('certificates') or {}).values()),
+                    default=None))
         except exceptions.DistributorError as e:
             problem = str(e)
-        except (KeyError, TypeError) as e:
+        except (AttributeError, KeyError, TypeError, ValueError) as e:
             problem = (f'It answers what cannot be read '
                        f'({type(e).__name__}): see whether its release is '
                        f'one that this one can speak to')
@@ -108,7 +114,7 @@ def record(engine, row, seen):
                         seen.problem)
         return
     distributor_repo.set_status(engine, row.id, distributor_repo.ONLINE,
-                                seen.software_version)
+                                seen.software_version, seen.expires_at)
     if row.status != distributor_repo.ONLINE:
         LOG.info('The distributor %s is ONLINE%s', row.name,
                  f', software {seen.software_version}'

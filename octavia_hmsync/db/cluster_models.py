@@ -151,6 +151,8 @@ class Distributor(model_base.Base):
     status = sa.Column(sa.String(36), nullable=False)
     software_version = sa.Column(sa.String(64), nullable=True)
     last_seen = sa.Column(types.Timestamp, nullable=True)
+    # When the first certificate of its API ends; none where it does not say.
+    certificate_expires_at = sa.Column(types.Timestamp, nullable=True)
 
 
 class DistributorInstance(model_base.Base):

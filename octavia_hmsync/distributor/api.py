@@ -12,6 +12,7 @@
 
 """The REST API, version 1: HTTP to what vips.py does."""
 
+from collections import abc
 import functools
 import json
 import typing
@@ -52,6 +53,7 @@ _Answer = tuple[typing.Any, int]
 def create_app(vips: vips_.Vips, restorer: restore.Restorer,
                sights: sights_.Sights, host: str,
                allowed_clients: typing.Collection[str] = (),
+               get_expiry: abc.Callable[[], dict[str, float]] = dict,
                ) -> flask.Flask:
     """Make the application.
 
@@ -61,11 +63,12 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
     :param host: name of the node.
     :param allowed_clients: common names of certificates, in lower case; any
                             that TLS takes if empty.
+    :param get_expiry: tells when certificates end, see tls.read_expiry().
     """
     app = flask.Flask('octavia_hmsync.distributor', static_folder=None)
     app.config['MAX_CONTENT_LENGTH'] = _LONGEST
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    api = _API(vips, restorer, sights, host)
+    api = _API(vips, restorer, sights, host, get_expiry)
     for method, path, function in (
             ('GET', '/', api.get_versions),
             ('GET', '/v1/openapi.json', api.get_openapi),
@@ -89,8 +92,10 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
 class _API:
 
     def __init__(self, vips: vips_.Vips, restorer: restore.Restorer,
-                 sights: sights_.Sights, host: str) -> None:
+                 sights: sights_.Sights, host: str,
+                 get_expiry: abc.Callable[[], dict[str, float]]) -> None:
         self._vips = vips
+        self._get_expiry = get_expiry
         self._restorer = restorer
         self._sights = sights
         self._host = host
@@ -119,7 +124,8 @@ class _API:
                           for vip in known
                           if vip.document),
             'in_force': sum(vip.is_in_force for vip in known),
-            'unknown': [vip.id for vip in all_vips if not vip.document]}
+            'unknown': [vip.id for vip in all_vips if not vip.document],
+            'certificates': self._get_expiry()}
 
     def get_sights(self) -> typing.Any:
         query = _read_query('run', 'after', 'timeout')

@@ -62,7 +62,12 @@ _STATUS = _object(
     unknown={'type': 'array', 'items': {'type': 'string'},
              'description': 'Ids of those that there is something of, and no '
                             'document. They are left alone until they are '
-                            'sent anew or deleted.'})
+                            'sent anew or deleted.'},
+    certificates={'type': 'object',
+                  'additionalProperties': {'type': 'number'},
+                  'description': 'When certificates of the API end, by the '
+                                 'option that names their file, in seconds '
+                                 'since the epoch.'})
 
 _SUMMARY_FIELDS: dict[str, _Raw] = {
     'id': schemas.VIP_ID,

@@ -121,7 +121,7 @@ class TestAPI(APITestCase):
         self.assertEqual(
             {'host': 'network1', 'status': 'ONLINE', 'error': None,
              'vswitch_version': '0.tests', 'vips': 1, 'active': 1,
-             'in_force': 1, 'unknown': []},
+             'in_force': 1, 'unknown': [], 'certificates': {}},
             {name: value for name, value in answer.items()
              if name != 'software_version'})
         self.order('fail-check', 'it hangs')

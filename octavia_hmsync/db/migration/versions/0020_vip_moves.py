@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""When the VIP of a cluster moved last, and for how long it stays."""
+"""When VIPs moved, and for how long they stay; when certificates end."""
 
 import sqlalchemy as sa
 
@@ -26,3 +26,6 @@ def upgrade():
         'hmsync_cluster',
         sa.Column('vip_moved_at', types.Timestamp, nullable=True),
         sa.Column('vip_hold', sa.Integer, nullable=True))
+    operations.add_columns(
+        'hmsync_distributor',
+        sa.Column('certificate_expires_at', types.Timestamp, nullable=True))
