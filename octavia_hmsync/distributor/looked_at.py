@@ -33,6 +33,7 @@ from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import judgement
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import look_tries
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
@@ -58,31 +59,6 @@ _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
 
 
 @dataclasses.dataclass
-class _Try:
-    """A look at one member, that is under way.
-
-    :ivar member: its document.Member.
-    :ivar port: that is looked at.
-    :ivar own_port: from which.
-    :ivar sequence: a secret, which only that member is told.
-    :ivar is_done: whether it answered.
-    :ivar error: what is wrong, if so.
-    :ivar number: another secret, of an ACK that belongs to no connection: to
-                  it a system answers whose haproxy takes no more of them, as
-                  one that is overloaded does not answer a SYN. None if it gets
-                  none.
-    """
-
-    member: doc.Member
-    port: int
-    own_port: int
-    sequence: int
-    is_done: bool = False
-    error: str | None = look_rules.SILENT
-    number: int | None = None
-
-
-@dataclasses.dataclass
 class _Round:
     """Looks that are under way.
 
@@ -91,7 +67,7 @@ class _Round:
     :ivar mark: what Open vSwitch was asked to say, if it was.
     """
 
-    tries: dict[str, _Try]
+    tries: dict[str, look_tries.Try]
     begun: float
     mark: bytes | None = None
 
@@ -270,31 +246,20 @@ class LookedAt:
             for member in self._members.values()
             if is_full or self._verdicts[member.id].is_in_doubt}, now)
         self.line.send([frame for one in self._round.tries.values()
-                        for frame in self._make_frames(one)])
+                        for frame in one.make_frames()])
 
-    def _make_try(self, member: doc.Member) -> _Try:
-        assert self._document and self._document.look
+    def _make_try(self, member: doc.Member) -> look_tries.Try:
+        assert self._document and self._document.look and self._pair
         ports = self._document.look.ports
         verdict = self._verdicts[member.id]
         # Two ports, one for each of both.
         self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
-        return _Try(
-            member, ports[verdict.turn % len(ports)],
-            FIRST_PORT + self._own_port, secrets.randbits(32),
-            number=secrets.randbits(32) if verdict.is_in_doubt or
+        return look_tries.Try(
+            member, self._pair, self._document.port.mac,
+            ports[verdict.turn % len(ports)], FIRST_PORT + self._own_port,
+            secrets.randbits(32),
+            secrets.randbits(32) if verdict.is_in_doubt or
             verdict.state == look_rules.DOWN or self._misses == 1 else None)
-
-    def _make_frames(self, one: _Try) -> abc.Iterator[bytes]:
-        assert self._document and self._pair
-        syn = look_frames.Segment(
-            self._document.port.mac, str(one.member.mac), self._pair.own,
-            self._pair.vip, one.own_port, one.port, one.sequence, 0,
-            look_frames.SYN)
-        yield syn.to_frame()
-        if one.number is not None:
-            yield dataclasses.replace(
-                syn, source_port=one.own_port + 1, acknowledged=one.number,
-                flags=look_frames.ACK).to_frame()
 
     def _go_on(self, current: _Round, now: float) -> None:
         waited = now - current.begun
@@ -348,45 +313,8 @@ class LookedAt:
             if self._document is not None:
                 self._claims.hear(frame, self._document, now)
             return None
-        if self._round is None or self._pair is None:
-            return None
-        one = self._round.tries.get(answer.source_mac)
-        if one is None or one.is_done:
-            return None
-        if self._is_sign_of_life(answer, one):
-            # It may answer the SYN yet.
-            one.error = look_rules.FULL
-        if not self._is_answer(answer, one):
-            return None
-        if answer.flags & look_frames.RST:
-            one.is_done, one.error = True, look_rules.REFUSED
-            return None
-        if answer.flags & look_frames.SYN:
-            one.is_done, one.error = True, None
-            return look_frames.make_reset(answer).to_frame()
-        return None
-
-    def _is_answer(self, answer: look_frames.Segment, one: _Try) -> bool:
-        return bool(
-            answer.flags & look_frames.ACK and
-            answer.acknowledged == (one.sequence + 1) % 2 ** 32 and
-            self._is_between(answer, one.port, one.own_port))
-
-    def _is_sign_of_life(self, answer: look_frames.Segment,
-                         one: _Try) -> bool:
-        return bool(
-            one.number is not None and answer.flags & look_frames.RST and
-            answer.sequence == one.number and
-            self._is_between(answer, one.port, one.own_port + 1))
-
-    def _is_between(self, answer: look_frames.Segment, port: int,
-                    own_port: int) -> bool:
-        assert self._document and self._pair
-        return (
-            answer.target_mac == self._document.port.mac and
-            (answer.source, answer.target) == (
-                self._pair.vip, self._pair.own) and
-            (answer.source_port, answer.target_port) == (port, own_port))
+        one = self._round and self._round.tries.get(answer.source_mac)
+        return one.take(answer) if one else None
 
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now

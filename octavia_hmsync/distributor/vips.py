@@ -339,6 +339,8 @@ class Vips:
         self._store.save(vip_id, deletion)
         with self._guard:
             self._entries[vip_id] = deletion
+            self._own.pop(vip_id, None)
+            self._wanted.discard(vip_id)
             self._unread.discard(vip_id)
             self._stray.discard(vip_id)
 
