@@ -201,10 +201,11 @@ class _Planner:
         if member.state != base.DRAINING or not member.is_current or (
                 get_health(member, self._limits) != base.HEALTHY):
             return False
-        return (self._cluster.load_balancer_status != base.ACTIVE or
-                self._cluster.status != base.ACTIVE or
-                min(member.signs.well_for, member.age) >
-                _UNCLAIMED * self._limits.recovery)
+        # Whoever drains it for another reason has that time to go on.
+        rest = min(member.signs.well_for, member.age) / self._limits.recovery
+        return rest > (1 if self._cluster.load_balancer_status != base.ACTIVE
+                       or self._cluster.status != base.ACTIVE
+                       else _UNCLAIMED)
 
     def _find_reason(self, member: Member) -> str | None:
         health = get_health(member, self._limits)

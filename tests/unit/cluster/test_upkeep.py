@@ -370,6 +370,8 @@ class TestUpkeep(ManagedTestCase):
             self.see(member.id, UP)
             self.assertFalse(self.urge())
             self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+            self.assertFalse(self.urge())
+            self.make_older(cloud.models.ClusterMember, 'updated_at', 31)
             self.assertTrue(self.urge())
             self.assertEqual([(slot, 'ACTIVE') for slot in range(4)],
                              self.states(lb))

@@ -257,6 +257,11 @@ class TestDecide(base.TestCase):
         self.assertEqual([*back, (rules.Kind.UNLOCK, None)], decide(
             make('PENDING_UPDATE', 'PENDING_UPDATE'), drained(31.0),
             member('b', 1)))
+        # It was well all the time: somebody drains it for another reason.
+        self.assertNotIn(back[0], decide(
+            make('ACTIVE', 'PENDING_UPDATE'),
+            member('a', 0, 'DRAINING', 29.0, is_current=True),
+            member('b', 1)))
         # Whoever can looks at its agent first; it may be busy with others.
         self.assertEqual([(rules.Kind.CONFIGURE, 'a')], decide(
             make(), drained(59.0), member('b', 1)))
