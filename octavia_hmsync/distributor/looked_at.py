@@ -319,7 +319,9 @@ class LookedAt:
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
         misses = self._misses
-        if any(one.error == look_rules.SILENT
+        # Of those that are DOWN already nobody asks.
+        if any(one.error == look_rules.SILENT and
+               self._verdicts[one.member.id].state != look_rules.DOWN
                for one in current.tries.values()) and self._are_lossy():
             misses += look_rules.EXCUSED
         for one in current.tries.values():

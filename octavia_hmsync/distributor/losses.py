@@ -22,7 +22,7 @@ import math
 # Shares of the interval between two looks: how long a loss counts, and what
 # was read.
 _COUNTS = 5
-_FRESH = 0.2
+_FRESH = 0.4
 
 
 class Losses:
