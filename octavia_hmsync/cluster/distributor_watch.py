@@ -27,6 +27,7 @@ from octavia_hmsync.cluster import balance
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import switching
 from octavia_hmsync.cluster import vips as cluster_vips
@@ -170,6 +171,8 @@ class DistributorWatch:
         self._recorder = sightings.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
+        self._ports = port_watch.PortWatch(engine, distributors.ports,
+                                           vips.repair)
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         # When what is rare was done, by the id of a distributor.
@@ -215,7 +218,7 @@ class DistributorWatch:
         is_all_done = is_full and self._forget_left(
             {row.id for row in rows})
         if is_due:
-            self._switch_ports()
+            self._make_anew(self._switch_ports())
         if is_full:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows
@@ -281,6 +284,8 @@ class DistributorWatch:
 
         One may be off where somebody died, or came late; and one be on that
         is to be off.
+
+        :returns: ids of the clusters of which a distributor has no port.
         """
         ports = self._distributors.ports
         try:
@@ -294,9 +299,21 @@ class DistributorWatch:
                              vip.distributor_name, vip.cluster_id)
                     ports.switch(vip.port_id, True)
             looks.record_addresses(self._engine, ports)
+            without = self._ports.look()
             self._looked[_PORTS] = self._clock()
+            return without
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
             LOG.info('Ports of distributors were not looked at: %s', e)
+            return ()
+
+    def _make_anew(self, cluster_ids):
+        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
+                             self._clock)
+        try:
+            for cluster_id in sorted(cluster_ids):
+                self._settle_one(held, cluster_id)
+        finally:
+            held.end()
 
     def _settle(self, enabled):
         """Have clusters be on as many distributors as they could be.
@@ -366,6 +383,7 @@ class DistributorWatch:
     def _record(self, row, seen):
         self._recorder.record(row, seen)
         if seen.versions is not None:
+            self._take_back(row, seen)
             blind = seen.blind and seen.blind & look_repo.get_looked_at(
                 self._engine, row.id)
             for vip in find_lost(vip_repo.get_of_distributor(
@@ -377,6 +395,25 @@ class DistributorWatch:
                     LOG.info('The distributor %s has not version %s of the '
                              'cluster %s any more', row.name,
                              vip.applied_version, vip.cluster_id)
+
+    def _take_back(self, row, seen):
+        """Have one that is to answer for VIPs do so, whatever it has heard.
+
+        It was active, and cut off, when another one was; it is told in a
+        version that it does not know yet.
+        """
+        for vip in vip_repo.get_of_distributor(
+                self._engine, row.id) if seen.left else ():
+            version = seen.versions.get(vip.cluster_id)
+            if (vip.active and vip.cluster_id in seen.left and
+                    cluster_repo.raise_version(self._engine, vip.cluster_id,
+                                               version)):
+                self._behind.add(vip.cluster_id)
+                LOG.warning('The distributor %s has left the VIP of the '
+                            'cluster %s to another one that announced it, and '
+                            'is told to answer for it again: see whether '
+                            'another distributor is cut off.', row.name,
+                            vip.cluster_id)
 
     def _forget_left(self, asked):
         """Tell distributors of clusters that were deleted meanwhile.

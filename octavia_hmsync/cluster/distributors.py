@@ -25,7 +25,9 @@ from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import documents
 from octavia_hmsync.cluster import handover
 from octavia_hmsync.cluster import ports as cluster_ports
+from octavia_hmsync.cluster import situation
 from octavia_hmsync.cluster import switching
+from octavia_hmsync.cluster_managers import signs
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_vip as addresses_repo
@@ -205,7 +207,8 @@ class Distributors:
                  for vip in plan.vips}
         reason = '; '.join(lost.values())
         if vip_repo.set_active(self._engine, plan.cluster.id, distributor_id,
-                               plan.cluster.version):
+                               plan.cluster.version, signs.choose_hold(
+                                   situation.get_last_move(plan.cluster))):
             LOG.info('The distributor %s becomes active for the cluster %s%s',
                      names[distributor_id], plan.cluster.id,
                      f': {reason}' if reason else '')

@@ -80,6 +80,10 @@ class Figures:
             reading.gauge(
                 'distributors_drained', 'Distributors that an operator has '
                 'drained.', found.drained),
+            reading.gauge(
+                'distributor_certificates_expiring', 'Distributors with a '
+                'certificate that ends within 30 days, or has ended.',
+                found.expiring),
             _gauge_by('state', 'distributor_instances', 'Distributors that '
                       'housekeeping has booted, or boots.',
                       booted_repo.STATES, found.booted),

@@ -44,11 +44,14 @@ def choose_ports(load_balancer: typing.Any,
 
     :param load_balancer: Octavia's data model; of one that is disabled they
                           answer nobody, and at a listener in ERROR perhaps
-                          never did.
+                          never did. Where the owner has chosen the security
+                          groups of the VIP (``vip_sg_ids``), these say who
+                          may connect, and may not admit distributors.
     :param without: id of a listener that does not count.
     """
     return {listener.protocol_port for listener in load_balancer.listeners
             if load_balancer.enabled and listener.enabled and
+            not load_balancer.vip.sg_ids and
             listener.provisioning_status != compat.ERROR and
             listener.id != without and listener.protocol not in _OTHERS and
             not listener.allowed_cidrs}

@@ -44,6 +44,10 @@ _NAME_LENGTH = 255
 BINDING_FAILED = 'binding_failed'
 # What wires the port of a node tells itself apart by this.
 _OVS = 'openvswitch'
+# Ports that are asked for at once, and what of them.
+_AT_ONCE = 50
+_FIELDS = ('id', 'port_security_enabled', 'allowed_address_pairs',
+           'security_groups', 'binding:vif_details')
 # Each address of clients: Neutron takes no ::/0.
 _ANYBODY = {4: ('0.0.0.0/0',), 6: ('2000::/3', 'fc00::/7')}
 
@@ -62,6 +66,22 @@ class Port:
     mac: str
     mtu: int
     addresses: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+    """What somebody may have changed of a port.
+
+    :param is_secured: whether its port security is on.
+    :param pairs: addresses and networks that it may send from.
+    :param groups: ids of its security groups, in order.
+    :param is_ovs: whether neutron-openvswitch-agent has wired it.
+    """
+
+    is_secured: bool
+    pairs: tuple[str, ...]
+    groups: tuple[str, ...]
+    is_ovs: bool = False
 
 
 def get_name(cluster_id, host):
@@ -121,6 +141,16 @@ def check_network(network, vnic_type=None):
             f'whose segments are no common Ethernet, and distributors send '
             f'to members\' MAC addresses. Take a network with one segment '
             f'for the VIP.')
+
+
+def _read(port):
+    bound = (port.get('binding:vif_details') or {}).get('bound_drivers') or {}
+    return State(
+        bool(port.get('port_security_enabled', True)),
+        tuple(pair['ip_address']
+              for pair in port.get('allowed_address_pairs') or ()),
+        tuple(sorted(port.get('security_groups') or ())),
+        _OVS in bound.values())
 
 
 def _get_addresses(port):
@@ -342,6 +372,77 @@ class Ports(cloud.NeutronClient):
         if values:
             with self._reported(f'repair the port {port.id}'):
                 self._api.update_port(port.id, **values)
+
+    def read(self, port_ids):
+        """Return those of some ports that are there, {id: State}.
+
+        One that is missing was asked for once more, alone: only where Neutron
+        says that there is none it is gone.
+
+        :param port_ids: their ids.
+        """
+        found = {}
+        with self._reported('look at the ports of clusters'):
+            if len(port_ids) > _AT_ONCE:
+                # In one answer, whatever else that project has.
+                found = {key: state for key, state
+                         in self._list(self._scope).items()
+                         if key in port_ids}
+            ids = sorted(set(port_ids) - set(found))
+            for begin in range(0, len(ids), _AT_ONCE):
+                found.update(self._list({'id': ids[begin:begin + _AT_ONCE]}))
+            for port_id in ids:
+                if port_id not in found:
+                    answer = self._api.get(f'/ports/{port_id}')
+                    if answer.status_code != 404:
+                        sdk_exc.raise_from_response(answer)
+                        found[port_id] = _read(answer.json()['port'])
+        return found
+
+    def _list(self, filters):
+        """Return {id: State} of the ports that filters find."""
+        found: dict[str, State] = {}
+        marker: dict[str, object] = {}
+        while True:
+            answer = self._api.get('/ports', params={
+                **filters, **marker, 'fields': list(_FIELDS)})
+            sdk_exc.raise_from_response(answer)
+            page = answer.json()
+            found.update((port['id'], _read(port)) for port in page['ports'])
+            if not page['ports'] or not any(
+                    link['rel'] == 'next'
+                    for link in page.get('ports_links', ())):
+                return found
+            marker = {'marker': page['ports'][-1]['id']}
+
+    @staticmethod
+    def is_right(state):
+        """Tell whether a port of a distributor may send what it has to.
+
+        :param state: a State.
+        """
+        if not state.is_secured:
+            return True
+        anybody = {text for texts in _ANYBODY.values() for text in texts}
+        return bool(not state.is_ovs and state.groups and
+                    anybody.intersection(state.pairs))
+
+    def change(self, port_id, state, pairs=(), groups=None):
+        """Have a port have what it lacks.
+
+        :param port_id: its id.
+        :param state: its State.
+        :param pairs: what it is to be able to send from, too.
+        :param groups: ids of its security groups; None for those it has.
+        """
+        values = {}
+        if pairs:
+            values['allowed_address_pairs'] = [
+                {'ip_address': text} for text in (*state.pairs, *pairs)]
+        if groups is not None:
+            values['security_group_ids'] = list(groups)
+        with self._reported(f'repair the port {port_id}'):
+            self._api.update_port(port_id, **values)
 
     def get_addresses(self, port_id):
         """Return the addresses of a port; None if it is gone.

@@ -207,14 +207,16 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
         distributors = min(vip_network.DISTRIBUTORS, len(group.distributors) +
                            group.distributor_instances)
         with _refusing():
-            if backends.is_ovn(self._conf):
+            is_ovn = backends.is_ovn(self._conf)
+            more = self._get(loadbalancer.additional_vips) or ()
+            check = (vip_network.check_routers if is_ovn
+                     else vip_network.check_not_distributed)
+            check(network_driver, loadbalancer.vip_network_id,
+                  [loadbalancer.vip_subnet_id,
+                   *(vip['subnet_id'] for vip in more)])
+            if is_ovn:
                 vip_network.check_overlay(network_driver,
                                           loadbalancer.vip_network_id)
-                more = self._get(loadbalancer.additional_vips) or ()
-                vip_network.check_routers(
-                    network_driver, loadbalancer.vip_network_id,
-                    [loadbalancer.vip_subnet_id,
-                     *(vip['subnet_id'] for vip in more)])
                 # OVN asks members from an address of its own.
                 distributors = 1
             vip_network.check_addresses(

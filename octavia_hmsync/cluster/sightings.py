@@ -42,12 +42,18 @@ class Seen:
                      asked.
     :param blind: ids of clusters whose members it could look at, and was not
                   told how.
+    :param left: ids of clusters for whose VIP it was told to answer, and does
+                 not, as it has heard another distributor announce it.
+    :param expires_at: when the first of its certificates ends, seconds since
+                       the epoch; None if it does not say.
     """
 
     problem: str | None = None
     software_version: str | None = None
     versions: dict[str, int] | None = None
     blind: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
+    expires_at: float | None = None
 
 
 def ask(distributor, is_full=False):
@@ -73,10 +79,15 @@ def ask(distributor, is_full=False):
                     one['id']: one['version'] for one in vips},
                 # One that knows nothing of looks does not say.
                 blind=frozenset(one['id'] for one in vips or ()
-                                if one.get('looked_at') is False))
+                                if one.get('looked_at') is False),
+                left=frozenset(one['id'] for one in vips or ()
+                               if one.get('has_left')),
+                expires_at=min(map(float, (
+                    status.get('certificates') or {}).values()),
+                    default=None))
         except exceptions.DistributorError as e:
             problem = str(e)
-        except (KeyError, TypeError) as e:
+        except (AttributeError, KeyError, TypeError, ValueError) as e:
             problem = (f'It answers what cannot be read '
                        f'({type(e).__name__}): see whether its release is '
                        f'one that this one can speak to')
@@ -103,7 +114,7 @@ def record(engine, row, seen):
                         seen.problem)
         return
     distributor_repo.set_status(engine, row.id, distributor_repo.ONLINE,
-                                seen.software_version)
+                                seen.software_version, seen.expires_at)
     if row.status != distributor_repo.ONLINE:
         LOG.info('The distributor %s is ONLINE%s', row.name,
                  f', software {seen.software_version}'

@@ -20,7 +20,11 @@ from octavia_hmsync.cluster_managers import signs
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_view as view_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.distributor import claims
+from octavia_hmsync.distributor import look_rules
 
+# What a distributor sees of one that says something.
+_SAID = (look_rules.REFUSED, claims.CLAIMS)
 # Of members that send heartbeats.
 _HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)
 
@@ -36,6 +40,7 @@ class Situation:
     :param manager: a ClusterManager.
     :param better_distributor: id of the one that is to have the traffic where
                                the cluster is misdirected, else None.
+    :param hold: seconds for which it would stay there.
     """
 
     view: view_repo.View
@@ -44,6 +49,7 @@ class Situation:
     limits: base.Limits
     manager: base.ClusterManager
     better_distributor: str | None
+    hold: float
 
     def decide(self):
         """Return what is to be done, the first thing first."""
@@ -78,6 +84,17 @@ def read(context, cluster_id):
                     managers.get(view.cluster.cluster_type))
 
 
+def get_last_move(cluster):
+    """Return when the VIP of a cluster moved last, None if it never did.
+
+    :param cluster: a db.repositories.cluster.Cluster.
+    """
+    if cluster.vip_moved_at is None or cluster.vip_hold is None:
+        return None
+    return signs.Move(_age(cluster.now, cluster.vip_moved_at),
+                      cluster.vip_hold)
+
+
 def describe(view, limits, manager):
     """Return the Situation that rows are.
 
@@ -89,7 +106,8 @@ def describe(view, limits, manager):
     seen = [_describe_sight(sight, view) for sight in view.sights]
     found = signs.read(seen, limits.patience if _is_silence_enough(
         view.members, seen) else math.inf)
-    better = signs.find_better(seen)
+    last = get_last_move(cluster)
+    better = signs.find_better(seen, last)
     return Situation(
         view, base.Cluster(
             cluster.provisioning_status, view.load_balancer_status,
@@ -97,20 +115,22 @@ def describe(view, limits, manager):
             _age(cluster.now, cluster.created_at), cluster.size,
             cluster.standby, cluster.enabled, view.may_resize,
             better is not None, view.is_distributed),
-        [_describe_member(member, view, found) for member in view.members],
-        limits, manager, better)
+        [_describe_member(member, view, found, _get_digest(view.members))
+         for member in view.members],
+        limits, manager, better, signs.choose_hold(last))
 
 
 def _is_silence_enough(members, seen):
     """Tell whether nobody looks at members, of which some are heard.
 
-    There may be no port at which one could. Where no member is heard, it is
-    rather the way of heartbeats that is gone.
+    There may be no port at which one could, or no look be admitted. Where no
+    member is heard, it is rather the way of heartbeats that is gone.
     """
     # Of one that nobody could hear that is the error.
     silent = {sight.member_id for sight in seen if sight.observer is None and
               (sight.state == signs.DOWN or sight.error)}
-    return all(sight.observer is None for sight in seen) and any(
+    return (all(sight.observer is None for sight in seen) or
+            signs.are_blind(seen)) and any(
         member.state in _HEARD and member.id not in silent
         for member in members)
 
@@ -128,10 +148,18 @@ def _describe_sight(sight, view):
     return signs.Sight(
         sight.member_id, sight.distributor_id, sight.state,
         _age(sight.now, sight.changed_at), sight.is_active,
-        sight.is_online, sight.error)
+        sight.is_online, sight.error, sight.error not in _SAID)
 
 
-def _describe_member(member, view, found):
+def _get_digest(members):
+    """Return the configuration that all have who serve, None if none."""
+    digests = {member.config_digest for member in members
+               if member.state == member_repo.ACTIVE and
+               member.is_configured}
+    return digests.pop() if len(digests) == 1 else None
+
+
+def _describe_member(member, view, found, digest):
     return base.Member(
         member.id, member.slot, member.state,
         _age(member.now, member.updated_at),
@@ -139,4 +167,5 @@ def _describe_member(member, view, found):
         member.connections,
         member.is_configured or
         member.state == member_repo.BUILDING,
-        found.get(member.id, base.NO_SIGNS))
+        found.get(member.id, base.NO_SIGNS),
+        member.is_configured and member.config_digest == digest)

@@ -236,6 +236,12 @@ class Updater:
                 is_drained |= member_repo.set_state(
                     self._engine, member_id, (member_repo.ACTIVE,),
                     member_repo.DRAINING, error=failures[member_id])
+        for member in told:
+            if member.id in failures and member.state == outcome.DRAINING:
+                # It may have come back while all were told.
+                is_drained |= member_repo.set_state(
+                    self._engine, member.id, (member_repo.ACTIVE,),
+                    member_repo.DRAINING, error=failures[member.id])
         for member_id in verdict.to_drain:
             LOG.warning('A member of cluster %s did not take a change, and '
                         'gets no new connections: %s', cluster.id,

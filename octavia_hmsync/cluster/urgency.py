@@ -148,7 +148,8 @@ def _move_vip(engine, found, _action):
         vip.distributor_id == found.better_distributor
         for vip in vip_repo.get_of_cluster(engine, cluster.id)
     ) and vip_repo.set_active(
-        engine, cluster.id, found.better_distributor, cluster.version)
+        engine, cluster.id, found.better_distributor, cluster.version,
+        found.hold)
 
 
 def _unregister(engine, found, action):
@@ -204,10 +205,16 @@ def _drain(engine, found, action):
                              found.view.cluster.version)
 
 
+def _return(engine, found, action):
+    return member_repo.resume(engine, action.member_id,
+                              found.view.cluster.version)
+
+
 def _resize(engine, found, _action):
     cluster = found.view.cluster
     return cluster_repo.resize(engine, cluster.id, cluster.desired_size)
 
 
 _DOERS = {Kind.MOVE_VIP: _move_vip, Kind.UNREGISTER: _unregister,
-          Kind.PROMOTE: _promote, Kind.DRAIN: _drain, Kind.RESIZE: _resize}
+          Kind.PROMOTE: _promote, Kind.DRAIN: _drain, Kind.RETURN: _return,
+          Kind.RESIZE: _resize}

@@ -126,6 +126,26 @@ def check_routers(network_driver, network_id, subnet_ids):
             f'one.')
 
 
+def check_not_distributed(network_driver, network_id, subnet_ids):
+    """Check that no router is everywhere, for distributors on network nodes.
+
+    Neutron tells such a router, on each node, that the VIP is at the port of
+    an amphora, and the agents drop what it sends to a distributor's.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the VIP.
+    :param subnet_ids: of the VIP and the additional ones.
+    :raises Unsuitable: with what to do.
+    """
+    found = sorted(set(subnet_ids) & (provider.get_routed_subnets(
+        network_driver, network_id, [provider.DISTRIBUTED_ROUTER]) or set()))
+    if found:
+        raise Unsuitable(
+            f'Subnet {", ".join(found)} has a distributed router (DVR), whose '
+            f'clients would pass by the distributors of a cluster, or reach '
+            f'nobody. Choose a subnet whose router is not distributed.')
+
+
 def _count_free(network_driver, network_id, subnet_id):
     """Return how many addresses nobody has, None where nobody knows."""
     network = network_driver.get_network(network_id)

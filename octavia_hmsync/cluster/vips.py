@@ -50,6 +50,22 @@ def get_wanted(conf, engine):
                for one in cluster_conf.get_distributors(conf)}}
 
 
+def forget_gone(engine, vips, ports):
+    """Forget ports that Neutron has no more, so that they are made anew.
+
+    :param engine: an SQLAlchemy engine.
+    :param vips: a list of VIP.
+    :param ports: those that it has, what ports.Ports.read() returns.
+    """
+    for vip in vips:
+        if vip.port_id and vip.port_id not in ports and vip_repo.set_port(
+                engine, vip.id, None, None):
+            LOG.warning('The port %s of the distributor %s for the cluster '
+                        '%s is gone from Neutron, and is made anew. See who '
+                        'has deleted it.', vip.port_id, vip.distributor_name,
+                        vip.cluster_id)
+
+
 class VIPs:
     """Puts VIPs on distributors. Threads may share it.
 
@@ -97,6 +113,9 @@ class VIPs:
                 f'address yet.')
         network = self._distributors.ports.get_network(addresses.network_id)
         cluster_ports.check_network(network, addresses.vnic_type)
+        vips = vip_repo.get_of_cluster(self._engine, cluster_id)
+        forget_gone(self._engine, vips, self._distributors.ports.read(
+            {vip.port_id for vip in vips if vip.port_id}))
         passed_over: set[str] = set()
         while True:
             problems = self._plug_all(cluster_id, network, addresses.subnets,
@@ -204,6 +223,24 @@ class VIPs:
         vip_repo.set_port(self._engine, vip.id, port.id, port.mac, port.mtu,
                           port.addresses)
         return None
+
+    def repair(self, cluster_id):
+        """Set right what somebody has changed of a cluster's ports.
+
+        :param cluster_id: which cluster.
+        :raises PortConflict, UnknownCluster: if that cannot be done.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not do it.
+        """
+        cluster = self._get(cluster_id)
+        addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
+        if addresses is None:
+            return
+        network = self._distributors.ports.get_network(addresses.network_id)
+        for vip in vip_repo.get_of_cluster(self._engine, cluster_id):
+            if vip.port_id:
+                self._distributors.ports.ensure(
+                    cluster_id, vip.distributor_name, network,
+                    addresses.subnets)
 
     def settle(self, cluster_id, check=lambda: None):
         """Ensure that a cluster is on two distributors, none of which left.

@@ -62,6 +62,7 @@ class Kind(enum.StrEnum):
     UNREGISTER = 'unregister'
     PROMOTE = 'promote'
     DRAIN = 'drain'
+    RETURN = 'return'
     RESIZE = 'resize'
     # Those of Octavia's API become orders, and the load balancer is ACTIVE.
     TAKE_ORDERS = 'take orders'
@@ -77,7 +78,7 @@ class Kind(enum.StrEnum):
 # Whoever does one of them needs no claim: only what was decided for the
 # newest version of a cluster is done.
 URGENT = frozenset((Kind.MOVE_VIP, Kind.UNREGISTER, Kind.PROMOTE, Kind.DRAIN,
-                    Kind.RESIZE))
+                    Kind.RETURN, Kind.RESIZE))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +105,15 @@ class Signs:
     :param down: what is wrong with its front end, or None.
     :param well_for: seconds since the last of both was over.
     :param since: seconds for which one of them holds.
+    :param may_be_load: whether that may come of too much to do: it is heard,
+                        and its front end says nothing at all.
     """
 
     silent: str | None = None
     down: str | None = None
     well_for: float = math.inf
     since: float = 0.0
+    may_be_load: bool = False
 
 
 NO_SIGNS = Signs()
@@ -128,6 +132,8 @@ class Member:
     :param connections: open ones while it drains; None where nobody knows.
     :param is_configured: whether it was told all that its slot needs.
     :param signs: what speaks against it.
+    :param is_current: whether it has taken the configuration that the ACTIVE
+                       ones have.
     """
 
     id: str
@@ -139,6 +145,7 @@ class Member:
     connections: int | None = None
     is_configured: bool = True
     signs: Signs = NO_SIGNS
+    is_current: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,12 +197,15 @@ class Limits:
                      connections again.
     :param patience: seconds after which one is given up that is silent, and
                      stands by, or is of a cluster that nobody looks at.
+    :param steady: seconds after which a front end that does not answer is not
+                   one that merely has too much to do.
     """
 
     drain_timeout: float
     creation_timeout: float = 1800.0
     recovery: float = 30.0
     patience: float = 600.0
+    steady: float = 10.0
 
 
 def find_failovers(cluster: Cluster,

@@ -15,7 +15,9 @@ A front end is down if the distributor that the traffic passes sees it so, and
 is not to blame itself: it sees another member, or another distributor sees
 the same, or there is no other one and the member is silent, too. A distributor
 that does not answer says nothing, nor do health managers of which none is
-there.
+there. Where no distributor sees any member, and some member is heard, looks
+are rather not admitted, as by a security group: then who is silent is that
+alone.
 """
 
 from collections.abc import Iterable
@@ -32,6 +34,13 @@ _UNSEEN = 'no distributor can look at it'
 # moves that most members get: no more often can one have it move that answers
 # each of them in turn.
 _LONG_ENOUGH = 30.0
+# Seconds for which members that have died are heard, at most: heartbeats are
+# waited for.
+_STILL_HEARD = 120.0
+# Seconds for which a VIP stays where it has gone, at most; and after which a
+# move is not taken for one more of the same trouble.
+_LONGEST_HOLD = 960.0
+_QUIET = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +54,7 @@ class Sight:
     :param is_active: whether that is the cluster's active distributor.
     :param is_online: whether the observer is there.
     :param error: what is wrong, or None.
+    :param is_mute: whether that is merely that nothing is heard.
     """
 
     member_id: str
@@ -54,6 +64,37 @@ class Sight:
     is_active: bool = False
     is_online: bool = True
     error: str | None = None
+    is_mute: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Move:
+    """The last time that another distributor became the active one.
+
+    Who carries the traffic may be who does not see members, because it
+    carries the traffic: then so is the other one a moment later.
+
+    :param age: seconds since then.
+    :param hold: seconds for which no sight moves it again.
+    """
+
+    age: float
+    hold: float
+
+    @property
+    def holds(self) -> bool:
+        """Tell whether the VIP stays where it is, whatever is seen."""
+        return self.age < self.hold
+
+
+def choose_hold(last: Move | None) -> float:
+    """Return the seconds for which a VIP that moves now is to stay there.
+
+    :param last: the move before, if there was one.
+    """
+    if last is None or last.age > last.hold + _QUIET:
+        return _LONG_ENOUGH
+    return min(max(2 * last.hold, _LONG_ENOUGH), _LONGEST_HOLD)
 
 
 def read(sights: Iterable[Sight],
@@ -86,7 +127,9 @@ def _read_one(member_id: str, sights: list[Sight],
         down=(_describe(down, 'its front end does not answer') or
               (_UNSEEN if unseen else None)),
         well_for=min(well, default=math.inf),
-        since=max((sight.age for sight in (*silent, *down)), default=0.0))
+        since=max((sight.age for sight in (*silent, *down)), default=0.0),
+        may_be_load=bool(down) and not silent and all(
+            sight.is_mute for sight in down))
 
 
 def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
@@ -94,6 +137,10 @@ def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
     if any(other.observer == sight.observer and other.state == UP
            for other in fronts):
         return True
+    if are_blind(sights) and (sight.age > _STILL_HEARD or any(
+            other.member_id == sight.member_id and other.observer is None and
+            other.state == DOWN for other in sights)):
+        return False
     # Where nobody else looks: heartbeats, which take another way.
     witnesses = [other for other in fronts
                  if other.observer != sight.observer] or [
@@ -102,22 +149,41 @@ def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
                for other in witnesses)
 
 
+def are_blind(sights: Iterable[Sight]) -> bool:
+    """Tell whether nobody sees any member, some of which are heard.
+
+    :param sights: of members of one cluster.
+    """
+    counted = [sight for sight in sights if sight.is_online]
+    seen = {sight.member_id: sight for sight in counted
+            if sight.observer is not None}
+    return bool(seen) and not any(
+        sight.state == UP for sight in counted
+        if sight.observer is not None) and any(
+            sight.member_id in seen and sight.state == UP
+            for sight in counted if sight.observer is None)
+
+
 def _describe(found: list[Sight], default: str) -> str | None:
     # Several reasons become one line.
     return (found[0].error or default).rstrip('.') if found else None
 
 
-def find_better(sights: Iterable[Sight]) -> str | None:
+def find_better(sights: Iterable[Sight],
+                last: Move | None = None) -> str | None:
     """Tell by which distributor the traffic of a cluster should go instead.
 
     Connections of a member that the active one does not reach go on by one
     that does.
 
     :param sights: of members of it.
+    :param last: when the VIP moved last, if it ever did.
     :returns: an observer, or None: one that sees some UP of those that the
               active one sees DOWN, if that sees none UP; or if all that it
               sees UP are UP there, too, and that has been so for long enough.
     """
+    if last is not None and last.holds:
+        return None
     fronts = [sight for sight in sights
               if sight.is_online and sight.observer is not None]
     here = [sight for sight in fronts if sight.is_active]

@@ -24,6 +24,11 @@ Member = base.Member
 
 # How often as long as one has to be well it may take to be configured again.
 _CONFIGURING = 4
+# Likewise, before one that has all of its configuration serves again without
+# anybody having looked at it.
+_UNCLAIMED = 2
+# Seconds within which members die that die of one cause.
+_TOGETHER = 3
 
 
 def get_health(member: Member, limits: base.Limits) -> str:
@@ -98,6 +103,12 @@ class _Planner:
         self._active = sum(
             member.slot is not None and member.state == base.ACTIVE and
             get_health(member, limits) != base.DEAD for member in members)
+        # Who gets nothing new for what may be load: id, for how many seconds.
+        self._away = [
+            (member.id, member.age) for member in members
+            if member.slot is not None and member.state == base.DRAINING and
+            member.ordered is None and member.id not in self._surplus and
+            member.is_current and not member.signs.silent]
         # Those that could have what others get no more.
         self._are_any_well = any(
             member.slot is not None and member.state == base.ACTIVE and
@@ -145,6 +156,9 @@ class _Planner:
         """Keep new connections from one that should not have them."""
         reason = self._find_reason(member)
         if reason is None:
+            if self._may_return(member):
+                self._add(Kind.RETURN, member, 'it is well again, and has '
+                          'missed nothing')
             return
         if member.id not in self._surplus and self._standbys:
             self._add(Kind.PROMOTE, self._standbys.pop(0), reason, member)
@@ -154,9 +168,44 @@ class _Planner:
               # Where all of them have a sign, as with too much traffic for
               # them or no way for heartbeats, fewer would serve no better.
               (self._are_any_well or
-               get_health(member, self._limits) != base.SUSPECT)):
+               get_health(member, self._limits) != base.SUSPECT) and
+              not self._is_overload(member)):
             self._add(Kind.DRAIN, member, reason)
             self._active -= 1
+            if member.signs.may_be_load:
+                self._away.append((member.id, 0.0))
+
+    def _is_overload(self, member: Member) -> bool:
+        """Tell whether one may miss looks as others are away for the same.
+
+        One after the other would, each as it has the load of those before.
+        Who has died goes on to miss them, and those that die of one cause do
+        so together; which is no more than half of them.
+        """
+        signs = member.signs
+        if not signs.may_be_load or signs.since > self._limits.steady:
+            return False
+        others = [age for member_id, age in self._away
+                  if member_id != member.id]
+        slots = sum(each.slot is not None for each in self._members)
+        return bool(others) and (
+            2 * (len(others) + 1) > slots or
+            max(others) - signs.since > _TOGETHER)
+
+    def _may_return(self, member: Member) -> bool:
+        """Tell whether one serves again that nobody can configure now.
+
+        Somebody changes its load balancer, or died with that; or builds
+        others meanwhile.
+        """
+        if member.state != base.DRAINING or not member.is_current or (
+                get_health(member, self._limits) != base.HEALTHY):
+            return False
+        # Whoever drains it for another reason has that time to go on.
+        rest = min(member.signs.well_for, member.age) / self._limits.recovery
+        return rest > (1 if self._cluster.load_balancer_status != base.ACTIVE
+                       or self._cluster.status != base.ACTIVE
+                       else _UNCLAIMED)
 
     def _find_reason(self, member: Member) -> str | None:
         health = get_health(member, self._limits)
@@ -171,6 +220,7 @@ class _Planner:
         if member.id in self._surplus:
             return 'there are to be fewer'
         if (member.state == base.DRAINING and member.ordered is None and
+                not member.is_current and
                 member.age > _CONFIGURING * self._limits.recovery):
             return 'it does not take its configuration'
         return None

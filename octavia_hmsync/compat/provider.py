@@ -62,8 +62,8 @@ VNIC_TYPE_NORMAL = constants.VNIC_TYPE_NORMAL
 
 
 # Who has the ports of routers that Neutron knows.
-_ROUTERS = ('network:router_interface',
-            'network:router_interface_distributed',
+DISTRIBUTED_ROUTER = 'network:router_interface_distributed'
+_ROUTERS = ('network:router_interface', DISTRIBUTED_ROUTER,
             'network:ha_router_replicated_interface')
 
 
@@ -85,18 +85,20 @@ def has_segments(network_driver, network_id):
     return answer.json()['network'].get('l2_adjacency') is False
 
 
-def get_routed_subnets(network_driver, network_id):
+def get_routed_subnets(network_driver, network_id, owners=None):
     """Return the ids of the subnets of a network that have a router.
 
     :param network_driver: Octavia's.
     :param network_id: of the network.
+    :param owners: device owners of the ports of routers that count; None for
+                   those of all routers.
     :returns: a set; None where that driver does not tell.
     """
     api = getattr(network_driver, 'network_proxy', None)
     if api is None:
         return None
     return {fixed_ip['subnet_id']
-            for owner in _ROUTERS
+            for owner in owners or _ROUTERS
             for port in api.ports(network_id=network_id, device_owner=owner)
             for fixed_ip in port.fixed_ips}
 

@@ -60,6 +60,11 @@ class Cluster(model_base.Base):
     size = sa.Column(sa.Integer, nullable=True)
     # When that was changed last.
     resized_at = sa.Column(types.Timestamp, nullable=True)
+    # When another distributor became the active one for what somebody sees,
+    # or as the one before did not answer; and for how many seconds no sight
+    # moves the VIP again.
+    vip_moved_at = sa.Column(types.Timestamp, nullable=True)
+    vip_hold = sa.Column(sa.Integer, nullable=True)
     # TCP ports that all members serve, for who looks at them: 80,443.
     ports = sa.Column(sa.Text, nullable=True)
     # Counts up with each change of what distributors are to do.
@@ -146,6 +151,8 @@ class Distributor(model_base.Base):
     status = sa.Column(sa.String(36), nullable=False)
     software_version = sa.Column(sa.String(64), nullable=True)
     last_seen = sa.Column(types.Timestamp, nullable=True)
+    # When the first certificate of its API ends; none where it does not say.
+    certificate_expires_at = sa.Column(types.Timestamp, nullable=True)
 
 
 class DistributorInstance(model_base.Base):

@@ -12,6 +12,7 @@
 
 """The REST API, version 1: HTTP to what vips.py does."""
 
+from collections import abc
 import functools
 import json
 import typing
@@ -52,6 +53,7 @@ _Answer = tuple[typing.Any, int]
 def create_app(vips: vips_.Vips, restorer: restore.Restorer,
                sights: sights_.Sights, host: str,
                allowed_clients: typing.Collection[str] = (),
+               get_expiry: abc.Callable[[], dict[str, float]] = dict,
                ) -> flask.Flask:
     """Make the application.
 
@@ -61,11 +63,12 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
     :param host: name of the node.
     :param allowed_clients: common names of certificates, in lower case; any
                             that TLS takes if empty.
+    :param get_expiry: tells when certificates end, see tls.read_expiry().
     """
     app = flask.Flask('octavia_hmsync.distributor', static_folder=None)
     app.config['MAX_CONTENT_LENGTH'] = _LONGEST
     app.json.sort_keys = False  # type: ignore[attr-defined]
-    api = _API(vips, restorer, sights, host)
+    api = _API(vips, restorer, sights, host, get_expiry)
     for method, path, function in (
             ('GET', '/', api.get_versions),
             ('GET', '/v1/openapi.json', api.get_openapi),
@@ -89,8 +92,10 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
 class _API:
 
     def __init__(self, vips: vips_.Vips, restorer: restore.Restorer,
-                 sights: sights_.Sights, host: str) -> None:
+                 sights: sights_.Sights, host: str,
+                 get_expiry: abc.Callable[[], dict[str, float]]) -> None:
         self._vips = vips
+        self._get_expiry = get_expiry
         self._restorer = restorer
         self._sights = sights
         self._host = host
@@ -115,10 +120,12 @@ class _API:
             'vswitch_version': health.version,
             'error': health.error,
             'vips': len(known),
-            'active': sum(vip.document.active for vip in known
+            'active': sum(vip.document.active and not vip.has_left
+                          for vip in known
                           if vip.document),
             'in_force': sum(vip.is_in_force for vip in known),
-            'unknown': [vip.id for vip in all_vips if not vip.document]}
+            'unknown': [vip.id for vip in all_vips if not vip.document],
+            'certificates': self._get_expiry()}
 
     def get_sights(self) -> typing.Any:
         query = _read_query('run', 'after', 'timeout')
@@ -182,7 +189,9 @@ class _API:
         document = vip.document
         return {'id': vip.id,
                 'version': document.version if document else None,
-                'active': document.active if document else None,
+                'active': (document.active and not vip.has_left if document
+                           else None),
+                'has_left': vip.has_left,
                 'looked_at': bool(document and document.look),
                 'in_force': vip.is_in_force, 'error': vip.error}
 

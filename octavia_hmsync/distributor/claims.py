@@ -45,11 +45,14 @@ class Claims:
     :param vip_id: its id.
     :param announce: called with that to have all hear anew whose its addresses
                      are; it may raise VswitchUnavailable.
+    :param hear_partner: called with the MAC address of another distributor
+                         that says so, and the time.
     """
 
-    def __init__(self, vip_id: str,
-                 announce: abc.Callable[[str], None]) -> None:
+    def __init__(self, vip_id: str, announce: abc.Callable[[str], None],
+                 hear_partner: abc.Callable[[str, float], None]) -> None:
         self._vip_id = vip_id
+        self._hear_partner = hear_partner
         self._announce = announce
         # When, by the MAC address of a member.
         self._heard: dict[str, float] = {}
@@ -63,10 +66,14 @@ class Claims:
         :param now: seconds of any clock.
         """
         claim = claim_frames.read(frame)
-        # Another distributor takes the VIP over.
-        if claim is None or claim[0] in document.partners:
+        if claim is None:
             return
         mac, address = claim
+        if mac in document.partners:
+            # It takes the VIP over.
+            if address in document.addresses:
+                self._hear_partner(mac, now)
+            return
         member = next((each for each in document.members
                        if each.mac == mac), None)
         # Others are one: there is no end to the addresses that they may use.

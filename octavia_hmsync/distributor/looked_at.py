@@ -23,15 +23,22 @@ not answer, whatever it does, and is contradicted.
 
 from collections import abc
 import dataclasses
+import math
 import secrets
+
+from oslo_log import log as logging
 
 from octavia_hmsync.distributor import claims as claims_
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import judgement
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
+from octavia_hmsync.distributor import look_tries
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
 
 # Of a SYN: all with this bit, each for thousands of looks, as data paths with
 # connection tracking may take one that comes again for an old one.
@@ -43,28 +50,12 @@ _LAG = 5
 _REDIAL = 1
 # Shares after which nobody knows any more what was seen before.
 _FORGET = 10
+# Seconds for which a distributor says again that it has a VIP.
+_SAID_AGAIN = 41
+# Seconds before what is wrong with members of a VIP is said again.
+_SILENCE = 600
 
 _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
-
-
-@dataclasses.dataclass
-class _Try:
-    """A look at one member, that is under way.
-
-    :ivar member: its document.Member.
-    :ivar port: that is looked at.
-    :ivar own_port: from which.
-    :ivar sequence: a secret, which only that member is told.
-    :ivar is_done: whether it answered.
-    :ivar error: what is wrong, if so.
-    """
-
-    member: doc.Member
-    port: int
-    own_port: int
-    sequence: int
-    is_done: bool = False
-    error: str | None = look_rules.SILENT
 
 
 @dataclasses.dataclass
@@ -76,7 +67,7 @@ class _Round:
     :ivar mark: what Open vSwitch was asked to say, if it was.
     """
 
-    tries: dict[str, _Try]
+    tries: dict[str, look_tries.Try]
     begun: float
     mark: bytes | None = None
 
@@ -91,11 +82,18 @@ class LookedAt:
     :param now: when it begins.
     :param announce: called with the id of the VIP to have all hear anew whose
                      its addresses are; it may raise VswitchUnavailable.
+    :param are_lossy: tells whether Open vSwitch loses packets now, and a look
+                      may be among them.
+    :param leave: called with the id of the VIP and a version when another
+                  distributor has announced the VIP since this one did.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
                  misses: int, now: float,
-                 announce: abc.Callable[[str], None]) -> None:
+                 announce: abc.Callable[[str], None],
+                 are_lossy: abc.Callable[[], bool] = lambda: False,
+                 leave: abc.Callable[[str, int], None] = lambda *_: None
+                 ) -> None:
         self.vip_id = vip_id
         self._sights = sights
         self._interval = interval
@@ -110,14 +108,33 @@ class LookedAt:
         self._next_full = now
         self._judged = now
         self._own_port = secrets.randbelow(FIRST_PORT)
-        self._claims = claims_.Claims(vip_id, announce)
+        self._claims = claims_.Claims(vip_id, announce, self._hear_partner)
+        self._are_lossy = are_lossy
+        self._leave = leave
+        self._has_left = False
+        self._said = -math.inf
+        # When a controller has said something last; since when this one
+        # answers for the VIP; since when members are what they are.
+        self._told_at = self._active_since = now
+        self._since: dict[str, float] = {}
+        self.left_out: frozenset[str] = frozenset()
 
     # What it is about
 
-    def follow(self, document: doc.Document) -> None:
-        """Look at the members of this document from now on."""
+    @property
+    def version(self) -> int | None:
+        """That of the document; None before there was one."""
+        return self._document.version if self._document else None
+
+    def follow(self, document: doc.Document, now: float) -> None:
+        """Look at the members of this document from now on.
+
+        :param document: a Document.
+        :param now: seconds of any clock.
+        """
         if document is self._document:
             return
+        self._note_version(document, now)
         members = {member.id: member for member in document.members
                    if member.state in _LOOKED_AT and member.mac}
         for member_id in set(self._members) - set(members):
@@ -132,6 +149,45 @@ class LookedAt:
         self._round = None
         self._members, self._document = members, document
         self._pair = doc.choose_look(document)
+
+    def _note_version(self, document: doc.Document, now: float) -> None:
+        before = self._document
+        if before is not None and before.version == document.version:
+            return
+        self._told_at = now
+        # As it announces the VIP then.
+        if (before is None or self._has_left or not before.active or
+                document.version > before.version + 1):
+            self._active_since = now
+        self._has_left = False
+        self.left_out = frozenset()
+
+    def _hear_partner(self, mac: str, now: float) -> None:
+        assert self._document
+        # What was announced before this one did is said again for a while.
+        if (self._document.active and not self._has_left and
+                now - self._active_since > _SAID_AGAIN):
+            self._has_left = True
+            LOG.warning('VIP %s: another distributor (%s) has announced it. '
+                        'This one answers for it no more until a controller '
+                        'says otherwise: see whether controllers reach it.',
+                        self.vip_id, mac)
+            self._leave(self.vip_id, self._document.version)
+
+    def _choose_left_out(self, now: float) -> None:
+        assert self._document
+        before = self.left_out
+        self.left_out = judgement.choose_left_out(
+            self._document.members,
+            {member_id: (str(verdict.state), self._since[member_id])
+             for member_id, verdict in self._verdicts.items()
+             if verdict.state and member_id in self._since},
+            before, self._told_at, now)
+        for member_id in self.left_out - before:
+            LOG.warning('VIP %s: the member %s does not answer, and no '
+                        'controller has said anything of it: it gets no new '
+                        'connections. See whether controllers reach this '
+                        'distributor.', self.vip_id, member_id)
 
     def end(self) -> None:
         """Look at nobody any more."""
@@ -189,23 +245,21 @@ class LookedAt:
             str(member.mac): self._make_try(member)
             for member in self._members.values()
             if is_full or self._verdicts[member.id].is_in_doubt}, now)
-        self.line.send([self._make_syn(one)
-                        for one in self._round.tries.values()])
+        self.line.send([frame for one in self._round.tries.values()
+                        for frame in one.make_frames()])
 
-    def _make_try(self, member: doc.Member) -> _Try:
-        assert self._document and self._document.look
+    def _make_try(self, member: doc.Member) -> look_tries.Try:
+        assert self._document and self._document.look and self._pair
         ports = self._document.look.ports
-        self._own_port = (self._own_port + 1) % FIRST_PORT
-        return _Try(member, ports[self._verdicts[member.id].turn %
-                                  len(ports)], FIRST_PORT + self._own_port,
-                    secrets.randbits(32))
-
-    def _make_syn(self, one: _Try) -> bytes:
-        assert self._document and self._pair
-        return look_frames.Segment(
-            self._document.port.mac, str(one.member.mac), self._pair.own,
-            self._pair.vip, one.own_port, one.port, one.sequence, 0,
-            look_frames.SYN).to_frame()
+        verdict = self._verdicts[member.id]
+        # Two ports, one for each of both.
+        self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
+        return look_tries.Try(
+            member, self._pair, self._document.port.mac,
+            ports[verdict.turn % len(ports)], FIRST_PORT + self._own_port,
+            secrets.randbits(32),
+            secrets.randbits(32) if verdict.is_in_doubt or
+            verdict.state == look_rules.DOWN or self._misses == 1 else None)
 
     def _go_on(self, current: _Round, now: float) -> None:
         waited = now - current.begun
@@ -259,42 +313,41 @@ class LookedAt:
             if self._document is not None:
                 self._claims.hear(frame, self._document, now)
             return None
-        if self._round is None or self._pair is None:
-            return None
-        one = self._round.tries.get(answer.source_mac)
-        if one is None or one.is_done or not self._is_answer(answer, one):
-            return None
-        if answer.flags & look_frames.RST:
-            one.is_done, one.error = True, look_rules.REFUSED
-            return None
-        if answer.flags & look_frames.SYN:
-            one.is_done, one.error = True, None
-            return look_frames.make_reset(answer).to_frame()
-        return None
-
-    def _is_answer(self, answer: look_frames.Segment, one: _Try) -> bool:
-        assert self._document and self._pair
-        return bool(
-            answer.flags & look_frames.ACK and
-            answer.acknowledged == (one.sequence + 1) % 2 ** 32 and
-            answer.target_mac == self._document.port.mac and
-            (answer.source, answer.target) == (
-                self._pair.vip, self._pair.own) and
-            (answer.source_port, answer.target_port) == (
-                one.port, one.own_port))
+        one = self._round and self._round.tries.get(answer.source_mac)
+        return one.take(answer) if one else None
 
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
+        misses = self._misses
+        # Of those that are DOWN already nobody asks.
+        if any(one.error == look_rules.SILENT and
+               self._verdicts[one.member.id].state != look_rules.DOWN
+               for one in current.tries.values()) and self._are_lossy():
+            misses += look_rules.EXCUSED
         for one in current.tries.values():
             member_id = one.member.id
+            before = self._verdicts[member_id]
             verdict = self._verdicts[member_id] = look_rules.judge(
-                self._verdicts[member_id], one.error, self._misses)
+                before, one.error, misses)
+            if verdict.state != before.state:
+                self._since[member_id] = now
             if self._claims.holds(one.member.mac, now):
                 self._sights.note(self.vip_id, member_id, look_rules.DOWN,
                                   claims_.CLAIMS)
-            elif verdict.state is not None:
-                self._sights.note(self.vip_id, member_id, verdict.state,
-                                  verdict.error)
+            elif verdict.state is not None and self._sights.note(
+                    self.vip_id, member_id, verdict.state, verdict.error):
+                self._say(one.member, verdict, now)
         is_in_doubt = any(verdict.is_in_doubt
                           for verdict in self._verdicts.values())
         self._due = now if is_in_doubt else self._next_full
+        self._choose_left_out(now)
+
+    def _say(self, member: doc.Member, verdict: look_rules.Verdict,
+             now: float) -> None:
+        # Where there is too much to do it comes and goes.
+        if verdict.error == look_rules.FULL and now - self._said > _SILENCE:
+            self._said = now
+            LOG.warning('VIP %s: the member %s takes no more connections: '
+                        'raise connection_limit of its listeners, or have '
+                        'the cluster have more members.', self.vip_id,
+                        member.id)

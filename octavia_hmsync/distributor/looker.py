@@ -26,6 +26,7 @@ import zlib
 from oslo_log import log as logging
 
 from octavia_hmsync.distributor import looked_at
+from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
@@ -59,8 +60,12 @@ class Looker:
         self._interval = interval
         self._misses = misses
         self._clock = clock
+        self._losses = losses.Losses(vips.count_lost, interval, clock)
         self._looked_at: dict[str, looked_at.LookedAt] = {}
         self._may_begin: dict[str, bool] = {}
+        # By VIP, what the data plane was told: version, members.
+        self._left_out: dict[str, tuple[
+            int | None, frozenset[str]]] = {}
         self._selector = selectors.DefaultSelector()
         # Lines by VIP, as the selector has them; those that have had enough
         # for this tick.
@@ -115,6 +120,7 @@ class Looker:
             except exceptions.VswitchUnavailable as e:
                 self._say(str(e))
             self._watch(vip_id, one)
+            self._leave_out(vip_id, one)
         for vip_id in self._paused:
             if vip_id in self._lines:
                 self._selector.register(self._lines[vip_id],
@@ -122,10 +128,18 @@ class Looker:
         self._paused.clear()
         self._hear(end)
 
+    def _leave_out(self, vip_id: str, one: looked_at.LookedAt) -> None:
+        version, told = self._left_out.get(vip_id, (None, frozenset()))
+        # With a newer version the data plane goes by that alone.
+        if one.left_out != (told if version == one.version else frozenset()):
+            self._vips.leave_out(vip_id, one.version or 0, one.left_out)
+        self._left_out[vip_id] = one.version, one.left_out
+
     def _follow(self) -> None:
         there = self._vips.list_looked_at()
         for vip_id in set(self._looked_at) - set(there):
             one = self._looked_at.pop(vip_id)
+            self._left_out.pop(vip_id, None)
             one.end()
             self._watch(vip_id, one)
         for vip_id, (document, is_in_force) in there.items():
@@ -135,8 +149,9 @@ class Looker:
                 self._looked_at[vip_id] = looked_at.LookedAt(
                     vip_id, self._sights, self._interval, self._misses,
                     self._clock() + slot * self._interval / _TICKS,
-                    self._vips.announce)
-            self._looked_at[vip_id].follow(document)
+                    self._vips.announce, self._losses.are_recent,
+                    self._vips.leave)
+            self._looked_at[vip_id].follow(document, self._clock())
             self._may_begin[vip_id] = is_in_force
 
     def _watch(self, vip_id: str, one: looked_at.LookedAt) -> None:

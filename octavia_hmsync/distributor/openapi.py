@@ -62,13 +62,22 @@ _STATUS = _object(
     unknown={'type': 'array', 'items': {'type': 'string'},
              'description': 'Ids of those that there is something of, and no '
                             'document. They are left alone until they are '
-                            'sent anew or deleted.'})
+                            'sent anew or deleted.'},
+    certificates={'type': 'object',
+                  'additionalProperties': {'type': 'number'},
+                  'description': 'When certificates of the API end, by the '
+                                 'option that names their file, in seconds '
+                                 'since the epoch.'})
 
 _SUMMARY_FIELDS: dict[str, _Raw] = {
     'id': schemas.VIP_ID,
     'version': _nullable('integer',
                          description='null if there is no document.'),
     'active': _nullable('boolean'),
+    'has_left': {'type': 'boolean',
+                 'description': 'Whether it was told to answer for the VIP, '
+                                'and has heard another distributor announce '
+                                'it since.'},
     'looked_at': {'type': 'boolean',
                   'description': 'Whether its document tells how to look at '
                                  'members.'},
@@ -84,7 +93,8 @@ _SIGHT_FIELDS: dict[str, _Raw] = {
                              'short while ago that an address of the VIP '
                              'were its own. UNKNOWN while nobody can tell, '
                              'as after a start. GONE is looked at no more.'},
-    'error': _nullable('string', description='Why it is DOWN.'),
+    'error': _nullable('string', description='Why it is DOWN, or what is '
+                       'wrong with it though it is UP.'),
     'since': {'type': 'number',
               'description': 'When it became that, in seconds since the '
                              'epoch, by the clock of this node.'}}

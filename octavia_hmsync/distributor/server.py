@@ -183,7 +183,8 @@ class Server(base.BaseApplication):
                                      options.look_misses)
         return api.create_app(all_vips, self._restorer, self._sights,
                               distributor_conf.get_host(self._conf),
-                              options.allowed_clients)
+                              options.allowed_clients,
+                              lambda: self._contexts.expiry)
 
     def run(self) -> None:
         """Serve until SIGTERM. What is forwarded goes on after it."""

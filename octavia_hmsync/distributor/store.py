@@ -50,14 +50,23 @@ class Vip:
 
     :ivar document: its Document.
     :ivar transition: what the data plane remembers of it, a dict of JSON.
+    :ivar has_left: whether another distributor answers for it, whatever the
+                    document says.
     """
 
     document: doc.Document
     transition: dict[str, typing.Any] | None = None
+    has_left: bool = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this distributor answers for it."""
+        return self.document.active and not self.has_left
 
     def to_dict(self) -> dict[str, typing.Any]:
         return {'document': self.document.to_dict(),
-                'transition': self.transition}
+                'transition': self.transition,
+                **({'has_left': True} if self.has_left else {})}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,4 +252,5 @@ def _parse(raw: object, vip_id: str) -> Entry:
     transition = raw.get('transition')
     if not isinstance(transition, dict | None):
         raise exceptions.InvalidDocument('its transition is none')
-    return Vip(doc.parse(raw.get('document')), transition)
+    return Vip(doc.parse(raw.get('document')), transition,
+               raw.get('has_left') is True)

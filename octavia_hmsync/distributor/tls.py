@@ -19,6 +19,7 @@ import threading
 import time
 import typing
 
+from cryptography import x509
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -143,6 +144,23 @@ def create_context(conf: cfg.ConfigOpts) -> ssl.SSLContext:
     return context
 
 
+def read_expiry(conf: cfg.ConfigOpts) -> dict[str, float]:
+    """Return when the certificates of the server end.
+
+    :param conf: a parsed oslo.config object.
+    :returns: {option: seconds since the epoch}, of the first one in each file
+              that ends; of what cannot be read nothing.
+    """
+    found = {}
+    for name in ('server_cert', 'client_ca'):
+        with contextlib.suppress(OSError, ValueError):
+            with open(conf[distributor_conf.GROUP][name], 'rb') as file:
+                found[name] = min(
+                    one.not_valid_after_utc.timestamp() for one in
+                    x509.load_pem_x509_certificates(file.read()))
+    return found
+
+
 def _refuse() -> typing.NoReturn:
     # Otherwise OpenSSL asks at the terminal.
     raise ValueError('its key has a password')
@@ -152,6 +170,8 @@ class Contexts:
     """The context of now.
 
     :param conf: a parsed oslo.config object.
+    :ivar expiry: when the certificates that are in use end, see
+                  read_expiry().
     :raises InvalidConfiguration: if the certificates cannot be used.
     """
 
@@ -159,6 +179,7 @@ class Contexts:
         self._conf = conf
         self._lock = threading.Lock()
         self._context = create_context(conf)
+        self.expiry = read_expiry(conf)
 
     def get(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
@@ -169,6 +190,7 @@ class Contexts:
         with self._lock:
             try:
                 self._context = create_context(self._conf)
+                self.expiry = read_expiry(self._conf)
             except exceptions.InvalidConfiguration as e:
                 LOG.error('The certificates of before stay in use: %s', e)
             else:

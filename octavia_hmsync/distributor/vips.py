@@ -26,6 +26,7 @@ import typing
 from oslo_log import log as logging
 
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import judgement
 from octavia_hmsync.distributor import locks
 from octavia_hmsync.distributor import store
 from octavia_hmsync import exceptions
@@ -122,6 +123,9 @@ class Backend(typing.Protocol):
     def announce(self, vip_id: str) -> None:
         """Say anew whose the addresses of a VIP are, if they are its own."""
 
+    def count_lost(self) -> int | None:
+        """Return how many packets it has lost so far; None if unknown."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
@@ -132,12 +136,15 @@ class Summary:
                     remembers.
     :ivar is_in_force: whether the data plane does what the document says.
     :ivar error: why not, if that is known.
+    :ivar has_left: whether another distributor answers for it by now,
+                    whatever the document says.
     """
 
     id: str
     document: doc.Document | None
     is_in_force: bool
     error: str | None
+    has_left: bool = False
 
 
 class Vips:
@@ -162,6 +169,12 @@ class Vips:
         self._pending: dict[str, str] = dict.fromkeys(
             self._entries, 'not looked at yet since the start')
         self._stray: set[str] = set()
+        # What is done without being told, and of which VIPs it is not yet.
+        self._own: dict[str, judgement.Own] = {
+            vip_id: judgement.Own(entry.document.version, True)
+            for vip_id, entry in self._entries.items()
+            if isinstance(entry, store.Vip) and entry.has_left}
+        self._wanted: set[str] = set()
 
     def put(self, vip_id: str, document: doc.Document) -> bool:
         """Put a document in force. Again, it does nothing.
@@ -194,8 +207,17 @@ class Vips:
     def _follow(self, vip_id: str, document: doc.Document,
                 before: store.Vip | None) -> None:
         now = self._clock()
+        with self._guard:
+            self._wanted.discard(vip_id)
+            own = self._own.get(vip_id)
+            if own and own.version != document.version:
+                # A controller is there, and knows better.
+                del self._own[vip_id]
+                own = None
+        adapted = judgement.adapt(document, own)
         vip = store.Vip(document, self._backend.advance(
-            document, before.transition if before else None, now))
+            adapted, before.transition if before else None, now),
+            bool(own and own.has_left))
         if vip != self._entries.get(vip_id):
             self._store.save(vip_id, vip)
             with self._guard:
@@ -203,7 +225,40 @@ class Vips:
                 self._unread.discard(vip_id)
                 self._stray.discard(vip_id)
         with self._following(vip_id):
-            self._backend.apply(vip_id, document, vip.transition, now)
+            self._backend.apply(vip_id, adapted, vip.transition, now)
+
+    def leave(self, vip_id: str, version: int) -> None:
+        """Answer for a VIP no more, which another distributor has announced.
+
+        What arrives is forwarded as before. That lasts until a newer version
+        comes, over a restart, too.
+
+        :param version: that of the document that says otherwise.
+        """
+        self._want(vip_id, version, has_left=True)
+
+    def leave_out(self, vip_id: str, version: int,
+                  member_ids: abc.Collection[str]) -> None:
+        """Send nothing new to some members, until a newer version comes.
+
+        :param version: that of the document that says otherwise.
+        :param member_ids: of those; none to go by the document again.
+        """
+        self._want(vip_id, version, left_out=frozenset(member_ids))
+
+    def _want(self, vip_id: str, version: int, **changes: typing.Any) -> None:
+        with self._guard:
+            entry = self._entries.get(vip_id)
+            if (not isinstance(entry, store.Vip) or
+                    entry.document.version != version):
+                return
+            before = self._own.get(vip_id)
+            if before is None or before.version != version:
+                before = judgement.Own(version)
+            after = dataclasses.replace(before, **changes)
+            if after != before:
+                self._own[vip_id] = after
+                self._wanted.add(vip_id)
 
     def get_transition(self, vip_id: str) -> dict[str, typing.Any]:
         """Return where a VIP stands between two lists of members.
@@ -284,6 +339,8 @@ class Vips:
         self._store.save(vip_id, deletion)
         with self._guard:
             self._entries[vip_id] = deletion
+            self._own.pop(vip_id, None)
+            self._wanted.discard(vip_id)
             self._unread.discard(vip_id)
             self._stray.discard(vip_id)
 
@@ -308,9 +365,11 @@ class Vips:
     def _summarize(self, vip_id: str) -> Summary | None:
         entry = self._entries.get(vip_id)
         if isinstance(entry, store.Vip):
+            own = self._own.get(vip_id)
             return Summary(vip_id, entry.document,
                            vip_id not in self._pending,
-                           self._pending.get(vip_id))
+                           self._pending.get(vip_id),
+                           bool(own and own.has_left))
         if vip_id in self._unread:
             return Summary(vip_id, None, False,
                            'what was remembered of it cannot be read')
@@ -342,6 +401,13 @@ class Vips:
         :raises VswitchUnavailable: if that cannot be done now.
         """
         self._backend.announce(vip_id)
+
+    def count_lost(self) -> int | None:
+        """Return how many packets of any VIP were lost, as it is busy.
+
+        :returns: a number that only grows; None if it is not known.
+        """
+        return self._backend.count_lost()
 
     def read_counters(self, vip_id: str) -> dict[str, typing.Any]:
         """Return what the backend counted for a VIP.
@@ -399,7 +465,7 @@ class Vips:
         now = self._clock()
         with self._guard:
             entries = list(self._entries.items())
-            pending = set(self._pending)
+            pending = {*self._pending, *self._wanted}
         entries.sort(key=lambda item: (not _is_active(item[1]), item[0]))
         return [vip_id for vip_id, entry in entries
                 if vip_id in pending or self._has_to_go_on(entry, now)]
@@ -453,7 +519,7 @@ class Vips:
 
 
 def _is_active(entry: store.Entry) -> bool:
-    return isinstance(entry, store.Vip) and entry.document.active
+    return isinstance(entry, store.Vip) and entry.is_active
 
 
 def _check_not_deleted(document: doc.Document,

@@ -12,6 +12,8 @@
 
 """What Prometheus is told of clusters."""
 
+import time
+
 import prometheus_client
 
 from octavia_hmsync.cluster import figures
@@ -30,6 +32,7 @@ class ClusterFiguresCases(base.DatabaseTestCase):
     QUIET = {'cluster_members_by_health': {}, 'cluster_orders': {},
              'clusters_without_standby': 0,
              'cluster_connections_draining': 0, 'distributors_drained': 0,
+             'distributor_certificates_expiring': 0,
              'distributor_instances': {}}
 
     def setUp(self):
@@ -165,6 +168,17 @@ class ClusterFiguresCases(base.DatabaseTestCase):
             cluster_orders={'DRAIN': 1, 'REPLACE': 2},
             clusters_without_standby=1, cluster_connections_draining=7,
             distributors_drained=1)
+
+    def test_certificates(self):
+        """Those that end soon; of who does not say nothing is known."""
+        self.make()
+        one, two = self.distributors
+        now = time.time()
+        for days, expected in ((31, 0), (29, 1), (-1, 1), (400, 0)):
+            distributor_repo.set_status(self.engine, one.id, 'ONLINE', None,
+                                        now + days * 86400)
+            distributor_repo.set_status(self.engine, two.id, 'ONLINE')
+            self.assertValues(distributor_certificates_expiring=expected)
 
     def test_booted(self):
         for number, state in enumerate(('BUILDING', 'READY', 'READY')):

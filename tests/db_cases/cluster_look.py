@@ -12,6 +12,7 @@
 
 """What looks at members of clusters need of Octavia's rows."""
 
+from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -50,6 +51,15 @@ class LookCases(base.DatabaseTestCase):
         self.records.insert_all({'listener_cidr': [
             {'listener_id': closed, 'cidr': '192.0.2.0/24'},
             {'listener_id': closed, 'cidr': '198.51.100.0/24'}]})
+        self.assertEqual({'cluster1': (None, {80, 443})},
+                         look_repo.get_ports(self.engine))
+        # Whom its owner admits may be anybody.
+        self.records.insert_all({'vip_security_group': [
+            {'load_balancer_id': self.lb_id, 'sg_id': 'group1'}]})
+        self.assertEqual({'cluster1': (None, set())},
+                         look_repo.get_ports(self.engine))
+        with self.engine.begin() as connection:
+            connection.execute(compat.VIP_SECURITY_GROUP.delete())
         self.assertEqual({'cluster1': (None, {80, 443})},
                          look_repo.get_ports(self.engine))
         # Where nobody is served all refuse whoever looks.

@@ -292,6 +292,27 @@ class DistributorVIPCases(_Cases):
         self.assertFalse(vip_repo.set_port(self.engine, 'nobody', 'port',
                                            'fa:1', 1450))
 
+    def test_move_is_remembered(self):
+        self.add('cluster1', 'network1', 'network2')
+        ids = self.ids()
+
+        def read():
+            found = cluster_repo.get(self.engine, 'cluster1')
+            return found.vip_hold, found.vip_moved_at
+
+        self.assertTrue(self.set_active('network1'))
+        self.assertEqual((None, None), read())
+        self.assertTrue(vip_repo.set_active(
+            self.engine, 'cluster1', ids['network2'], hold=30.0))
+        hold, moved_at = read()
+        self.assertEqual((30, False), (hold, moved_at is None))
+        # What an operator orders is no sign of trouble; nor is what comes to
+        # nothing.
+        self.assertTrue(self.set_active('network1'))
+        self.assertFalse(vip_repo.set_active(
+            self.engine, 'cluster1', ids['network1'], hold=60.0))
+        self.assertEqual((hold, moved_at), read())
+
     def test_active_for_a_version(self):
         self.add('cluster1', 'network1', 'network2')
         version = self.version()

@@ -158,6 +158,26 @@ class OrderCases(_Cases):
         member_repo.set_state(self.engine, 'a', ('BUILDING',), 'ACTIVE')
         self.assertLess(before, self.member().updated_at)
 
+    def test_resume(self):
+        """One that drains, has a slot, and may have missed nothing."""
+        def resume(version=None):
+            return member_repo.resume(self.engine, 'a', version)
+
+        member_repo.set_state(self.engine, 'a', ('BUILDING',), 'ACTIVE')
+        self.assertFalse(resume())
+        self.assertTrue(member_repo.drain(self.engine, 'a'))
+        self.assertFalse(resume())
+        member_repo.record(self.engine, 'a', config_digest='digest')
+        member_repo.set_order(self.engine, 'a', 'DRAIN')
+        self.assertFalse(resume())
+        member_repo.set_order(self.engine, 'a', None)
+        version = self.get().version
+        self.assertFalse(resume(version - 1))
+        self.assertTrue(resume(version))
+        self.assertEqual(('ACTIVE', version + 1), (self.member().state,
+                                                   self.get().version))
+        self.assertFalse(member_repo.resume(self.engine, 'nobody'))
+
     def test_dead_one_is_replaced(self):
         """Distributors are told of both at once."""
         member_repo.set_state(self.engine, 'a', ('BUILDING',), 'ACTIVE')

@@ -63,6 +63,14 @@ class ManagerCalls(cluster_calls.ClusterCalls):
         self._make()
         return 'member1',
 
+    @_call(member_repo.resume)
+    def resume_member(self):
+        self._make()
+        member_repo.set_state(self.engine, 'member1', member_repo.STATES,
+                              'DRAINING')
+        member_repo.record(self.engine, 'member1', config_digest='digest')
+        return 'member1',
+
     @_call(member_repo.unregister)
     def unregister_member(self):
         self._make()
@@ -113,6 +121,11 @@ class ManagerCalls(cluster_calls.ClusterCalls):
     @_call(front_repo.get_of_cluster)
     def get_front_ends(self):
         return self._make(),
+
+    @_call(front_repo.get_all)
+    def get_all_front_ends(self):
+        self._make()
+        return ()
 
     @_call(front_repo.get_listener_ports)
     def get_listener_ports(self):

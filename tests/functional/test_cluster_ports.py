@@ -120,6 +120,38 @@ class TestPorts(base.TestCase):
         self.subject.delete(self.cluster_id)
         self.assertEqual([], self.list())
 
+    def test_what_somebody_did(self):
+        """Deleted, or changed, as the owner of the network may."""
+        network = self.add_network()
+        made = self.ensure(network)
+        member = self.api.create_port(network_id=network['id'])
+        self.addCleanup(self.api.delete_port, member.id)
+        ids = {made.id, member.id, str(uuid.uuid4())}
+        found = self.subject.read(ids)
+        self.assertEqual({made.id, member.id}, set(found))
+        self.assertTrue(self.subject.is_right(found[made.id]))
+        self.assertEqual(tuple(member.security_group_ids),
+                         found[member.id].groups)
+        self.subject.change(member.id, found[member.id], [f'{V4}/32'])
+        self.assertEqual([f'{V4}/32'], self.pairs(member.id))
+        self.api.update_port(member.id, security_group_ids=[])
+        self.subject.change(member.id, self.subject.read(ids)[member.id],
+                            groups=found[member.id].groups)
+        self.assertEqual(found[member.id].groups,
+                         self.subject.read(ids)[member.id].groups)
+        self.api.update_port(made.id, allowed_address_pairs=[])
+        wrong = self.subject.read(ids)[made.id]
+        self.assertEqual(wrong.is_secured,
+                         not self.subject.is_right(wrong))
+        self.ensure(network)
+        self.assertTrue(self.subject.is_right(
+            self.subject.read(ids)[made.id]))
+        self.api.delete_port(made.id)
+        self.assertEqual({member.id}, set(self.subject.read(ids)))
+        # More than are asked for at once.
+        self.assertEqual({member.id}, set(self.subject.read(
+            ids | {str(uuid.uuid4()) for _ in range(60)})))
+
     def test_of_another_agent(self):
         """What the firewall of ML2/OVS would not let through, OVN's does."""
         network = self.add_network(is_dual=True)

@@ -14,6 +14,8 @@
 
 import collections
 from concurrent import futures
+import datetime
+import time
 
 from octavia_hmsync.cli.checks import config
 from octavia_hmsync.cli.checks import result
@@ -110,10 +112,11 @@ def check_distributors(conf, engine):
     if not wanted and not known:
         # "Clusters" tells whether any is needed.
         return result.success()
-    problems = _ask(conf, wanted)
+    problems, ends = _ask(conf, wanted)
     if wanted and len(problems) == len(wanted):
         return result.failure(
             f'No distributor can be used: {" ".join(problems)}')
+    problems += ends
     if known:
         problems.append(
             f'{", ".join(row.name for row in known)} left [hmsync_cluster] '
@@ -168,20 +171,37 @@ def _check_ovn(conf):
 
 
 def _ask(conf, wanted):
-    """Return what is wrong with distributors, a list of lines."""
+    """Ask distributors how they are.
+
+    :returns: two lists of lines: what is wrong with those that cannot be used,
+              and of those that can, which are soon to be so.
+    """
     # It brings what members need, too, which takes a moment.
     from octavia_hmsync.cluster import distributors
     from octavia_hmsync.cluster import sightings
 
     def ask(one):
         try:
-            problem = sightings.ask(
-                distributors.make_client(conf, one.url)).problem
+            seen = sightings.ask(distributors.make_client(conf, one.url))
         except exceptions.InvalidConfiguration as e:
-            problem = str(e)
-        return problem and f'{one.name}: {problem}'.rstrip('.') + '.'
+            seen = sightings.Seen(str(e))
+        return [line and f'{one.name}: {line}'.rstrip('.') + '.' for line in
+                (seen.problem, _find_end(seen.expires_at))]
 
     if not wanted:
-        return []
+        return [], []
     with futures.ThreadPoolExecutor(min(len(wanted), _AT_ONCE)) as executor:
-        return [line for line in executor.map(ask, wanted) if line]
+        found = list(executor.map(ask, wanted))
+    return ([problem for problem, _end in found if problem],
+            [end for _problem, end in found if end])
+
+
+def _find_end(expires_at):
+    """Tell whether a certificate ends soon, None if it does not."""
+    if expires_at is None or (
+            expires_at > time.time() + distributor_repo.EXPIRES_SOON):
+        return None
+    end = datetime.datetime.fromtimestamp(expires_at, datetime.timezone.utc)
+    return (f'a certificate of its API ends on {end:%Y-%m-%d}, and no '
+            f'controller can tell it anything after that: renew server_cert '
+            f'and client_ca in its [hmsync_distributor], and send it SIGHUP')

@@ -64,6 +64,11 @@ class SourcePorts(ports.Ports):
                     found.id, allowed_address_pairs=_get_pairs(subnets))
         return Source(found.id, found.mac_address.lower(), network['mtu'])
 
+    @staticmethod
+    def is_right(state):
+        """As of ports.Ports; without the VIP's pair it is no parent of it."""
+        return not state.is_secured or bool(state.pairs)
+
     def find_dead_node(self, port_id):
         """Return the node that a port is at if it is dead, as Neutron sees it.
 

@@ -25,6 +25,7 @@ from octavia_hmsync.cluster import distributor_watch
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster.ovn import balancers as balancers_
 from octavia_hmsync.cluster.ovn import nodes
+from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_due as due_repo
@@ -78,7 +79,10 @@ class OVNWatch:
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         self._nodes = nodes.Nodes(engine, balancers, clock)
+        self._ports = port_watch.PortWatch(engine, balancers.ports,
+                                           balancers.add)
         self._swept: float | None = None
+        self._seen: float | None = None
         self._looked: float | None = None
         # The last cluster of the page before.
         self._after = ''
@@ -107,9 +111,24 @@ class OVNWatch:
         self._compared = None if failed else change
         # Neutron may be slow to tell.
         self._nodes.look()
+        self._look_at_ports()
         looks.count_connections(self._engine, _Silent,
                                 self._heartbeat_interval)
         return distributor_watch.Report({}, len(work) - len(failed), failed)
+
+    def _look_at_ports(self):
+        now = self._clock()
+        if self._seen is not None and now - self._seen < _FULL_LOOK:
+            return
+        cluster_id = None
+        try:
+            for cluster_id in sorted(self._ports.look()):
+                self._balancers.add(cluster_id)
+            self._seen = now
+        except exceptions.HMSyncException as e:
+            LOG.info('The ports of clusters are looked at again later%s: %s',
+                     f', first that of the cluster {cluster_id}'
+                     if cluster_id else '', e)
 
     def _sweep(self, row, there):
         """Take out of OVN what is of no cluster any more."""

@@ -110,6 +110,8 @@ class Cluster:
     updated_at: datetime.datetime
     now: datetime.datetime
     ports: str | None = None
+    vip_moved_at: datetime.datetime | None = None
+    vip_hold: int | None = None
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Cluster)]

@@ -21,6 +21,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
+from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -52,6 +53,8 @@ class Figures:
                             have, but for those that are made or deleted.
     :param draining: open connections of members that leave.
     :param drained: distributors that an operator wants no VIP on.
+    :param expiring: distributors with a certificate that ends within 30 days,
+                     or has ended.
     :param booted: {state: number}, of instances of distributors.
     :param active_vips: {name of a distributor: VIPs that are active there}.
     """
@@ -69,6 +72,7 @@ class Figures:
     without_standby: int
     draining: int
     drained: int
+    expiring: int
     booted: dict[str, int]
     active_vips: dict[str, int]
 
@@ -131,6 +135,9 @@ def read(engine):
             .where(_MEMBER.c.state == member_repo.DRAINING),
             _count_one('drained', _DISTRIBUTOR,
                        _DISTRIBUTOR.c.drained.is_not(None)),
+            _count_one('expiring', _DISTRIBUTOR, _DISTRIBUTOR.c.enabled,
+                       _DISTRIBUTOR.c.certificate_expires_at <
+                       types.utcnow_plus(distributor_repo.EXPIRES_SOON)),
             _count('booted', _BOOTED, _BOOTED.c.state),
             sa.select(
                 sa.literal('active_vips').label('name'),
@@ -157,4 +164,5 @@ def read(engine):
         members_by_health=found['members_by_health'], orders=found['orders'],
         without_standby=found['without_standby'][''],
         draining=int(found['draining']['']), drained=found['drained'][''],
-        booted=found['booted'], active_vips=found['active_vips'])
+        expiring=found['expiring'][''], booted=found['booted'],
+        active_vips=found['active_vips'])

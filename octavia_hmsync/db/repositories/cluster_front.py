@@ -43,6 +43,54 @@ class FrontEnd:
     port_id: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Front:
+    """A FrontEnd, whose it is, and what it has to have.
+
+    :param cluster_id: of which cluster.
+    :param member_id: of which member.
+    :param state: of the member.
+    :param port_id: of Neutron's port.
+    :param addresses: of the load balancer.
+    """
+
+    cluster_id: str
+    member_id: str
+    state: str
+    port_id: str
+    addresses: tuple[str, ...]
+
+
+def get_all(engine):
+    """Return the Fronts of all clusters whose load balancer is made.
+
+    :param engine: an SQLAlchemy engine.
+    """
+    addresses = collections.defaultdict(list)
+    is_made = _LB.c.provisioning_status.in_(
+        (compat.ACTIVE, compat.PENDING_UPDATE, compat.ERROR))
+    with engine.connect() as connection:
+        for table in (compat.VIP, compat.ADDITIONAL_VIP):
+            for row in connection.execute(
+                    sa.select(_CLUSTER.c.id, table.c.ip_address)
+                    .join_from(_CLUSTER, table, table.c.load_balancer_id ==
+                               _CLUSTER.c.load_balancer_id)
+                    .where(table.c.ip_address.is_not(None))
+                    .order_by(table.c.ip_address)):
+                addresses[row.id].append(row.ip_address)
+        return [Front(row.cluster_id, row.id, row.state, row.vrrp_port_id,
+                      tuple(addresses[row.cluster_id]))
+                for row in connection.execute(
+                    sa.select(_MEMBER.c.id, _MEMBER.c.cluster_id,
+                              _MEMBER.c.state, _AMPHORA.c.vrrp_port_id)
+                    .join_from(_MEMBER, _AMPHORA,
+                               _AMPHORA.c.id == _MEMBER.c.amphora_id)
+                    .join(_CLUSTER, _CLUSTER.c.id == _MEMBER.c.cluster_id)
+                    .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+                    .where(_AMPHORA.c.vrrp_port_id.is_not(None), is_made)
+                    .order_by(_MEMBER.c.cluster_id, _MEMBER.c.id))]
+
+
 def get_of_cluster(engine, cluster_id):
     """Return the FrontEnds of a cluster, those with a slot first, by slot.
 

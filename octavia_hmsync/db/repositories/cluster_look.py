@@ -34,6 +34,7 @@ _VIP = models.DistributorVIP.__table__
 _LB = compat.LOAD_BALANCER
 _LISTENER = compat.LISTENER
 _CIDR = compat.LISTENER_CIDR
+_GROUP = compat.VIP_SECURITY_GROUP
 _HEALTH = compat.AMPHORA_HEALTH
 _STATISTICS = compat.LISTENER_STATISTICS
 
@@ -48,7 +49,9 @@ def get_ports(engine):
     :returns: {id of a cluster: (what is recorded, a set of ports)}, of those
               whose load balancer nobody changes now.
     """
-    is_open = ~sa.exists().where(_CIDR.c.listener_id == _LISTENER.c.id)
+    is_open = sa.and_(
+        ~sa.exists().where(_CIDR.c.listener_id == _LISTENER.c.id),
+        ~sa.exists().where(_GROUP.c.load_balancer_id == _LB.c.id))
     found = collections.defaultdict(set)
     recorded = {}
     with engine.connect() as connection:

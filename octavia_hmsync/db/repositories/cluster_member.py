@@ -295,6 +295,23 @@ def drain(engine, member_id, version=None):
 
 
 @api.retry
+def resume(engine, member_id, version=None):
+    """Have a member that drains, and has missed no change, serve again.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param version: as drain() takes it.
+    :returns: False if it does not drain, has no slot, is ordered to go, may
+              have missed a change, or the cluster has another version.
+    """
+    return _change(
+        engine, member_id, _TABLE.c.state == DRAINING,
+        _TABLE.c.slot.is_not(None), _TABLE.c.ordered.is_(None),
+        _TABLE.c.config_digest.is_not(None), version=version, state=ACTIVE,
+        error=None)
+
+
+@api.retry
 def unregister(engine, member_id, error=None, version=None):
     """Have distributors know a member no more, which is deleted then.
 

@@ -32,6 +32,9 @@ _OWN = _TABLE.alias()
 ONLINE = 'ONLINE'
 OFFLINE = 'OFFLINE'
 
+# Seconds before its end in which a certificate should be renewed.
+EXPIRES_SOON = 30 * 86400
+
 # Of whoever puts a VIP on a distributor, or deletes one.
 TURN = 'distributor'
 
@@ -55,6 +58,7 @@ class Distributor:
     vips: int | None
     now: datetime.datetime
     drained: bool | None = None
+    certificate_expires_at: datetime.datetime | None = None
 
     @property
     def takes_vips(self):
@@ -224,13 +228,16 @@ def resume(engine, distributor_id):
 
 
 @api.retry
-def set_status(engine, distributor_id, status, software_version=None):
+def set_status(engine, distributor_id, status, software_version=None,
+               expires_at=None):
     """Record whether a distributor answers.
 
     :param engine: an SQLAlchemy engine.
     :param distributor_id: which.
     :param status: ONLINE, which is now, or OFFLINE.
     :param software_version: what it says it is; None where it is not known.
+    :param expires_at: when the first of its certificates ends, seconds since
+                       the epoch; None where it is not known.
     :returns: False if it is gone.
     """
     values = {'status': status}
@@ -238,6 +245,9 @@ def set_status(engine, distributor_id, status, software_version=None):
         values['last_seen'] = types.utcnow()
     if software_version is not None:
         values['software_version'] = software_version
+    if expires_at is not None:
+        values['certificate_expires_at'] = datetime.datetime.fromtimestamp(
+            expires_at, datetime.timezone.utc).replace(tzinfo=None)
     is_it = _TABLE.c.id == distributor_id
     with engine.begin() as connection:
         # Of several who see it one has changed it.

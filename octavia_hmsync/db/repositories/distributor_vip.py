@@ -223,7 +223,7 @@ def count_active(engine):
 
 
 @api.retry
-def set_active(engine, cluster_id, distributor_id, version=None):
+def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
     """Have one of a cluster's distributors answer ARP, and no other one.
 
     :param engine: an SQLAlchemy engine.
@@ -231,13 +231,17 @@ def set_active(engine, cluster_id, distributor_id, version=None):
     :param distributor_id: which one of its distributors.
     :param version: that of the cluster for which this was decided; None for
                     any.
+    :param hold: seconds for which no sight moves it again; None where that
+                 stays as it is, as of an operator's order.
     :returns: False if it is that one already, or has not the VIP, or the
               cluster has another version by now.
     """
     is_of_cluster = _TABLE.c.cluster_id == cluster_id
     conditions = [] if version is None else [_CLUSTER.c.version == version]
+    moved = {} if hold is None else {
+        'vip_moved_at': types.utcnow(), 'vip_hold': int(hold)}
     with engine.begin() as connection:
-        if cluster_repo.touch(connection, cluster_id, *conditions):
+        if cluster_repo.touch(connection, cluster_id, *conditions, **moved):
             before = {vip.distributor_id: vip
                       for vip in _read(connection, is_of_cluster)}
             connection.execute(

@@ -25,6 +25,7 @@ _VERSION = 'OpenFlow15'
 _HELLO_LENGTH, _HELLO = 4096, b'\0'
 _COUNTERS = re.compile(
     r'packet_count=(\d+) byte_count=(\d+) flow_count=(\d+)')
+_LOST = re.compile(r'lookups:.* lost:(\d+)')
 _LOOK_DURATION = re.compile(r'dump duration\s*: (\d+)ms')
 # Seconds: after a change ovs-vswitchd looks over its cache at once, and once
 # more if it was about to; it does so twice a second else.
@@ -101,8 +102,23 @@ class Ofctl:
         time.sleep(min(_TWO_LOOKS, _MARGIN + 2 * max(looks)) if looks
                    else _TWO_LOOKS)
 
+    def count_lost(self):
+        """Return how many packets its data paths have lost.
+
+        Those that ovs-vswitchd was too busy for, as answers to looks.
+
+        :returns: a number that only grows; None where that is not told.
+        """
+        found = _LOST.findall(self._ask('dpctl/show'))
+        return sum(map(int, found)) if found else None
+
     def _get_looks(self):
         """Return for how long its last looks lasted, of each data path."""
+        return [int(ms) / 1000 for ms in _LOOK_DURATION.findall(
+            self._ask('upcall/show'))]
+
+    def _ask(self, command):
+        """Return what ovs-appctl shows, nothing if that fails."""
         try:
             # By name, ovs-appctl would not find it in another container.
             with open(os.path.join(self._rundir, 'ovs-vswitchd.pid'),
@@ -110,11 +126,11 @@ class Ofctl:
                 name = f'ovs-vswitchd.{int(one.read())}.ctl'
             shown = subprocess.run(  # nosec B603 B607
                 ['ovs-appctl', f'--timeout={self._timeout}', '-t',
-                 os.path.join(self._rundir, name), 'upcall/show'],
+                 os.path.join(self._rundir, name), command],
                 capture_output=True, text=True, timeout=2 * self._timeout)
         except (OSError, ValueError, subprocess.TimeoutExpired):
-            return []
-        return [int(ms) / 1000 for ms in _LOOK_DURATION.findall(shown.stdout)]
+            return ''
+        return shown.stdout
 
     def check(self, bridge):
         """Check that ovs-vswitchd answers.

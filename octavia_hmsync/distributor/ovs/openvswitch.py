@@ -204,13 +204,18 @@ class OpenVSwitch:
         """Announce a VIP that becomes this distributor's."""
         announced = (','.join((document.port.mac, *document.addresses))
                      if document.active else '')
-        if announced == self._bridges.get_announced(vip_id):
-            return
-        self._announcer.stop(vip_id)
-        if announced:
-            self._announcer.start(vip_id)
+        mark = f'{announced} {document.version}' if announced else ''
+        there = self._bridges.get_announced(vip_id)
+        before, _, version = there.partition(' ')
+        # Another one may have had it in a version that this one never got.
+        if announced != before or (
+                version and document.version > int(version) + 1):
+            self._announcer.stop(vip_id)
+            if announced:
+                self._announcer.start(vip_id)
         # Then only: who dies in between announces it again, and not never.
-        self._bridges.set_announced(vip_id, announced)
+        if mark != there:
+            self._bridges.set_announced(vip_id, mark)
 
     def announce(self, vip_id):
         """Say to all in the network whose the addresses of a VIP are.
@@ -239,6 +244,10 @@ class OpenVSwitch:
                 # Who hangs up sooner is not listened to.
                 line.wait_for(
                     _SENT, self._conf.hmsync_distributor.openvswitch_timeout)
+
+    def count_lost(self):
+        """Return how many packets were lost as it is busy, None if unknown."""
+        return self._ofctl.count_lost()
 
     def dial(self, vip_id):
         """Connect to the bridge of a VIP, for frames in and out of it.

@@ -103,6 +103,9 @@ class Backend:
     def announce(self, vip_id):
         self._call('announce', vip_id)
 
+    def count_lost(self):
+        return None
+
     def has_lost_flows(self):
         self._call('has_lost_flows')
         return [vip_id for vip_id, content in self._applied.items()

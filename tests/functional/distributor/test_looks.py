@@ -197,6 +197,89 @@ class TestLooks(base.BaseTestCase):
             if when > dead and member == self.get_id(slot)]), 2)
         return told
 
+    def test_full_queue(self):
+        """One that takes no more connections is not DOWN; a dead one is."""
+        host = self.make_host('m3', 13)
+        host.take_vip()
+        server = host.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self.addCleanup(server.close)
+        server.bind((fabric.VIP, fabric.PORT))
+        server.listen(0)
+        for _ in range(4):
+            one = host.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.addCleanup(one.close)
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                one.connect((fabric.VIP, fabric.PORT))
+        self.members.append(host)
+        self.vip.set(host, doc.ACTIVE, 3)
+        self.put(ports=[fabric.PORT])
+
+        def get_error():
+            return next((one.error for member, one in
+                         self.distributor.sights.get_of_vip(VIP_ID).items()
+                         if member == self.get_id(3)), None)
+
+        waiting.wait_for(lambda: get_error() == look_rules.FULL,
+                         'it is seen to be full', TIMEOUT)
+        self.assertEqual(UP, self.get()[3])
+        began = time.monotonic()
+        host.namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.listener.wait_for(self.get_id(3), DOWN, began)
+
+    def follow(self):
+        """Have the data plane do what is due, as the restorer does."""
+        due = self.distributor.vips.list_due()
+        for vip_id in due:
+            self.distributor.vips.follow(vip_id)
+        return due
+
+    def test_nobody_controls(self):
+        """Who is dead gets nothing new, though no controller says so."""
+        client = self.make_host('client', 20)
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        self.members[0].namespace.run('ip', 'link', 'set', 'eth0', 'down')
+        self.wait_for(m0=DOWN, m1=UP, m2=UP)
+        waiting.wait_for(self.follow, 'the distributor acts', TIMEOUT)
+        for _ in range(30):
+            fabric.Connection(client).close()
+        # It is told something: that holds, whatever it is.
+        self.vip.version += 1
+        self.put()
+        self.assertEqual([], self.follow())
+
+    def test_another_one_announces(self):
+        """This one is quiet then, and forwards what comes all the same."""
+        self.patch(looked_at, '_SAID_AGAIN', 0)
+        client, other = (self.make_host(name, number) for name, number in
+                         (('client', 20), ('other', 21)))
+        document = self.vip.document(self.node)
+        self.distributor.vips.put(VIP_ID, doc.parse({
+            **document.to_dict(), 'version': document.version + 1,
+            'partners': [other.mac],
+            'look': {'addresses': [OWN, OWN6], 'ports': PORTS}}))
+        self.wait_for(m0=UP, m1=UP, m2=UP)
+        fabric.Connection(client).close()
+        self.assertTrue(self.ask_arp(client, fabric.VIP))
+        tap = self.useFixture(raw.Tap(other))
+
+        def is_quiet():
+            for frame in frames.make_announcements(fabric.VIP, other.mac):
+                tap.send(frame)
+            return self.follow()
+
+        waiting.wait_for(is_quiet, 'it has heard that', TIMEOUT, interval=1)
+        # The data path has the way of the last question in its cache.
+        waiting.wait_for(lambda: not self.ask_arp(client, fabric.VIP, 1),
+                         'silence', TIMEOUT)
+        client.namespace.run('ip', 'neigh', 'replace', fabric.VIP, 'lladdr',
+                             self.vip.get_mac(self.node), 'dev', 'eth0')
+        fabric.Connection(client).close()
+        self.distributor.vips.put(VIP_ID, doc.parse({
+            **document.to_dict(), 'version': document.version + 2,
+            'partners': [other.mac]}))
+        self.assertTrue(self.ask_arp(client, fabric.VIP))
+
     def test_dead_and_back(self):
         self.wait_for(m0=UP, m1=UP, m2=UP)
         times = []

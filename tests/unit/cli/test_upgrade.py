@@ -14,6 +14,7 @@
 
 import json
 import os
+import time
 
 import sqlalchemy as sa
 
@@ -378,6 +379,8 @@ class TestClusters(_TestCase):
         self.asked = []
         self.problems = {}
         self.broken = set()
+        # By URL, when a certificate ends.
+        self.ends = {}
         self.patch(distributors, 'make_client', self.make_client)
 
     def make_client(self, conf, url):
@@ -392,7 +395,8 @@ class TestClusters(_TestCase):
 
             def get_status(self):
                 return {'status': 'OFFLINE' if url in case.broken
-                        else 'ONLINE', 'error': 'no Open vSwitch'}
+                        else 'ONLINE', 'error': 'no Open vSwitch',
+                        'certificates': case.ends.get(url, {})}
 
         return Client()
 
@@ -493,6 +497,23 @@ class TestClusters(_TestCase):
             'No distributor can be used: one: the distributor is down. two: '
             'its certificate is another\'s.',
             self.distributors())
+
+    def test_certificates_that_end(self):
+        """Thirty days before that; they can be used till then."""
+        now = time.time()
+        for url in ('https://127.0.0.1:1', 'https://127.0.0.1:2'):
+            self.ends[url] = {'server_cert': now + 400 * 86400,
+                              'client_ca': now + 31 * 86400}
+        self.assertEqual(('Success', None), self.distributors())
+        for url in self.ends:
+            self.ends[url]['server_cert'] = now + 3 * 86400
+        code, details = self.distributors()
+        self.assertEqual('Warning', code)
+        self.assertEqual(2, details.count('a certificate of its API ends'))
+        self.assertIn('one: ', details)
+        # One of a release that does not say.
+        self.ends.clear()
+        self.assertEqual(('Success', None), self.distributors())
 
     def test_distributors_that_are_booted(self):
         """Without any in the option; what booting needs is asked for."""

@@ -50,6 +50,8 @@ class FakeDistributor:
         self.requests = []
         self.pins = {}
         self.sights = sights.Sights()
+        # Clusters for whose VIP it answers no more, in a version.
+        self.left = {}
         self.is_down = False
         self.loses_answers = False
         self.error = self.ovs_error = None
@@ -116,7 +118,8 @@ class FakeDistributor:
     def list_vips(self):
         self._ask('GET')
         return [{'id': key, 'version': one.version,
-                 'looked_at': bool(one.look)}
+                 'looked_at': bool(one.look),
+                 'has_left': self.left.get(key) == one.version}
                 for key, one in self.documents.items()]
 
     def get_statistics(self, vip_id):
@@ -146,6 +149,11 @@ class FakePorts:
     def __init__(self):
         self.is_on = {}
         self.hosts = {}
+        # {id: State} of those that are otherwise than at first; of members
+        # those that are gone.
+        self.states = {}
+        self.gone, self.made = set(), set()
+        self.changes = []
         self.refused = set()
         self.error = None
         self.network = {'id': NETWORK, 'name': 'net1', 'mtu': 1450,
@@ -170,9 +178,25 @@ class FakePorts:
             port_id = records.new_id()
             self.hosts[port_id] = (cluster_id, host)
             self.is_on[port_id] = True
+            self.made.add(port_id)
+        self.states.pop(port_id, None)
         return cluster_ports.Port(
             port_id, cluster_ports.make_mac(cluster_id, host),
             network['mtu'], self.get_addresses(port_id))
+
+    def read(self, port_ids):
+        self._ask()
+        right = cluster_ports.State(True, (ADDRESS, '0.0.0.0/0'), ('group',))
+        return {port_id: self.states.get(port_id, right)
+                for port_id in port_ids if port_id not in self.gone and
+                (port_id in self.hosts or port_id not in self.made)}
+
+    is_right = staticmethod(cluster_ports.Ports.is_right)
+
+    def change(self, port_id, state, pairs=(), groups=None):
+        self._ask()
+        self.changes.append((port_id, tuple(pairs), groups))
+        self.states.pop(port_id, None)
 
     def get_addresses(self, port_id):
         self._ask()

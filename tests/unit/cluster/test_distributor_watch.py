@@ -17,15 +17,18 @@ import fixtures
 
 from octavia_hmsync.cluster import distributor_watch
 from octavia_hmsync.cluster import distributors as cluster_distributors
+from octavia_hmsync.cluster import ports as cluster_ports
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import vips as cluster_vips
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_news as news_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
+from tests.cloud import records
 from tests.unit import base
 from tests.unit.cluster import distributors
 from tests.unit.cluster import test_handover
@@ -140,6 +143,134 @@ class TestLook(distributors.DistributorTestCase):
             numbers.append(self.answering().count('network1'))
         # One at a time, and no more than it takes.
         self.assertEqual([3, 2, 2, 2], numbers)
+
+    def test_another_one_was_heard(self):
+        """Who is to answer is told so in a version that it does not know."""
+        cluster_id = self.clusters[0]
+        rows = self.get_rows(cluster_id)
+        active, = [name for name, vip in rows.items() if vip.active]
+        other, = set(rows) - {active}
+        for name in (active, other):
+            self.fakes[name].left[cluster_id] = self.get_version(cluster_id)
+        version = self.get_version(cluster_id)
+        self.now += 61
+        self.watch.look()
+        self.assertEqual(version + 1, self.get_version(cluster_id))
+        for name in (active, other):
+            self.assertEqual(version + 1, self.fakes[name].documents[
+                cluster_id].version)
+        self.assertEqual([active], self.get_answering(cluster_id))
+        self.now += 61
+        self.watch.look()
+        self.assertEqual(version + 1, self.get_version(cluster_id))
+
+    def delete_port(self, cluster_id, name):
+        port_id = self.get_rows(cluster_id)[name].port_id
+        del self.ports.hosts[port_id], self.ports.is_on[port_id]
+        return port_id
+
+    def test_port_is_deleted(self):
+        """Another one is made within a minute, and the VIP is not dark."""
+        log = self.useFixture(fixtures.FakeLogger())
+        cluster_id = self.clusters[0]
+        self.watch.look()
+        active, other = self.get_rows(cluster_id)
+        self.assertTrue(self.get_rows(cluster_id)[active].active)
+        for name in (active, other):
+            gone = self.delete_port(cluster_id, name)
+            self.now += 61
+            self.watch.look()
+            new = self.get_rows(cluster_id)[name].port_id
+            self.assertNotIn(new, (None, gone))
+            self.assertEqual((cluster_id, name), self.ports.hosts[new])
+            self.assertIn(f'The port {gone} of the distributor {name} for '
+                          f'the cluster {cluster_id} is gone', log.output)
+            self.assertEqual(1, len(self.get_answering(cluster_id)))
+            self.assertEqual(
+                new, self.fakes[name].documents[cluster_id].port.id)
+        # Both at once; a failover does it, too.
+        for name in (active, other):
+            self.delete_port(cluster_id, name)
+        self.vips.add(cluster_id)
+        self.assertEqual(1, len(self.get_answering(cluster_id)))
+        self.assertEqual(2, len([key for key in self.ports.hosts.values()
+                                 if key[0] == cluster_id]))
+
+    def test_port_cannot_be_made_anew(self):
+        """It is tried again, and the other one has the VIP."""
+        cluster_id = self.clusters[0]
+        self.watch.look()
+        active, other = self.get_rows(cluster_id)
+        self.delete_port(cluster_id, active)
+        ensure = self.ports.ensure
+        self.ports.ensure = mock.Mock(
+            spec=ensure, side_effect=exceptions.CloudRefused('quota'))
+        self.now += 61
+        self.watch.look()
+        self.assertIsNone(self.get_rows(cluster_id)[active].port_id)
+        self.now += 5
+        self.watch.look()
+        self.assertEqual([other], [
+            name for name, row in self.get_rows(cluster_id).items()
+            if row.active])
+        self.ports.ensure = ensure
+        self.now += 61
+        self.watch.look()
+        self.assertIsNotNone(self.get_rows(cluster_id)[active].port_id)
+
+    def test_port_is_changed(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        cluster_id = self.clusters[0]
+        vip, *_ = self.get_rows(cluster_id).values()
+        for state in (cluster_ports.State(True, (), ('group',)),
+                      cluster_ports.State(True, ('0.0.0.0/0',), ()),
+                      cluster_ports.State(True, ('0.0.0.0/0',), ('group',),
+                                          is_ovs=True)):
+            self.ports.states[vip.port_id] = state
+            self.now += 61
+            self.watch.look()
+            self.assertEqual({}, self.ports.states)
+        self.assertEqual(3, log.output.count('were changed by somebody'))
+        self.assertIn(cluster_id, log.output)
+        self.ports.states[vip.port_id] = cluster_ports.State(False, (), ())
+        self.now += 61
+        self.watch.look()
+        self.assertIn(vip.port_id, self.ports.states)
+
+    def test_port_of_a_member(self):
+        """Whose is gone is replaced; whose was changed is set right."""
+        log = self.useFixture(fixtures.FakeLogger())
+        members = member_repo.get_of_cluster(self.engine, self.clusters[0])
+        lb_id = cluster_repo.get(self.engine,
+                                 self.clusters[0]).load_balancer_id
+        self.records.insert_all({'amphora': [
+            {**records.amphora_row(member.amphora_id, f'10.0.0.{number}',
+                                   lb_id), 'vrrp_port_id': f'port{number}'}
+            for number, member in enumerate(members)]})
+        right = cluster_ports.State(
+            True, (f'{distributors.ADDRESS}/32',), ('group',))
+        self.ports.states = {'port0': right, 'port1': right}
+        self.now += 61
+        self.watch.look()
+        self.assertEqual([], self.ports.changes)
+        for state, change in (
+                (cluster_ports.State(True, (), ('group',)),
+                 ('port1', (f'{distributors.ADDRESS}/32',), None)),
+                (cluster_ports.State(True, right.pairs, ()),
+                 ('port1', (), ('group',)))):
+            self.ports.states = {'port0': right, 'port1': state}
+            self.now += 61
+            self.watch.look()
+            self.assertEqual(change, self.ports.changes.pop())
+            self.assertIn('The port port1 of a member', log.output)
+        self.ports.gone.add('port0')
+        self.now += 61
+        self.watch.look()
+        self.assertEqual(['REPLACE', None], [
+            member.ordered for member in member_repo.get_of_cluster(
+                self.engine, self.clusters[0])])
+        self.assertIn(f'The port port0 of the member {members[0].id}',
+                      log.output)
 
     def grow_old(self, cluster_id):
         self.make_older(models.Cluster, 'updated_at', 1000, id=cluster_id)

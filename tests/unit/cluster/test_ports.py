@@ -9,8 +9,11 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
+import requests
 
 from octavia_hmsync.cluster import ports
 from octavia_hmsync import exceptions
@@ -71,3 +74,72 @@ class TestNetwork(base.TestCase):
         e = self.assertRaises(exceptions.NotPossible, ports.check_network,
                               {**self.NETWORK, 'l2_adjacency': False})
         self.assertIn('net1: it is a routed one', str(e))
+
+
+class TestRead(base.TestCase):
+    """Of a Neutron that answers in pages, and may say less than there is."""
+
+    current_project_id = 'octavia'
+
+    def setUp(self):
+        super().setUp()
+        self.network = self
+        self.there = {}
+        self.hidden = set()
+        self.asked = []
+        self.subject = ports.Ports(
+            self.make_conf(hmsync_network={'api_timeout': 60}), self)
+
+    def get(self, path, params=None):
+        self.asked.append(path)
+        answer = requests.Response()
+        answer.status_code = 200
+        if path == '/ports':
+            ids = sorted(key for key in self.there if key not in self.hidden
+                         and key in params.get('id', self.there) and
+                         key > params.get('marker', ''))
+            body = {'ports': [self.there[key] for key in ids[:40]]}
+            if len(ids) > 40:
+                body['ports_links'] = [{'rel': 'next', 'href': 'https://'}]
+        else:
+            found = self.there.get(path.split('/')[-1])
+            answer.status_code = 200 if found else 404
+            body = {'port': found}
+        answer._content = json.dumps(body).encode()
+        return answer
+
+    def add(self, number, **values):
+        port_id = f'port{number:03}'
+        self.there[port_id] = {'id': port_id, **values}
+        return port_id
+
+    def test_many(self):
+        wanted = {self.add(number) for number in range(120)}
+        for number in range(200, 260):
+            self.add(number)
+        self.assertEqual(wanted, set(self.subject.read(wanted)))
+        self.assertEqual(5, len(self.asked))
+        self.assertEqual({}, self.subject.read(set()))
+        self.assertEqual(5, len(self.asked))
+
+    def test_gone(self):
+        """What is missing in a list is asked for alone."""
+        one, two = self.add(1), self.add(2)
+        self.hidden.add(two)
+        self.assertEqual({one, two},
+                         set(self.subject.read({one, two, 'gone'})))
+
+    def test_state(self):
+        for values, expected, is_right in (
+                ({'port_security_enabled': False},
+                 ports.State(False, (), ()), True),
+                ({'allowed_address_pairs': [{'ip_address': '0.0.0.0/0'}],
+                  'security_groups': ['b', 'a']},
+                 ports.State(True, ('0.0.0.0/0',), ('a', 'b')), True),
+                ({'allowed_address_pairs': [{'ip_address': '0.0.0.0/0'}]},
+                 ports.State(True, ('0.0.0.0/0',), ()), False),
+                ({'security_groups': ['a']},
+                 ports.State(True, (), ('a',)), False)):
+            state, = self.subject.read({self.add(1, **values)}).values()
+            self.assertEqual(expected, state)
+            self.assertEqual(is_right, self.subject.is_right(state))

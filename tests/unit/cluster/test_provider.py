@@ -458,6 +458,28 @@ class TestNetworks(ProviderTestCase):
                 self.create()
         self.assertEqual(2, len(self.queue.cast))
 
+    def test_distributed_routers(self):
+        """Their clients would not come to distributors."""
+        distributed = 'network:router_interface_distributed'
+        self.network.routers.update((
+            ('subnet', 'network:router_interface'), ('other', distributed)))
+        self.create()
+        self.queue.cast.clear()
+        self.network.ports.clear()
+        self.network.routers.add(('subnet6', distributed))
+        more = [{'ip_address': 'fd00::5', 'subnet_id': 'subnet6'}]
+        self.assertUnsupported(
+            ['Subnet subnet6 has a distributed router (DVR)',
+             'Choose a subnet whose router is not'],
+            self.create, additional_vips=more)
+        self.network.routers.add(('subnet', distributed))
+        self.assertUnsupported(['Subnet subnet has a distributed router'],
+                               self.create)
+        # Octavia's noop driver does not tell.
+        del self.network.network_proxy
+        self.network.ports.clear()
+        self.create()
+
     def test_addresses_with_ovn(self):
         """It asks members from one of its own."""
         self.set(distributor_driver='hmsync_ovn')

@@ -428,11 +428,16 @@ class TestLooks(SightTestCase):
                 self.id, self.protocol_port = f'l{number}', number
                 vars(self).update(values)
 
-        load_balancer = types.SimpleNamespace(enabled=True, listeners=[
-            Listener(80), Listener(443, protocol='HTTPS'),
-            Listener(81, enabled=False), Listener(53, protocol='UDP'),
-            Listener(82, allowed_cidrs=[object()]), Listener(83),
-            Listener(84, provisioning_status='ERROR')])
+        load_balancer = types.SimpleNamespace(
+            enabled=True, vip=types.SimpleNamespace(sg_ids=[]), listeners=[
+                Listener(80), Listener(443, protocol='HTTPS'),
+                Listener(81, enabled=False), Listener(53, protocol='UDP'),
+                Listener(82, allowed_cidrs=[object()]), Listener(83),
+                Listener(84, provisioning_status='ERROR')])
         self.assertEqual({80, 443}, looks.choose_ports(load_balancer, 'l83'))
+        # Whom these admit is up to their owner.
+        load_balancer.vip.sg_ids = ['group']
+        self.assertEqual(set(), looks.choose_ports(load_balancer))
+        load_balancer.vip.sg_ids = []
         load_balancer.enabled = False
         self.assertEqual(set(), looks.choose_ports(load_balancer))

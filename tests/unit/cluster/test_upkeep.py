@@ -31,6 +31,7 @@ from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.distributor import look_rules
 from octavia_hmsync import exceptions
 from tests.unit.cluster import cloud
 
@@ -337,6 +338,50 @@ class TestUpkeep(ManagedTestCase):
                 self.assertEqual('ONLINE', self.status(lb))
                 self.delete(lb)
 
+    def test_overload(self):
+        """Those that miss looks one after the other go on."""
+        lb = self.make(4)
+        self.see_all(lb)
+        first, second, third, _last = self.get_members(lb)
+        silent = sight_repo.Look('DOWN', look_rules.SILENT)
+        self.see(first.id, silent)
+        self.assertTrue(self.urge())
+        self.make_older(cloud.models.ClusterMember, 'updated_at', 5)
+        self.see(first.id, UP)
+        self.see(second.id, silent)
+        self.assertFalse(self.urge())
+        # One that refuses has none.
+        self.see(third.id, sight_repo.Look('DOWN', look_rules.REFUSED))
+        self.assertTrue(self.urge())
+        self.assertEqual(['DRAINING', 'ACTIVE', 'DRAINING', 'ACTIVE'],
+                         [state for _slot, state in self.states(lb)])
+
+    def test_glitches_while_nobody_can_configure(self):
+        """A worker died with a change: each comes back, one by one."""
+        lb = self.make(4)
+        self.see_all(lb)
+        self.records.change('load_balancer', lb,
+                            provisioning_status='PENDING_UPDATE')
+        for member in self.get_members(lb):
+            self.see(member.id, DOWN)
+            self.assertTrue(self.urge())
+            self.assertEqual('DRAINING', member_repo.get(
+                self.engine, member.id).state)
+            self.see(member.id, UP)
+            self.assertFalse(self.urge())
+            self.make_older(cloud.models.MemberSight, 'changed_at', 31)
+            self.assertFalse(self.urge())
+            self.make_older(cloud.models.ClusterMember, 'updated_at', 31)
+            self.assertTrue(self.urge())
+            self.assertEqual([(slot, 'ACTIVE') for slot in range(4)],
+                             self.states(lb))
+        self.assertEqual(4, len(self.cloud.documents[self.cluster_id]))
+        # One that has missed a change has to be told it.
+        member = self.get_members(lb)[0]
+        member_repo.drain(self.engine, member.id)
+        member_repo.record(self.engine, member.id, config_digest='older')
+        self.assertFalse(self.urge())
+
     def test_outage(self):
         """Nobody is there who could tell: nothing is done."""
         lb = self.make()
@@ -360,6 +405,29 @@ class TestUpkeep(ManagedTestCase):
                 self.engine, self.cluster_id) if vip.active])
         self.assertFalse(self.urge())
         self.assertWhole(lb, 3)
+
+    def test_busy_distributors(self):
+        """Whoever has the traffic sees nobody: it goes to and fro no more."""
+        lb = self.make()
+
+        def see(blind, other):
+            for member in self.get_members(lb):
+                sight_repo.record(self.engine, blind.id, {member.id: DOWN})
+                sight_repo.record(self.engine, other.id, {member.id: UP})
+
+        see(self.one, self.two)
+        self.assertTrue(self.urge())
+        see(self.two, self.one)
+        self.assertFalse(self.urge())
+        self.make_older(cloud.models.Cluster, 'vip_moved_at', 31)
+        self.assertTrue(self.urge())
+        see(self.one, self.two)
+        self.make_older(cloud.models.Cluster, 'vip_moved_at', 31)
+        self.assertFalse(self.urge())
+        self.make_older(cloud.models.Cluster, 'vip_moved_at', 61)
+        self.assertTrue(self.urge())
+        self.assertEqual(120, cluster_repo.get(self.engine,
+                                               self.cluster_id).vip_hold)
 
     def test_misdirected_of_one(self):
         """Another one sees a member more: its connections go on there."""

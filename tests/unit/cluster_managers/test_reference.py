@@ -194,6 +194,42 @@ class TestDecide(base.TestCase):
                 [(rules.Kind.DRAIN, name) for name in 'abcd'],
                 decide(make(size=5), *all_of_them, member('e', 4)))
 
+    def test_overload(self):
+        """Looks that miss in turn: who is there goes on."""
+        load = {'may_be_load': True, 'down': 'no answer'}
+
+        def drained(seconds, **values):
+            return member('a', 0, 'DRAINING', seconds, is_current=True,
+                          signs=rules.Signs(**values))
+
+        def late(member_id, slot, since, **values):
+            return member(member_id, slot, signs=rules.Signs(
+                since=since, **{**load, **values}))
+
+        others = member('c', 2), member('d', 3)
+        drain = [(rules.Kind.DRAIN, 'b')]
+        for one in (drained(5.0, well_for=2.0), drained(5.0, **load)):
+            for other, expected in (
+                    (late('b', 1, 0.0), []),
+                    # At the same time, as of one cause.
+                    (late('b', 1, 4.0), drain),
+                    # It goes on.
+                    (late('b', 1, 11.0), drain),
+                    # It says that it is not there, or is silent.
+                    (late('b', 1, 0.0, may_be_load=False), drain)):
+                self.assertEqual(expected, [
+                    each for each in decide(make(size=4), one, other, *others)
+                    if each[0] is rules.Kind.DRAIN])
+        # Two of four that die at once, not three.
+        died = [late(name, slot, 0.5) for slot, name in enumerate('abc')]
+        self.assertEqual(
+            [(rules.Kind.DRAIN, 'a'), (rules.Kind.DRAIN, 'b')],
+            decide(make(size=4), *died, others[1]))
+        # One that was drained for the load stays away, no second one goes.
+        self.assertEqual([], decide(
+            make(size=4), drained(29.0, **load),
+            late('b', 1, 9.0), *others))
+
     def test_well_again(self):
         for seconds, expected in ((29, []), (31, [(rules.Kind.CONFIGURE,
                                                    'a')])):
@@ -201,6 +237,35 @@ class TestDecide(base.TestCase):
                 make(), member('a', 0, 'DRAINING',
                                signs=rules.Signs(well_for=seconds)),
                 member('b', 1)))
+
+    def test_well_again_while_somebody_changes_it(self):
+        """Without the lock, if it has missed nothing."""
+        def drained(seconds, **values):
+            return member('a', 0, 'DRAINING', 1000.0, signs=rules.Signs(
+                well_for=seconds), **{'is_current': True, **values})
+
+        back = [(rules.Kind.RETURN, 'a')]
+        for statuses in (('ACTIVE', 'PENDING_UPDATE'), ('ACTIVE', 'ERROR'),
+                         ('ERROR', 'ERROR')):
+            cluster = make(*statuses)
+            self.assertEqual(back, decide(cluster, drained(31.0),
+                                          member('b', 1)))
+            for one in (drained(29.0), drained(31.0, is_current=False),
+                        drained(31.0, ordered='DRAIN')):
+                self.assertNotIn(back[0], decide(cluster, one,
+                                                 member('b', 1)))
+        self.assertEqual([*back, (rules.Kind.UNLOCK, None)], decide(
+            make('PENDING_UPDATE', 'PENDING_UPDATE'), drained(31.0),
+            member('b', 1)))
+        # It was well all the time: somebody drains it for another reason.
+        self.assertNotIn(back[0], decide(
+            make('ACTIVE', 'PENDING_UPDATE'),
+            member('a', 0, 'DRAINING', 29.0, is_current=True),
+            member('b', 1)))
+        # Whoever can looks at its agent first; it may be busy with others.
+        self.assertEqual([(rules.Kind.CONFIGURE, 'a')], decide(
+            make(), drained(59.0), member('b', 1)))
+        self.assertIn(back[0], decide(make(), drained(61.0), member('b', 1)))
 
     def test_does_not_take_its_configuration(self):
         """What stands by takes its slot; without, it is tried for ever."""

@@ -126,3 +126,60 @@ class TestSigns(base.TestCase):
                 # Both see the same.
                 (see('a', 'd1', 'UP'), there, other, same)):
             self.assertBetter(None, *sights)
+
+    def test_not_again_at_once(self):
+        """Whoever carries the traffic may be who sees nobody."""
+        down, there = see('a', 'd1', 'DOWN', 1.0), see('a', 'd2', 'UP', 1.0)
+        for age, expected in ((29.0, None), (31.0, 'd2')):
+            self.assertEqual(expected, signs.find_better(
+                (down, there), signs.Move(age, 30.0)))
+
+    def test_hold(self):
+        """Twice as long each time, for as long as that goes on."""
+        self.assertEqual(30.0, signs.choose_hold(None))
+        holds = [30.0]
+        while len(holds) < 8:
+            holds.append(signs.choose_hold(signs.Move(holds[-1] + 1.0,
+                                                      holds[-1])))
+        self.assertEqual([30, 60, 120, 240, 480, 960, 960, 960], holds)
+        self.assertEqual(60.0, signs.choose_hold(signs.Move(3.0, 30.0)))
+        self.assertEqual(30.0, signs.choose_hold(signs.Move(1561.0, 960.0)))
+
+    def test_load(self):
+        """Who says that he is not there has not too much to do."""
+        def may_be(*sights):
+            return signs.read([see('b', 'd1', 'UP'), *sights])[
+                'a'].may_be_load
+
+        self.assertTrue(may_be(see('a', 'd1', 'DOWN')))
+        self.assertTrue(may_be(see('a', 'd1', 'DOWN'), see('a', None, 'UP')))
+        self.assertFalse(may_be(see('a', 'd1', 'DOWN', is_mute=False)))
+        self.assertFalse(may_be(see('a', 'd1', 'DOWN'),
+                                see('a', None, 'DOWN')))
+        self.assertFalse(may_be(see('a', 'd1', 'UP')))
+
+    def test_not_admitted(self):
+        """As by a security group: who is silent is that alone."""
+        def see_all(age, **heard):
+            return [*(see(member, who, 'DOWN', age) for member in 'abcd'
+                      for who in ('d1', 'd2')),
+                    *(see(member, None, state, 20.0)
+                      for member, state in heard.items())]
+
+        well = dict.fromkeys('bcd', 'UP')
+        for age, down in ((600.0, False), (100.0, True)):
+            # Members that have just died are heard for a while.
+            self.assertEqual((False, down), self.read(*see_all(
+                age, a='UP', **well)))
+            self.assertEqual((True, False), self.read(*see_all(
+                age, a='DOWN', **well)))
+        # All of them are dead.
+        self.assertEqual((True, True), self.read(*see_all(
+            90.0, **dict.fromkeys('abcd', 'DOWN'))))
+        # Silent for so long that it counts as both.
+        self.assertEqual((True, True), self.read(
+            *see_all(900.0, **well), see('a', None, 'DOWN', 601.0),
+            patience=600.0))
+        # One is seen.
+        self.assertEqual((True, True), self.read(
+            *see_all(900.0, a='DOWN', b='UP'), see('e', 'd1', 'UP')))

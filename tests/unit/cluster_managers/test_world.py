@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from octavia_hmsync.cluster_managers import base as managers
 from octavia_hmsync.cluster_managers import reference
+from octavia_hmsync.cluster_managers import signs
 from tests.unit import base
 from tests.unit.cluster_managers import world
 
@@ -197,3 +198,50 @@ class TestWorld(base.TestCase):
         self.assertEqual(Kind.MOVE_VIP, end.act().kind)
         self.assertEqual('d2', end.active)
         self.assertEqual((), end.decide())
+
+    def test_busy_distributor(self):
+        """Whoever has the traffic sees nobody, and the other one sees all."""
+        end = Player(4, 2, 0).world
+        moves = []
+        while end.now < 3600:
+            for each in end.members:
+                for who in ('d1', 'd2'):
+                    state = 'DOWN' if who == end.active else 'UP'
+                    if end.sights[each.id, who][0] != state:
+                        end.sights[each.id, who] = state, end.now
+            if any(action.kind is Kind.MOVE_VIP for action in end.decide()):
+                moves.append(end.now)
+                end.moved = end.now, signs.choose_hold(end.last_move())
+                end.active = {'d1': 'd2', 'd2': 'd1'}[end.active]
+            end.now += 1
+        self.assertEqual([0, 30, 90, 210, 450, 930, 1890, 2850], moves)
+
+    def test_glitches(self):
+        """Capacity comes back whatever somebody does, or died with."""
+        for status in ('PENDING_UPDATE', 'ERROR', 'ACTIVE'):
+            player = Player(4, 1, 0)
+            end = player.world
+            for number in (0, 1, 2):
+                player.play(('status', status))
+                player.play(('answers', number, False))
+                self.assertEqual(Kind.DRAIN, end.act().kind)
+                end.now += 3
+                player.play(('answers', number, True))
+                end.now += 61
+                self.assertEqual(Kind.RETURN, end.act().kind)
+                self.assertEqual(4, end.count_active())
+
+    def test_overload(self):
+        """Each misses two looks in turn: never more than one is away."""
+        player = Player(4, 1, 0)
+        end = player.world
+        for turn in range(100):
+            player.play(('answers', turn % 4, False))
+            end.act()
+            end.now += 3
+            player.play(('answers', turn % 4, True))
+            end.act()
+            end.now += 2
+            self.assertLessEqual(3, end.count_active())
+        end.settle()
+        self.assertEqual(4, end.count_active())

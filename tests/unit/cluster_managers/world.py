@@ -58,6 +58,7 @@ class World:
         self.resized_at = -math.inf
         self.lb_status = 'ACTIVE'
         self.active = 'd1'
+        self.moved: tuple[float, float] | None = None
         self.away: set[str] = set()
         # {(id, observer): (state, since)}
         self.sights: dict[tuple[str, str | None], tuple[str, float]] = {}
@@ -92,6 +93,10 @@ class World:
         self.sights = {key: value for key, value in self.sights.items()
                        if key[0] in there}
 
+    def last_move(self):
+        return self.moved and signs.Move(self.now - self.moved[0],
+                                         self.moved[1])
+
     def describe(self):
         seen = [signs.Sight(
             member_id, who, state, self.now - since, who == self.active,
@@ -103,11 +108,13 @@ class World:
             size=self.size, standby=self.standby,
             may_resize=self.now - self.resized_at >= COOLDOWN or
             self.size < self.minimum,
-            is_misdirected=signs.find_better(seen) is not None)
+            is_misdirected=signs.find_better(
+                seen, self.last_move()) is not None)
         return cluster, [base.Member(
             each.id, each.slot, each.state, self.now - each.since,
             ordered=each.ordered, is_configured=each.is_configured,
-            signs=found.get(each.id, base.NO_SIGNS))
+            signs=found.get(each.id, base.NO_SIGNS),
+            is_current=each.is_configured)
             for each in self.members]
 
     def decide(self):
@@ -155,6 +162,7 @@ class World:
             action.other_id)
         match action.kind:
             case Kind.MOVE_VIP:
+                self.moved = self.now, signs.choose_hold(self.last_move())
                 self.active = {'d1': 'd2', 'd2': 'd1'}[self.active]
             case Kind.UNREGISTER:
                 self._set(member, state='FAILED', slot=None)
@@ -170,6 +178,10 @@ class World:
             case Kind.DRAIN:
                 assert member.state == 'ACTIVE'
                 self._set(member, state='DRAINING')
+            case Kind.RETURN:
+                assert member.state == 'DRAINING' and member.is_configured
+                assert member.slot is not None and not member.ordered
+                self._set(member, state='ACTIVE')
             case Kind.RESIZE:
                 self.size, self.resized_at = self.desired, self.now
             case Kind.REMOVE if is_done:

@@ -121,7 +121,7 @@ class TestAPI(APITestCase):
         self.assertEqual(
             {'host': 'network1', 'status': 'ONLINE', 'error': None,
              'vswitch_version': '0.tests', 'vips': 1, 'active': 1,
-             'in_force': 1, 'unknown': []},
+             'in_force': 1, 'unknown': [], 'certificates': {}},
             {name: value for name, value in answer.items()
              if name != 'software_version'})
         self.order('fail-check', 'it hangs')
@@ -148,7 +148,8 @@ class TestAPI(APITestCase):
         self.assertEqual({'vips': []}, self.ask('GET', '/v1/vips'))
         self.put()
         self.assertEqual({'vips': [{
-            'id': VIP_ID, 'version': 7, 'active': True, 'looked_at': False,
+            'id': VIP_ID, 'version': 7, 'active': True, 'has_left': False,
+            'looked_at': False,
             'in_force': True, 'error': None}]}, self.ask('GET', '/v1/vips'))
 
     def test_vip(self):

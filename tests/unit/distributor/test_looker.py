@@ -12,6 +12,7 @@
 
 import dataclasses
 import itertools
+import random
 
 import fixtures
 from hypothesis import given
@@ -22,6 +23,7 @@ from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import looked_at
 from octavia_hmsync.distributor import looker
+from octavia_hmsync.distributor import losses
 from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync import exceptions
@@ -51,9 +53,12 @@ class Network:
     def __init__(self):
         self.lines = []
         self.silent, self.refusing = set(), set()
+        # They live, and take nothing.
+        self.full = set()
         self.closed = set()
         self.liars = []
         self.is_hung = self.is_down = False
+        self.lost = 0
         self.synced = []
         self.resets = []
 
@@ -96,12 +101,19 @@ class Line:
             self.waiting.marks.append(mark)
 
     def _answer(self, syn):
-        assert syn.flags == look_frames.SYN, syn
         network = self.network
+        if syn.flags == ACK:
+            if not (network.is_hung or syn.target_mac in network.silent):
+                self.waiting.frames.append(reply(
+                    syn, look_frames.RST, sequence=syn.acknowledged,
+                    acknowledged=0).to_frame())
+            return
+        assert syn.flags == look_frames.SYN, syn
         network.synced.append((self.vip_id, syn))
         for liar in network.liars:
             self.waiting.frames += [one.to_frame() for one in liar(syn)]
-        if network.is_hung or syn.target_mac in network.silent:
+        if network.is_hung or syn.target_mac in (
+                network.silent | network.full):
             return
         is_refused = (syn.target_mac in network.refusing or
                       syn.target_port in network.closed)
@@ -136,16 +148,20 @@ class LookedAtTestCase(base.TestCase):
         self.network = Network()
         self.sights = sights_.Sights()
         self.announced = []
+        self.left = []
         self.subject = looked_at.LookedAt(
             VIP_IDS[0], self.sights, 1, 2, self.now,
-            lambda vip_id: self.announced.append((self.now, vip_id)))
+            lambda vip_id: self.announced.append((self.now, vip_id)),
+            losses.Losses(lambda: self.network.lost, 1,
+                          lambda: self.now).are_recent,
+            lambda *args: self.left.append(args))
 
     def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
                **changes):
         self.document = examples.make_document(
             members=states, **{'look': LOOK, **changes})
         self.macs = [one.mac for one in self.document.members]
-        self.subject.follow(self.document)
+        self.subject.follow(self.document, self.now)
 
     def run_for(self, seconds, may_begin=True):
         """Let time pass; answers come within a tick."""
@@ -201,6 +217,44 @@ class TestLookedAt(LookedAtTestCase):
             self.network.silent.clear()
             self.run_for(2.2)
 
+    def lose(self, probability, seed, seconds):
+        """Have Open vSwitch lose some of what it forwards."""
+        dice = random.Random(seed)  # nosec B311
+        seen = set()
+        for _ in range(int(seconds * 20)):
+            lost = {mac for mac in self.macs if dice.random() < probability}
+            self.network.lost += len(lost)
+            self.network.silent = self.dead | lost
+            self.run_for(.05)
+            seen.update(key for key, state in self.get().items()
+                        if state == DOWN)
+        return seen
+
+    def test_busy(self):
+        """What it loses itself is no sign against members."""
+        self.dead = set()
+        self.follow()
+        self.run_for(10)
+        for seed in range(5):
+            self.assertEqual(set(), self.lose(.2, seed, 60))
+        # Who is dead misses all.
+        self.dead = {self.macs[1]}
+        self.assertEqual({1}, self.lose(.2, 7, 9))
+
+    def test_lost_before(self):
+        """What was lost at any other time excuses nobody."""
+        self.follow()
+        self.network.lost = 1000
+        self.run_for(10)
+        self.network.lost = 2000
+        self.network.silent.add(self.macs[1])
+        self.run_for(2.8)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        self.network.lost = None
+        self.network.silent.add(self.macs[0])
+        self.run_for(2.8)
+        self.assertEqual({0: DOWN, 1: DOWN, 2: UP}, self.get())
+
     def test_refused(self):
         self.follow()
         self.run_for(3)
@@ -208,6 +262,32 @@ class TestLookedAt(LookedAtTestCase):
         self.run_for(1.3)
         self.assertEqual({0: DOWN, 1: UP, 2: UP}, self.get())
         self.assertEqual({None, look_rules.REFUSED}, self.get_errors())
+
+    def test_full(self):
+        """One with as much to do as it can is not DOWN, however long."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.follow()
+        self.run_for(3)
+        before = self.sights.read(None, 0, 0).sequence
+        self.network.full.add(self.macs[1])
+        self.run_for(60)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.assertEqual({None, look_rules.FULL}, self.get_errors())
+        self.assertEqual(before + 1, self.sights.read(None, 0, 0).sequence)
+        self.assertEqual(1, log.output.count('takes no more connections'))
+        self.network.full.clear()
+        self.run_for(2)
+        self.assertEqual({None}, self.get_errors())
+        # It dies of it.
+        self.network.full.add(self.macs[1])
+        self.run_for(10)
+        self.network.silent.add(self.macs[1])
+        self.run_for(2.8)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        # Who was dead, and answers that much, lives.
+        self.network.silent.clear()
+        self.run_for(4)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
 
     def test_one_port_is_taken_away(self):
         self.follow()
@@ -287,6 +367,9 @@ class TestLookedAt(LookedAtTestCase):
             yield reply(syn, target_mac=liar)
             yield dataclasses.replace(reply(syn), flags=look_frames.SYN)
             yield reply(syn, flags=ACK)
+            yield dataclasses.replace(
+                reply(syn, look_frames.RST), sequence=syn.sequence,
+                target_port=syn.source_port + 1, flags=look_frames.RST)
 
         self.network.liars.append(lie)
         self.run_for(4)
@@ -326,6 +409,82 @@ class TestLookedAt(LookedAtTestCase):
         self.network.silent = set()
         self.run_for(5)
         self.assertEqual({0: UP, 1: UP}, self.get())
+
+    def test_nobody_controls(self):
+        """Who is dead gets nothing new, once nobody said so for a while."""
+        log = self.useFixture(fixtures.FakeLogger())
+        one, two = examples.make_id(10), examples.make_id(11)
+        self.follow()
+        self.run_for(3)
+        self.network.silent.add(self.macs[0])
+        self.run_for(11)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        self.run_for(2)
+        self.assertEqual({one}, self.subject.left_out)
+        self.assertEqual(1, log.output.count('gets no new connections'))
+        # The other one stays, as there is nobody else then.
+        self.network.silent.add(self.macs[1])
+        self.run_for(30)
+        self.assertEqual({one}, self.subject.left_out)
+        # It is back for good.
+        self.network.silent.clear()
+        self.run_for(20)
+        self.assertEqual({one}, self.subject.left_out)
+        self.run_for(20)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        # A controller that says something knows what it does, for a while.
+        self.network.silent.add(self.macs[1])
+        self.run_for(13)
+        self.assertEqual({two}, self.subject.left_out)
+        self.follow(version=8)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        self.run_for(55)
+        self.assertEqual(frozenset(), self.subject.left_out)
+        self.run_for(10)
+        self.assertEqual({two}, self.subject.left_out)
+
+    def test_this_one_reaches_nobody(self):
+        self.follow()
+        self.run_for(3)
+        self.network.silent.update(self.macs)
+        self.run_for(100)
+        self.assertEqual(frozenset(), self.subject.left_out)
+
+    def test_another_one_is_active(self):
+        """Who hears that leaves it alone, as it was told nothing newer."""
+        log = self.useFixture(fixtures.FakeLogger())
+        partner = examples.make_mac(99)
+        self.follow(partners=[partner])
+        self.run_for(3)
+        # What that one announced before is said again for a while.
+        self.say(partner)
+        self.run_for(30)
+        self.say(partner)
+        self.run_for(20)
+        self.assertEqual([], self.left)
+        self.say(partner, '10.0.0.77')
+        self.run_for(1)
+        self.assertEqual([], self.left)
+        for _ in range(3):
+            self.say(partner)
+            self.run_for(1)
+        self.assertEqual([(VIP_IDS[0], 7)], self.left)
+        self.assertIn('answers for it no more', log.output)
+        # It is told to be active again: the same anew.
+        self.follow(partners=[partner], version=8)
+        self.run_for(1)
+        self.say(partner)
+        self.run_for(45)
+        self.assertEqual(1, len(self.left))
+        self.say(partner)
+        self.run_for(1)
+        self.assertEqual((VIP_IDS[0], 8), self.left[-1])
+        # Who stands by has nothing to leave.
+        self.follow(partners=[partner], version=9, active=False)
+        self.run_for(50)
+        self.say(partner)
+        self.run_for(1)
+        self.assertEqual(2, len(self.left))
 
     def test_claims_of_others(self):
         """It is said, and harms no member; a partner may."""
@@ -409,6 +568,8 @@ class Vips:
         self.network = network
         self.documents = {}
         self.pending = set()
+        self.left = []
+        self.left_out = {}
 
     def list_looked_at(self):
         return {vip_id: (document, vip_id not in self.pending)
@@ -419,6 +580,15 @@ class Vips:
 
     def announce(self, vip_id):
         raise AssertionError('nobody claims anything here')
+
+    def count_lost(self):
+        return self.network.lost
+
+    def leave(self, vip_id, version):
+        self.left.append((vip_id, version))
+
+    def leave_out(self, vip_id, version, member_ids):
+        self.left_out[vip_id] = (version, set(member_ids))
 
 
 class Selector:
@@ -573,3 +743,21 @@ class TestLooker(base.TestCase):
                          self.get())
         self.assertEqual(len(self.vips.documents), sum(
             not line.is_closed for line in self.network.lines))
+
+    def test_left_out(self):
+        """The data plane is told once, and of nothing for a newer version."""
+        self.run_for(3)
+        mac = self.vips.documents[VIP_IDS[0]].members[0].mac
+        self.network.silent.add(mac)
+        self.run_for(15)
+        self.assertEqual(
+            {vip_id: (7, {examples.make_id(10)}) for vip_id in VIP_IDS},
+            self.vips.left_out)
+        self.vips.left_out.clear()
+        self.run_for(15)
+        self.assertEqual({}, self.vips.left_out)
+        for vip_id in VIP_IDS:
+            self.vips.documents[vip_id] = examples.make_document(
+                8, ['ACTIVE'] * 2, look=LOOK)
+        self.run_for(5)
+        self.assertEqual({}, self.vips.left_out)

@@ -12,6 +12,7 @@
 
 import os
 
+from cryptography import x509
 import fixtures
 from oslo_config import cfg
 
@@ -118,6 +119,17 @@ class TestServer(base.TestCase):
         error = self.assertRaises(exceptions.InvalidConfiguration,
                                   server.check, self.conf)
         self.assertIn('backend = nothing', str(error))
+
+    def test_when_certificates_end(self):
+        """The first one of each file, and what can be read alone."""
+        contexts = tls.Contexts(self.conf)
+        with open(self.path, 'rb') as file:
+            end = min(one.not_valid_after_utc.timestamp() for one in
+                      x509.load_pem_x509_certificates(file.read()))
+        self.assertEqual({'server_cert', 'client_ca'}, set(contexts.expiry))
+        self.assertEqual(end, contexts.expiry['server_cert'])
+        self.set_option('client_ca', '/nowhere')
+        self.assertEqual({'server_cert': end}, tls.read_expiry(self.conf))
 
     def test_certificates_are_read_anew(self):
         log = self.useFixture(fixtures.FakeLogger())

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import json
 import os
 import shutil
 import threading
@@ -79,6 +80,57 @@ class TestVips(distributors.DistributorTestCase):
         self.assertEqual({VIP_ID: (told, True)}, self.vips.list_looked_at())
         self.vips.delete(VIP_ID)
         self.assertEqual({}, self.vips.list_looked_at())
+
+    def get_forwarded(self):
+        with open(os.path.join(self.backend.directory,
+                               f'vip-{VIP_ID}')) as content:
+            found = json.load(content)['document']
+        return found['active'], [one['state'] for one in found['members']]
+
+    def test_left_out(self):
+        """Until a newer version comes, and no longer."""
+        one = examples.make_id(10)
+        self.put(members=['ACTIVE'] * 2)
+        self.assertEqual([], self.vips.list_due())
+        self.vips.leave_out(VIP_ID, 6, [one])
+        self.vips.leave_out(OTHER_ID, 7, [one])
+        self.assertEqual([], self.vips.list_due())
+        self.vips.leave_out(VIP_ID, 7, [one])
+        self.assertEqual([VIP_ID], self.vips.list_due())
+        self.vips.follow(VIP_ID)
+        self.assertEqual((True, ['DRAINING', 'ACTIVE']),
+                         self.get_forwarded())
+        self.assertEqual([], self.vips.list_due())
+        # What controllers have said is what they are told.
+        self.assertEqual('ACTIVE', self.vips.get(
+            VIP_ID).document.members[0].state)
+        self.vips.leave_out(VIP_ID, 7, [])
+        self.vips.follow(VIP_ID)
+        self.assertEqual((True, ['ACTIVE', 'ACTIVE']), self.get_forwarded())
+        self.vips.leave_out(VIP_ID, 7, [one])
+        self.put(8, members=['ACTIVE'] * 2)
+        self.assertEqual((True, ['ACTIVE', 'ACTIVE']), self.get_forwarded())
+        self.assertEqual([], self.vips.list_due())
+
+    def test_left(self):
+        """Over a restart; it forwards what arrives."""
+        self.put(members=['ACTIVE'])
+        self.vips.leave(VIP_ID, 7)
+        self.vips.follow(VIP_ID)
+        for _ in range(2):
+            self.assertEqual((False, ['ACTIVE']), self.get_forwarded())
+            self.assertTrue(self.vips.get(VIP_ID).has_left)
+            # The same is said again, as by a controller that is late.
+            self.put(members=['ACTIVE'])
+            self.assertEqual((False, ['ACTIVE']), self.get_forwarded())
+            self.start()
+            self.restorer.look()
+        self.put(8, members=['ACTIVE'])
+        self.assertEqual((True, ['ACTIVE']), self.get_forwarded())
+        self.assertFalse(self.vips.get(VIP_ID).has_left)
+        self.start()
+        self.restorer.look()
+        self.assertEqual((True, ['ACTIVE']), self.get_forwarded())
 
     def test_remembered_before_it_is_in_force(self):
         self.order('fail-apply', 'it hangs')

@@ -121,6 +121,7 @@ class FakePorts:
         self.sources = {}
         # {id of a port: name of its node}
         self.dead_nodes = {}
+        self.states, self.gone, self.changes = {}, set(), []
         self.asked = []
         self.network = {'id': NETWORK, 'name': 'net1', 'mtu': 1450}
         self.error = None
@@ -140,6 +141,17 @@ class FakePorts:
         return ovn_ports.Source(
             port_id, cluster_ports.make_mac(cluster_id, ovn_ports.HOST),
             network['mtu'])
+
+    def read(self, port_ids):
+        self._ask()
+        return {port_id: self.states.get(port_id, cluster_ports.State(
+            True, (VIP,), ('group',))) for port_id in port_ids
+            if port_id not in self.gone}
+
+    is_right = staticmethod(ovn_ports.SourcePorts.is_right)
+
+    def change(self, port_id, state, pairs=(), groups=None):
+        self.changes.append((port_id, tuple(pairs), groups))
 
     def find_dead_node(self, port_id):
         self.asked.append(port_id)

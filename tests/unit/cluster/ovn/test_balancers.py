@@ -235,6 +235,18 @@ class TestWatch(fakes.OVNTestCase):
     def test_nothing_to_do(self):
         self.assertQuiet()
 
+    def test_port_is_gone(self):
+        """Another one is made within a minute."""
+        gone = self.ports.sources.pop(self.cluster_id)
+        self.ports.gone.add(gone)
+        self.now += 61
+        self.look()
+        self.assertNotEqual(gone, self.ports.sources[self.cluster_id])
+        self.assertEqual(self.ports.sources[self.cluster_id],
+                         self.get_row(self.cluster_id).port_id)
+        self.now += 61
+        self.assertQuiet()
+
     def test_a_controller_that_just_started(self):
         other = fakes.watch.OVNWatch(self.engine, self.one_more())
         self.assertEqual(1, other.look().told)

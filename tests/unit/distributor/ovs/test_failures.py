@@ -121,6 +121,18 @@ class TestOfctl(base.BaseTestCase):
         one.wait_for_cache()
         self.assertEqual(3 * [mock.call(1)], sleep.mock_calls[1:])
 
+    def test_count_lost(self):
+        with open(f'{self.directory}/ovs-vswitchd.pid', 'w') as file:
+            file.write('17\n')
+        self.do('echo "netdev@ovs-netdev:"; '
+                'echo "  lookups: hit:1377 missed:245 lost:3"; '
+                'echo "  flows: 12"; echo "system@ovs-system:"; '
+                'echo "  lookups: hit:1 missed:2 lost:40"', 'ovs-appctl')
+        one = ofctl.Ofctl(self.directory, 1)
+        self.assertEqual(43, one.count_lost())
+        self.do('exit 2', 'ovs-appctl')
+        self.assertIsNone(one.count_lost())
+
     def test_check(self):
         self.fails('No such file', self.ofctl.check, 'br-int')
         one = ofctl.Ofctl(self.directory, 0.3)

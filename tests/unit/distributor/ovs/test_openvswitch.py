@@ -303,6 +303,21 @@ class TestOpenVSwitch(base.BaseTestCase):
         waiting.wait_for(lambda: sent, 'frame', 10)
         self.vswitch.remove(VIP)
 
+    def test_announced_again(self):
+        """Another one may have had it meanwhile, over restarts, too."""
+        started = []
+        self.patch(announcer.Announcer, 'start',
+                   lambda subject, key: started.append(key))
+        for version, count in ((7, 1), (7, 1), (8, 1), (9, 1), (11, 2),
+                               (12, 2), (12, 2), (20, 3)):
+            self.apply(doc.ACTIVE, version=version)
+            self.assertEqual(count, len(started), version)
+            if version % 2:
+                self.vswitch = self.make()
+        self.apply(doc.ACTIVE, version=21, active=False)
+        self.apply(doc.ACTIVE, version=22)
+        self.assertEqual(4, len(started))
+
     def test_lost_flows(self):
         self.assertEqual([], self.vswitch.has_lost_flows())
         self.apply(doc.ACTIVE)

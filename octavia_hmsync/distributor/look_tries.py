@@ -1,0 +1,99 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A look at one member: what is sent, and what is an answer to that. Pure."""
+
+from collections import abc
+import dataclasses
+
+from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor import look_frames
+from octavia_hmsync.distributor import look_rules
+
+
+@dataclasses.dataclass
+class Try:
+    """A look at one member, that is under way.
+
+    :ivar member: its document.Member.
+    :ivar pair: the addresses, a document.LookPair.
+    :ivar mac: MAC address of the distributor.
+    :ivar port: that is looked at.
+    :ivar own_port: from which; an ACK comes from the next one.
+    :ivar sequence: a secret, which only that member is told.
+    :ivar number: another secret, of an ACK that belongs to no connection: to
+                  it a system answers whose haproxy takes no more of them, as
+                  one that is overloaded does not answer a SYN. None if it gets
+                  none.
+    :ivar is_done: whether it answered.
+    :ivar error: what is wrong, if so.
+    """
+
+    member: doc.Member
+    pair: doc.LookPair
+    mac: str
+    port: int
+    own_port: int
+    sequence: int
+    number: int | None = None
+    is_done: bool = False
+    error: str | None = look_rules.SILENT
+
+    def make_frames(self) -> abc.Iterator[bytes]:
+        """Return what is sent."""
+        syn = look_frames.Segment(
+            self.mac, str(self.member.mac), self.pair.own, self.pair.vip,
+            self.own_port, self.port, self.sequence, 0, look_frames.SYN)
+        yield syn.to_frame()
+        if self.number is not None:
+            yield dataclasses.replace(
+                syn, source_port=self.own_port + 1, acknowledged=self.number,
+                flags=look_frames.ACK).to_frame()
+
+    def take(self, answer: look_frames.Segment) -> bytes | None:
+        """Take what the member has sent, if it is an answer.
+
+        :returns: what to say to it: once for each look.
+        """
+        if self.is_done:
+            return None
+        if self._is_sign_of_life(answer):
+            # It may answer the SYN yet.
+            self.error = look_rules.FULL
+        if not self._is_answer(answer):
+            return None
+        if answer.flags & look_frames.RST:
+            self.is_done, self.error = True, look_rules.REFUSED
+            return None
+        if answer.flags & look_frames.SYN:
+            self.is_done, self.error = True, None
+            return look_frames.make_reset(answer).to_frame()
+        return None
+
+    def _is_answer(self, answer: look_frames.Segment) -> bool:
+        return bool(
+            answer.flags & look_frames.ACK and
+            answer.acknowledged == (self.sequence + 1) % 2 ** 32 and
+            self._is_between(answer, self.own_port))
+
+    def _is_sign_of_life(self, answer: look_frames.Segment) -> bool:
+        return bool(
+            self.number is not None and answer.flags & look_frames.RST and
+            answer.sequence == self.number and
+            self._is_between(answer, self.own_port + 1))
+
+    def _is_between(self, answer: look_frames.Segment, own_port: int) -> bool:
+        return (
+            answer.target_mac == self.mac and
+            (answer.source, answer.target) == (
+                self.pair.vip, self.pair.own) and
+            (answer.source_port, answer.target_port) == (self.port, own_port))
