@@ -27,6 +27,8 @@ class TestDriver(fakes.OVNTestCase):
 
     def setUp(self):
         super().setUp()
+        self.conf.set_override('distributor_driver', 'hmsync_ovn',
+                               group='controller_worker')
         self.useFixture(fixtures.MockPatchObject(
             driver_base, '_get_driver',
             lambda: driver_base.Driver(self.conf, self.engine,
