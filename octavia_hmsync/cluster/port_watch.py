@@ -99,6 +99,8 @@ class PortWatch:
         self._engine = engine
         self._ports = ports
         self._set_right = set_right
+        # Ports of VIPs of which was said that they are gone.
+        self._said: set[str] = set()
 
     def look(self):
         """Set right what can be, and find what has to be made anew.
@@ -110,9 +112,11 @@ class PortWatch:
         vips = [vip for vip in vip_repo.get_all(self._engine)
                 if vip.applied_version is not None]
         fronts = front_repo.get_all(self._engine)
+        vip_ports = front_repo.get_vip_ports(self._engine)
         ports = self._ports.read({
             *(vip.port_id for vip in vips if vip.port_id),
-            *(front.port_id for front in fronts)})
+            *(front.port_id for front in fronts), *vip_ports.values()})
+        self._look_at_vips(vip_ports, ports)
         cluster_vips.forget_gone(self._engine, vips, ports)
         without = {vip.cluster_id for vip in vips
                    if vip.port_id not in ports}
@@ -123,6 +127,19 @@ class PortWatch:
             self._repair(cluster_id)
         self._look_at_members(fronts, ports)
         return without
+
+    def _look_at_vips(self, vip_ports, ports):
+        gone = {cluster_id: port_id for cluster_id, port_id
+                in vip_ports.items() if port_id not in ports}
+        for cluster_id, port_id in sorted(gone.items()):
+            if port_id not in self._said:
+                LOG.warning('The port %s of the VIP of the cluster %s is gone '
+                            'from Neutron, which may give its address away, '
+                            'and has no floating IP for it any more. Traffic '
+                            'to the VIP goes on: have clients go to another '
+                            'load balancer, and delete this one.', port_id,
+                            cluster_id)
+        self._said = set(gone.values())
 
     def _repair(self, cluster_id):
         try:

@@ -127,6 +127,11 @@ class ManagerCalls(cluster_calls.ClusterCalls):
         self._make()
         return ()
 
+    @_call(front_repo.get_vip_ports)
+    def get_vip_ports(self):
+        self._make()
+        return ()
+
     @_call(front_repo.get_listener_ports)
     def get_listener_ports(self):
         cluster_id = self._make()

@@ -25,6 +25,8 @@ _MEMBER = models.ClusterMember.__table__
 _AMPHORA = compat.AMPHORA
 _LB = compat.LOAD_BALANCER
 _LISTENER = compat.LISTENER
+# Of load balancers that are neither made just now, nor deleted.
+_MADE = (compat.ACTIVE, compat.PENDING_UPDATE, compat.ERROR)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,14 +63,31 @@ class Front:
     addresses: tuple[str, ...]
 
 
+def get_vip_ports(engine):
+    """Return {id of a cluster: id of the port of its VIP}.
+
+    Of those whose load balancer is made, and is not deleted.
+
+    :param engine: an SQLAlchemy engine.
+    """
+    with engine.connect() as connection:
+        return dict(connection.execute(
+            sa.select(_CLUSTER.c.id, compat.VIP.c.port_id)
+            .join_from(_CLUSTER, compat.VIP,
+                       compat.VIP.c.load_balancer_id ==
+                       _CLUSTER.c.load_balancer_id)
+            .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+            .where(compat.VIP.c.port_id.is_not(None),
+                   _LB.c.provisioning_status.in_(_MADE))).all())
+
+
 def get_all(engine):
     """Return the Fronts of all clusters whose load balancer is made.
 
     :param engine: an SQLAlchemy engine.
     """
     addresses = collections.defaultdict(list)
-    is_made = _LB.c.provisioning_status.in_(
-        (compat.ACTIVE, compat.PENDING_UPDATE, compat.ERROR))
+    is_made = _LB.c.provisioning_status.in_(_MADE)
     with engine.connect() as connection:
         for table in (compat.VIP, compat.ADDITIONAL_VIP):
             for row in connection.execute(

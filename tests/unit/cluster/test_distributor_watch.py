@@ -20,6 +20,7 @@ from octavia_hmsync.cluster import distributors as cluster_distributors
 from octavia_hmsync.cluster import ports as cluster_ports
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import vips as cluster_vips
+from octavia_hmsync import compat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
@@ -236,6 +237,21 @@ class TestLook(distributors.DistributorTestCase):
         self.now += 61
         self.watch.look()
         self.assertIn(vip.port_id, self.ports.states)
+
+    def test_port_of_a_vip(self):
+        """It is said, once."""
+        log = self.useFixture(fixtures.FakeLogger())
+        with self.engine.begin() as connection:
+            connection.execute(compat.VIP.update().values(port_id='vip1'))
+        self.watch.look()
+        self.assertNotIn('vip1', log.output)
+        self.ports.gone.add('vip1')
+        for _ in range(3):
+            self.now += 61
+            self.watch.look()
+        for cluster_id in self.clusters:
+            self.assertEqual(1, log.output.count(
+                f'The port vip1 of the VIP of the cluster {cluster_id} is'))
 
     def test_port_of_a_member(self):
         """Whose is gone is replaced; whose was changed is set right."""
