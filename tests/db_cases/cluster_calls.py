@@ -96,6 +96,11 @@ class ClusterCalls(base.DatabaseTestCase):
         self._make()
         return LONG,
 
+    @_call(cluster_repo.get_versions)
+    def get_versions(self):
+        self._make()
+        return ()
+
     @_call(cluster_repo.raise_version)
     def raise_version(self):
         return self._make(), 70
@@ -475,6 +480,12 @@ class ClusterCalls(base.DatabaseTestCase):
     def set_port_of_vip(self):
         self._make()
         return self._add_vips()[0].id, 'port', 'fa:16:3e:00:00:02'
+
+    @_call(vip_repo.count_active)
+    def count_active_vips(self):
+        self._make()
+        self._add_vips()
+        return ()
 
     @_call(vip_repo.set_active)
     def set_active(self):

@@ -211,7 +211,6 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
         return False
 
 
-@api.retry
 def count_active(engine):
     """Return {id of a distributor: how many VIPs are active there}."""
     with engine.connect() as connection:
