@@ -114,6 +114,7 @@ class _API:
             'status': 'OFFLINE' if health.error else 'ONLINE',
             'vswitch_version': health.version,
             'error': health.error,
+            'load': health.load,
             'vips': len(known),
             'active': sum(vip.document.active for vip in known
                           if vip.document),

@@ -28,6 +28,7 @@ from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import room
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import transition as transitions
 from octavia_hmsync.distributor.ovs import wire
@@ -48,7 +49,7 @@ _SENT = b'sent'
 # What apply() left of a VIP: its Document, the OpenFlow port, the Program, and
 # the run of ovs-vswitchd that has it.
 _Applied = collections.namedtuple(
-    '_Applied', 'document transition in_port program boot')
+    '_Applied', 'document transition in_port program boot room')
 
 
 class OpenVSwitch:
@@ -72,6 +73,7 @@ class OpenVSwitch:
             interfaces.Interfaces(conf)
             if options.connect_by == ovs_conf.INTERFACE
             else bridges.Bridges(conf))
+        self._rooms = room.Rooms(self._ofctl, options)
         self._announcer = announcer.Announcer(self._send)
         self._locks = collections.defaultdict(threading.Lock)
         # By VIP: what apply() left; None where it failed.
@@ -128,10 +130,13 @@ class OpenVSwitch:
                 self._conf.hmsync_distributor.integration_bridge)
         is_new = not self._bridges.has(vip_id)
         in_port = self._bridges.ensure(vip_id, document.port)
-        program = self._compile(document, transition, in_port)
+        vip_room = self._rooms.get(vip_id)
+        program = pipeline.compile_vip(document, transition, in_port,
+                                       room=vip_room)
         boot = self._ofctl.get_boot(names.bridge)
         before = self._applied.get(vip_id)
-        after = _Applied(document, transition, in_port, program, boot)
+        after = _Applied(document, transition, in_port, program, boot,
+                         vip_room)
         # Not known any more, should this fail.
         self._applied[vip_id] = None
         if before and before.boot == boot:
@@ -146,11 +151,6 @@ class OpenVSwitch:
         self._applied[vip_id] = after
         self._announce_change(vip_id, document)
 
-    def _compile(self, document, transition, in_port, **kwargs):
-        return pipeline.compile_vip(
-            document, transition, in_port,
-            self._conf.hmsync_distributor.max_pins, **kwargs)
-
     def _change(self, bridge, before, after):
         """Program what was programmed by this process before."""
         if (before.program.cookie == after.program.cookie and
@@ -159,8 +159,9 @@ class OpenVSwitch:
         handover = transitions.make_handover(
             before.transition, after.transition, after.document)
         if handover:
-            between = after._replace(program=self._compile(
-                after.document, handover, after.in_port, pins_all=True))
+            between = after._replace(program=pipeline.compile_vip(
+                after.document, handover, after.in_port, pins_all=True,
+                room=after.room))
             self._replace(bridge, before, between)
             # First packets that its cache has forwarded meanwhile are pinned
             # now, where they went.
@@ -282,10 +283,12 @@ class OpenVSwitch:
         """
         bridge = bridges.Names.of(vip_id).bridge
         members = self._read_output(bridge)
-        pinned = self._ofctl.count(bridge, f'table={pipeline.PINS}')[0]
+        tables = [table for table in (sharing.PINS, sharing.HANDSHAKES)
+                  if self._ofctl.count(bridge, f'table={table}')[0]]
         for mac, one in members.items():
-            one['pins'] = pinned and self._ofctl.count(
-                bridge, sharing.match_pins(mac))[0]
+            one['pins'] = sum(self._ofctl.count(
+                bridge, sharing.match_pins(mac, table))[0]
+                for table in tables)
         return {'members': members,
                 'claims': counters.sum_claims(self._ofctl.get_flows(
                     bridge, f'table={pipeline.CLASSIFY}'))}
@@ -293,6 +296,42 @@ class OpenVSwitch:
     def _read_output(self, bridge):
         return counters.sum_output(self._ofctl.get_flows(
             bridge, f'table={pipeline.OUTPUT}'))
+
+    def look_at_load(self):
+        """Look at how much there is of flows, and keep within the bounds.
+
+        To be called again and again.
+
+        :returns: what of it is to be shown, a dict.
+        """
+        applied = {vip_id: one for vip_id, one in self._applied.copy().items()
+                   if one}
+        self._rooms.look({
+            vip_id: bridges.Names.of(vip_id).bridge
+            for vip_id, one in applied.items()
+            if not one.transition.is_over})
+        self._bridges.bound(self._rooms.bound)
+        for vip_id, one in applied.items():
+            if one.room is not self._rooms.get(vip_id):
+                self._make_room(vip_id)
+        return self._rooms.describe()
+
+    def _make_room(self, vip_id):
+        """Program a VIP for the room that there is now."""
+        with self._locks[vip_id]:
+            before = self._applied.get(vip_id)
+            bridge = bridges.Names.of(vip_id).bridge
+            if before is None or self._ofctl.get_boot(bridge) != before.boot:
+                return
+            vip_room = self._rooms.get(vip_id)
+            after = before._replace(
+                room=vip_room, program=pipeline.compile_vip(
+                    before.document, before.transition, before.in_port,
+                    room=vip_room))
+            if after.program.cookie != before.program.cookie:
+                self._applied[vip_id] = None
+                self._replace(bridge, before, after)
+            self._applied[vip_id] = after
 
     def has_lost_flows(self):
         """Look whether what apply() programmed is still there.

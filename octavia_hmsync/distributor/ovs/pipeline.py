@@ -39,6 +39,7 @@ have been answered.
 """
 
 from collections import abc
+import enum
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import answers
@@ -74,22 +75,35 @@ _ERRORS = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 _ECHO = {4: 8, 6: 128}
 
 
+class Room(enum.Enum):
+    """For how many more pins there is room.
+
+    ENOUGH: a pin of a beginning is for good, so that a connection costs one
+    change of a table. SCARCE, as in a flood of beginnings: it is for a minute,
+    and the next packet makes another one. NONE: what begins goes by the base
+    as long as who it leads to gets new connections, and needs no pin.
+    """
+
+    ENOUGH = 0
+    SCARCE = 1
+    NONE = 2
+
+
 def compile_vip(document: doc.Document,
                 transition: transitions.Transition, in_port: int,
-                max_pins: int, pins_all: bool = False) -> openflow.Program:
+                pins_all: bool = False,
+                room: Room = Room.ENOUGH) -> openflow.Program:
     """Return what the bridge of a VIP has to do.
 
     :param document: the VIP document.
     :param transition: where it stands.
     :param in_port: OpenFlow port of the patch port.
-    :param max_pins: of one member and kind; connections beyond are not
-                     pinned.
     :param pins_all: whether each connection that begins is pinned, also one
                      that base and current mapping agree about.
+    :param room: for how many pins there is room.
     :returns: a Program.
     """
-    return _Compiler(document, transition, in_port, max_pins,
-                     pins_all).compile()
+    return _Compiler(document, transition, in_port, pins_all, room).compile()
 
 
 def _load(mac: str, register: str) -> str:
@@ -108,7 +122,7 @@ class _Compiler:
 
     def __init__(self, document: doc.Document,
                  transition: transitions.Transition, in_port: int,
-                 max_pins: int, pins_all: bool) -> None:
+                 pins_all: bool, room: Room) -> None:
         self._document = document
         self._transition = transition
         self._pins_all = pins_all
@@ -116,7 +130,8 @@ class _Compiler:
         self._in_port = in_port
         self._pins = sharing.Pins(
             transitions.get_pin_timeout(document) + transitions.MARGIN,
-            max_pins)
+            room is not Room.ENOUGH)
+        self._room = room
         self._mac = document.port.mac
         self._living = sorted(mapping.get_living(document))
         # Of the addresses of the VIP.
@@ -216,11 +231,18 @@ class _Compiler:
             self._add(PINNED, 20, [f'{PIN}={OLD}', _is(OUT, mac)],
                       *self._share(),
                       _resubmit(OUTPUT))
-            for family, match in zip(self._families, self._match_tcp()):
-                self._pin_old(PINNED, family, mac, [
-                    match, f'{PIN}={YOUNG}', _is(OUT, mac)],
-                    *self._share(), _resubmit(OUTPUT))
+            self._follow_young(mac)
         self._add(PINNED, 0, [], _resubmit(PICK))
+
+    def _follow_young(self, mac: str) -> None:
+        is_young = [f'{PIN}={YOUNG}', _is(OUT, mac)]
+        if not self._pins.is_scarce:
+            self._add(PINNED, 20, is_young, *self._share(),
+                      _resubmit(OUTPUT))
+            return
+        for family, match in zip(self._families, self._match_tcp()):
+            self._pin_old(PINNED, family, mac, [match, *is_young],
+                          *self._share(), _resubmit(OUTPUT))
 
     def _match_tcp(self) -> list[str]:
         return [{4: 'tcp', 6: 'tcp6'}[family] for family in self._families]
@@ -256,7 +278,9 @@ class _Compiler:
                       *self._send(mac))
             if not self._pins_all:
                 self._add(DECIDE, 50, [f'{KIND}={BEGINNING}',
-                                       f'{PIN}={UNPINNED}', *both],
+                                       f'{PIN}={UNPINNED}',
+                                       *(both[:1] if self._room is Room.NONE
+                                         else both)],
                           *self._send(mac))
         for family, match in zip(self._families, self._match_tcp()):
             for mac in sorted(base.macs):
@@ -281,8 +305,12 @@ class _Compiler:
 
     def _begin(self, family: int, mac: str) -> tuple[str, ...]:
         """Pin one that begins, and say so."""
-        return (self._pins.learn(family, mac, YOUNG), _load(mac, OUT),
-                *(sharing.TELL if self._document.partners else ()),
+        tell: tuple[str, ...] = ()
+        if self._document.partners:
+            # A pin that is for good is told of once.
+            tell = (*(() if self._pins.is_scarce else
+                      (self._pins.note(family, mac),)), *sharing.TELL)
+        return (self._pins.learn(family, mac, YOUNG), _load(mac, OUT), *tell,
                 _resubmit(OUTPUT))
 
     def _send(self, mac: str) -> tuple[str, ...]:

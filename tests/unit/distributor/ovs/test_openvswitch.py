@@ -23,6 +23,7 @@ from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import announcer
+from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openvswitch
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
@@ -51,6 +52,8 @@ class FakeFlows:
         self.boot = 1
         self.is_down = False
         self.lines = []
+        self.load = ofctl.Load(100, 20, 200000)
+        self.learned = {}
 
     def reset(self):
         """As if it were started anew."""
@@ -94,7 +97,7 @@ class FakeFlows:
         self._check()
         found = re.match('cookie=(0x[0-9a-f]+)/-1', match)
         if not found:
-            return 0, 0, 0
+            return self.learned.get((bridge, match), 0), 0, 0
         return sum(cookie == int(found[1], 16) for cookie, _ in
                    self.flows.get(bridge, {}).values()), 0, 0
 
@@ -110,6 +113,10 @@ class FakeFlows:
                 if match.startswith('cookie=') or
                 key.startswith(f'{match},')]
 
+    def read_load(self):
+        self._check()
+        return self.load
+
     def get_socket(self, bridge):
         return bridge
 
@@ -124,6 +131,7 @@ class FakeLinks:
 
     def __init__(self):
         self.vips = {}
+        self.bounds = []
 
     def ensure(self, vip_id, port):
         self.vips.setdefault(vip_id, '')
@@ -143,6 +151,9 @@ class FakeLinks:
 
     def set_announced(self, vip_id, announced):
         self.vips[vip_id] = announced
+
+    def bound(self, flows):
+        self.bounds.append(flows)
 
     def check(self):
         return '3.1.0'
@@ -361,6 +372,65 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE)
         self.assertEqual([], self.vswitch.has_lost_flows())
         self.assertEqual('3.1.0', self.vswitch.check())
+
+    def test_load(self):
+        """Who is full learns no more, and is said to."""
+        log = self.useFixture(fixtures.FakeLogger(level='INFO'))
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        calls, name = self.flows.calls, 'hmb11111111111'
+        programs = [copy.deepcopy(self.flows.flows)]
+        for number, full, is_new in (
+                (0, [], False), (49999, [], False), (50000, [], True),
+                (94999, [], False), (95000, [VIP], True),
+                (76001, [VIP], False), (75999, [], True),
+                (39999, [], True)):
+            self.flows.learned[name, 'table=25'] = number
+            self.assertEqual(full, self.vswitch.look_at_load()['full_vips'])
+            calls += is_new
+            self.assertEqual(calls, self.flows.calls, number)
+            self.assertEqual([], self.vswitch.has_lost_flows())
+            if is_new:
+                programs.append(copy.deepcopy(self.flows.flows))
+        self.assertEqual(programs[0], programs[-1])
+        self.assertEqual({100000}, set(self.links.bounds))
+        self.assertEqual(1, log.output.count('max_pins = 100000'))
+
+    def test_load_of_all(self):
+        log = self.useFixture(fixtures.FakeLogger(level='INFO'))
+        self.conf.set_override('max_flows', 1000, 'hmsync_distributor')
+        self.vswitch = self.make()
+        self.apply(doc.ACTIVE)
+        for number, full, bound in ((499, False, 100000), (950, True, 0),
+                                    (761, True, 0), (759, False, 100000)):
+            self.flows.load = ofctl.Load(number, 20, 200000)
+            self.assertEqual(
+                {'flows': number, 'max_flows': 1000, 'cached_flows': 20,
+                 'max_cached_flows': 200000, 'full': full, 'full_vips': []},
+                self.vswitch.look_at_load())
+            self.assertEqual(bound, self.links.bounds[-1])
+        self.assertEqual(1, log.output.count('max_flows = 1000'))
+        self.assertEqual(1, log.output.count('remembered again'))
+        # Traffic goes on, whatever ovs-appctl says.
+        self.patch(self.flows, 'read_load', self.refuse)
+        for _ in range(2):
+            self.assertIsNone(self.vswitch.look_at_load()['flows'])
+        self.assertEqual(1, log.output.count('No ovs-appctl.'))
+
+    @staticmethod
+    def refuse():
+        raise exceptions.VswitchUnavailable('No ovs-appctl.')
+
+    def test_load_of_one_that_is_gone(self):
+        """Nothing is done to a bridge that has no flows any more."""
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.flows.reset()
+        self.flows.learned['hmb11111111111', 'table=20'] = 99999
+        calls = self.flows.calls
+        self.vswitch.look_at_load()
+        self.assertEqual(calls, self.flows.calls)
+        self.assertEqual([VIP], self.vswitch.has_lost_flows())
 
     def test_counters(self):
         self.apply(doc.ACTIVE, doc.DRAINING)
