@@ -59,6 +59,13 @@ opts = [
                     'change is as old as silent connections are kept for; '
                     'somebody who floods a load balancer can use up all of '
                     'them, of that one.'),
+    cfg.IntOpt('max_copied', default=500, min=1, max=30000,
+               help='How many ICMP errors, and how many fragments of packets '
+                    'other than the first, all members of a load balancer '
+                    'get in a second. Each of them becomes as many frames as '
+                    'there are members, so more of them are dropped. What '
+                    'a path with a smaller MTU needs is one for each '
+                    'client.'),
     cfg.IntOpt('max_flows', default=1000000, min=1,
                help='How many flows of OpenFlow ovs-vswitchd may have in '
                     'all, with those of the integration bridge ("rules" of '

@@ -74,6 +74,8 @@ class OpenVSwitch:
             if options.connect_by == ovs_conf.INTERFACE
             else bridges.Bridges(conf))
         self._rooms = room.Rooms(self._ofctl, options)
+        # Whether the data path has meters, once that is known.
+        self._has_meters = None
         self._announcer = announcer.Announcer(self._send)
         self._locks = collections.defaultdict(threading.Lock)
         # By VIP: what apply() left; None where it failed.
@@ -130,9 +132,9 @@ class OpenVSwitch:
                 self._conf.hmsync_distributor.integration_bridge)
         is_new = not self._bridges.has(vip_id)
         in_port = self._bridges.ensure(vip_id, document.port)
+        self._find_meters(names.bridge, in_port)
         vip_room = self._rooms.get(vip_id)
-        program = pipeline.compile_vip(document, transition, in_port,
-                                       room=vip_room)
+        program = self._compile(document, transition, in_port, vip_room)
         boot = self._ofctl.get_boot(names.bridge)
         before = self._applied.get(vip_id)
         after = _Applied(document, transition, in_port, program, boot,
@@ -144,12 +146,43 @@ class OpenVSwitch:
         elif is_new:
             # One of before may have come and gone unseen by ovs-vswitchd,
             # which has its flows then.
+            self._add_meters(names.bridge, after)
             self._ofctl.apply(names.bridge,
                               [*_CLEAR, *program.to_bundle((), ())])
         else:
-            self._take_over(names.bridge, program, document)
+            self._take_over(names.bridge, after)
         self._applied[vip_id] = after
         self._announce_change(vip_id, document)
+
+    def _compile(self, document, transition, in_port, vip_room, **kwargs):
+        return pipeline.compile_vip(
+            document, transition, in_port, room=vip_room,
+            max_copied=self._conf.hmsync_distributor.max_copied
+            if self._has_meters else None, **kwargs)
+
+    def _find_meters(self, bridge, in_port):
+        """Find out once whether the data path has meters."""
+        if self._has_meters is not None:
+            return
+        options = self._conf.hmsync_distributor
+        with contextlib.closing(self._dial(bridge, in_port)) as line:
+            self._has_meters = line.add_meters(
+                [openflow.Meter(0, options.max_copied)],
+                options.openvswitch_timeout)
+        if not self._has_meters:
+            LOG.warning('The data path of Open vSwitch has no meters: '
+                        '[hmsync_distributor] max_copied is not kept, and '
+                        'each ICMP error or fragment goes to all members.')
+
+    def _add_meters(self, bridge, after):
+        # Gone with ovs-vswitchd, as flows are. There is no other rate as long
+        # as this process lives.
+        if after.program.meters:
+            with contextlib.closing(self._dial(
+                    bridge, after.in_port)) as line:
+                line.add_meters(
+                    after.program.meters,
+                    self._conf.hmsync_distributor.openvswitch_timeout)
 
     def _change(self, bridge, before, after):
         """Program what was programmed by this process before."""
@@ -159,9 +192,9 @@ class OpenVSwitch:
         handover = transitions.make_handover(
             before.transition, after.transition, after.document)
         if handover:
-            between = after._replace(program=pipeline.compile_vip(
-                after.document, handover, after.in_port, pins_all=True,
-                room=after.room))
+            between = after._replace(program=self._compile(
+                after.document, handover, after.in_port, after.room,
+                pins_all=True))
             self._replace(bridge, before, between)
             # First packets that its cache has forwarded meanwhile are pinned
             # now, where they went.
@@ -175,16 +208,18 @@ class OpenVSwitch:
             [group.id for group in before.program.groups],
             mapping.get_living(before.document))
 
-    def _take_over(self, bridge, program, document):
+    def _take_over(self, bridge, after):
         """Program what may have been programmed by another one."""
+        program = after.program
         there = counters.read_program(self._ofctl.get_flows(
             bridge, openflow.match_programs()))
         if there.flows != {program.cookie: len(program.flows)}:
             # Flows and groups come and go together, in one bundle; each call
             # has ovs-vswitchd look at all bridges.
             groups = self._ofctl.get_groups(bridge) if there.flows else ()
-            self._program(bridge, program, document, there.flows, groups,
-                          there.macs)
+            self._add_meters(bridge, after)
+            self._program(bridge, program, after.document, there.flows,
+                          groups, there.macs)
 
     def _program(self, bridge, program, document, cookies=(), groups=(),
                  macs=()):
@@ -232,7 +267,9 @@ class OpenVSwitch:
         applied = self._applied.get(vip_id)
         if applied:
             document = applied.document
-            with contextlib.closing(self._dial(vip_id, applied)) as line:
+            with contextlib.closing(self._dial(
+                    bridges.Names.of(vip_id).bridge,
+                    applied.in_port)) as line:
                 line.send([
                     frame for address in document.addresses
                     for frame in frames.make_announcements(
@@ -248,15 +285,14 @@ class OpenVSwitch:
         :returns: a wire.Line.
         """
         applied = self._applied.get(vip_id)
-        if applied is None or self._ofctl.get_boot(
-                bridges.Names.of(vip_id).bridge) != applied.boot:
+        bridge = bridges.Names.of(vip_id).bridge
+        if applied is None or self._ofctl.get_boot(bridge) != applied.boot:
             raise exceptions.VswitchUnavailable(
                 f'Nothing is in force for the VIP {vip_id}.')
-        return self._dial(vip_id, applied)
+        return self._dial(bridge, applied.in_port)
 
-    def _dial(self, vip_id, applied):
-        return wire.Line(self._ofctl.get_socket(
-            bridges.Names.of(vip_id).bridge), applied.in_port)
+    def _dial(self, bridge, in_port):
+        return wire.Line(self._ofctl.get_socket(bridge), in_port)
 
     def remove(self, vip_id):
         """Delete all there is of a VIP.
@@ -325,9 +361,9 @@ class OpenVSwitch:
                 return
             vip_room = self._rooms.get(vip_id)
             after = before._replace(
-                room=vip_room, program=pipeline.compile_vip(
+                room=vip_room, program=self._compile(
                     before.document, before.transition, before.in_port,
-                    room=vip_room))
+                    vip_room))
             if after.program.cookie != before.program.cookie:
                 self._applied[vip_id] = None
                 self._replace(bridge, before, after)

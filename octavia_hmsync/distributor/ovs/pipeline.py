@@ -73,6 +73,8 @@ _FIELDS = {
 # Of ICMP and ICMPv6: unreachable, time exceeded, parameter problem; too big.
 _ERRORS = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 _ECHO = {4: 8, 6: 128}
+# Meters, so that a flood of either leaves room for the other.
+_ERROR, _FRAGMENT = 0, 1
 
 
 class Room(enum.Enum):
@@ -91,8 +93,8 @@ class Room(enum.Enum):
 
 def compile_vip(document: doc.Document,
                 transition: transitions.Transition, in_port: int,
-                pins_all: bool = False,
-                room: Room = Room.ENOUGH) -> openflow.Program:
+                pins_all: bool = False, room: Room = Room.ENOUGH,
+                max_copied: int | None = None) -> openflow.Program:
     """Return what the bridge of a VIP has to do.
 
     :param document: the VIP document.
@@ -101,9 +103,12 @@ def compile_vip(document: doc.Document,
     :param pins_all: whether each connection that begins is pinned, also one
                      that base and current mapping agree about.
     :param room: for how many pins there is room.
+    :param max_copied: packets in a second that all members get, of errors and
+                       of fragments each; None for any number.
     :returns: a Program.
     """
-    return _Compiler(document, transition, in_port, pins_all, room).compile()
+    return _Compiler(document, transition, in_port, pins_all, room,
+                     max_copied).compile()
 
 
 def _load(mac: str, register: str) -> str:
@@ -122,7 +127,8 @@ class _Compiler:
 
     def __init__(self, document: doc.Document,
                  transition: transitions.Transition, in_port: int,
-                 pins_all: bool, room: Room) -> None:
+                 pins_all: bool, room: Room,
+                 max_copied: int | None) -> None:
         self._document = document
         self._transition = transition
         self._pins_all = pins_all
@@ -132,6 +138,8 @@ class _Compiler:
             transitions.get_pin_timeout(document) + transitions.MARGIN,
             room is not Room.ENOUGH)
         self._room = room
+        self._meters = () if max_copied is None else tuple(
+            openflow.Meter(kind, max_copied) for kind in (_ERROR, _FRAGMENT))
         self._mac = document.port.mac
         self._living = sorted(mapping.get_living(document))
         # Of the addresses of the VIP.
@@ -151,7 +159,7 @@ class _Compiler:
         self._flows.extend(sharing.make_flows(self._document, self._living,
                                               self._pins))
         return openflow.Program(tuple(self._make_groups()),
-                                tuple(self._flows))
+                                tuple(self._flows), self._meters)
 
     def _add(self, table: int, priority: int, match: abc.Iterable[str],
              *actions: str) -> None:
@@ -200,16 +208,13 @@ class _Compiler:
         here = [f'in_port={self._in_port}', f'eth_dst={self._mac}']
         to_vip = ('nw_dst=' if family == 4 else 'ipv6_dst=') + address
         icmp = f'icmp{suffix}'
-        # Whose it is, only a member knows. A fragment without ports is of no
-        # use to those that have not got the first one.
-        to_all = (f'set_field:{self._mac}->eth_src',
-                  *(action for mac in self._living for action in (
-                      f'set_field:{mac}->eth_dst', 'in_port')))
         for number in _ERRORS[family]:
             self._add(CLASSIFY, 500, [*here, icmp, to_vip,
-                                      f'icmp_type={number}'], *to_all)
+                                      f'icmp_type={number}'],
+                      *self._copy(_ERROR))
         self._add(CLASSIFY, 400, [*here, 'ip' if family == 4 else 'ipv6',
-                                  'nw_frag=later', to_vip], *to_all)
+                                  'nw_frag=later', to_vip],
+                  *self._copy(_FRAGMENT))
         self._flows.extend(sharing.make_hearing(
             self._document, here, f'tcp{suffix}', to_vip, CLASSIFY))
         self._add(CLASSIFY, 300, [*here, f'tcp{suffix}', to_vip],
@@ -219,6 +224,20 @@ class _Compiler:
             self._add(CLASSIFY, 300, [*here, match, to_vip], *other)
         self._add(CLASSIFY, 300, [*here, icmp, to_vip,
                                   f'icmp_type={_ECHO[family]}'], *other)
+
+    def _copy(self, kind: int) -> abc.Iterator[str]:
+        """Return what sends a packet to all members.
+
+        Whose it is, only a member knows. A fragment without ports is of no
+        use to those that have not got the first one. As one packet becomes
+        many, there is a limit.
+        """
+        yield from (meter.action for meter in self._meters
+                    if meter.kind == kind)
+        yield f'set_field:{self._mac}->eth_src'
+        for mac in self._living:
+            yield f'set_field:{mac}->eth_dst'
+            yield 'in_port'
 
     def _follow_pins(self) -> None:
         for match in self._match_tcp():

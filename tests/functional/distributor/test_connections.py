@@ -12,9 +12,11 @@
 
 """Established connections, over all that can happen to a cluster."""
 
+import functools
 import re
 import socket
 import struct
+import types
 
 import fixtures
 from oslotest import base
@@ -22,6 +24,7 @@ from oslotest import base
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
+from tests.cloud import openvswitch as cloud_ovs
 from tests.cloud import waiting
 from tests.functional.distributor import fabric
 from tests.functional.distributor import raw
@@ -245,6 +248,54 @@ class TestConnections(base.BaseTestCase):
                         else member)
             self.assertEqual({expected}, {
                 one.member for one in clients.open(5, [address])})
+
+    def test_path_mtu(self):
+        """A member learns that a path is narrower than its network."""
+        members = [self.make_member(n) for n in range(3)]
+        self.make_vip(members)
+        router = self.make_host('router', 1)
+        border, far = [self.useFixture(cloud_ovs.Namespace(
+            name, self.directory)) for name in ('border', 'far')]
+        self.connect(router.namespace, border, 1, mtu=1400)
+        self.connect(border, far, 2)
+        for namespace in (router.namespace, border):
+            namespace.run('sysctl', '-w', 'net.ipv4.ip_forward=1',
+                          'net.ipv6.conf.all.forwarding=1')
+        for namespace, way, via in (
+                *((member.namespace, 'far', '0') for member in members),
+                (router.namespace, 'far', '1'), (border, 'near', '1'),
+                (far, 'near', '2')):
+            end = 2 if (namespace, via) == (router.namespace, '1') else 1
+            network = {'far': 2, 'near': 0}[way]
+            for version, to, by in (
+                    ('-4', f'10.{network}.0.0/24', f'10.{via}.0.{end}'),
+                    ('-6', f'fd0{network}::/64', f'fd0{via}::{end}')):
+                namespace.run('ip', version, 'route', 'add', to, 'via', by)
+        client = types.SimpleNamespace(socket=functools.partial(
+            far.call, socket.socket))
+        line = b'x' * 8000 + b'\n'
+        for address in (fabric.VIP, fabric.VIP6):
+            found = set()
+            for _ in range(12):
+                one = fabric.Connection(client, address)
+                self.addCleanup(one.close)
+                found.add(one.member)
+                one.socket.sendall(line)
+                with one.socket.makefile('rb') as answer:
+                    self.assertEqual(line, answer.readline())
+            self.assertEqual({host.name for host in members}, found)
+
+    @staticmethod
+    def connect(near, far, number, mtu=1500):
+        """A link, on which the near end is 10.NUMBER.0.1."""
+        near.link(far, f'to{number}', f'from{number}')
+        for end, namespace, name in ((1, near, f'to{number}'),
+                                     (2, far, f'from{number}')):
+            namespace.run('ip', 'link', 'set', name, 'mtu', str(mtu))
+            namespace.run('ip', 'address', 'add', f'10.{number}.0.{end}/24',
+                          'dev', name)
+            namespace.run('ip', 'address', 'add', f'fd0{number}::{end}/64',
+                          'dev', name, 'nodad')
 
     def test_take_over(self):
         """Another distributor answers for the VIP, nobody notices."""

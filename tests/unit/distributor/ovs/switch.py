@@ -53,6 +53,7 @@ class Switch:
 
     :param limit: of flows in each table that are learned
     :ivar sent: MAC addresses to which the last packet went
+    :ivar metered: whether the last packet was counted by a meter
     :ivar told: frames of the last packet for other distributors
     """
 
@@ -88,6 +89,7 @@ class Switch:
         :returns: a list of Learned
         """
         self.sent, self.told, self._learned = [], [], []
+        self.metered = False
         self._run(dict(frame), pipeline.CLASSIFY)
         if not learns:
             return self._learned
@@ -140,6 +142,8 @@ class Switch:
                 self._do(field, one)
             self.told.append({name: value for name, value in one.items()
                               if 'reg' not in name})
+        elif action.startswith('meter:'):
+            self.metered = True
         elif action == 'in_port':
             self.sent.append(frame['eth_dst'])
         elif action.startswith('resubmit(,'):

@@ -165,6 +165,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         super().setUp()
         self.line = self.useFixture(fixtures.MockPatchObject(
             wire, 'Line', autospec=True)).mock
+        self.line.return_value.add_meters.return_value = True
         self.flows, self.links = FakeFlows(), FakeLinks()
         self.conf = cfg.ConfigOpts()
         self.vswitch = self.make()
@@ -372,6 +373,27 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE)
         self.assertEqual([], self.vswitch.has_lost_flows())
         self.assertEqual('3.1.0', self.vswitch.check())
+
+    def test_meters(self):
+        """Added where something is programmed that another one has not."""
+        meters = self.line.return_value.add_meters
+        for count in (2, 2):
+            self.apply(doc.ACTIVE)
+            self.assertEqual(count, meters.call_count)
+            self.assertEqual(500, meters.call_args.args[0][-1].rate)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(2, meters.call_count)
+        self.flows.reset()
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(3, meters.call_count)
+
+    def test_no_meters(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.line.return_value.add_meters.return_value = False
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(1, log.output.count('has no meters'))
+        self.assertNotIn('meter', str(self.flows.flows))
 
     def test_load(self):
         """Who is full learns no more, and is said to."""

@@ -162,10 +162,12 @@ class TestPackets(base.BaseTestCase):
         self.document = documents.make_document(
             doc.ACTIVE, doc.DRAINING, doc.ACTIVE, doc.DEAD)
         self.active = {documents.mac(0), documents.mac(2)}
-        self.switch = install(self.document)
+        self.switch = install(self.document, max_copied=500)
 
     def send(self, *args, **kwargs):
         self.switch.receive(switch.packet(*args, **kwargs))
+        # One frame that becomes many is counted, and no other one is.
+        self.assertEqual(len(self.switch.sent) > 1, self.switch.metered)
         return self.switch.sent
 
     def test_ignored(self):
@@ -213,6 +215,18 @@ class TestPackets(base.BaseTestCase):
             self.assertEqual([documents.mac(n) for n in (0, 1, 2)],
                              self.send('10.0.0.9', 7, proto=proto,
                                        frag='later'))
+
+    def test_meters(self):
+        """Two, whose numbers are others where the rate is another."""
+        program = compile_vip(self.document, max_copied=500)
+        self.assertEqual([(1000, 500), (1001, 500)], [
+            (meter.id, meter.rate) for meter in program.meters])
+        self.assertNotEqual(program.cookie, compile_vip(
+            self.document, max_copied=501).cookie)
+        # A data path that has none.
+        program = compile_vip(self.document)
+        self.assertEqual((), program.meters)
+        self.assertNotIn('meter', str(program.flows))
 
     def test_nobody(self):
         self.switch = install(documents.make_document())
