@@ -162,7 +162,10 @@ class Members(fixtures.Fixture):
         self._sockets = {}
         for host in self._hosts:
             tap = self.useFixture(raw.Tap(host))
-            self._sockets[tap._socket.fileno()] = tap._socket, host.name
+            # Nobody else is to get what is for it.
+            tap.send(raw.ethernet(host.mac, raw.BROADCAST, 0x88b5, bytes(46)))
+            self._sockets[tap._socket.fileno()] = (
+                tap._socket, host.name, raw.mac(host.mac))
             tap._socket.setblocking(False)
             self._poll.register(tap._socket, select.POLLIN)
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -176,11 +179,11 @@ class Members(fixtures.Fixture):
     def _run(self):
         while not self._ends:
             for number, _ in self._poll.poll(200):
-                one, name = self._sockets[number]
+                one, name, mac = self._sockets[number]
                 with contextlib.suppress(BlockingIOError):
                     while True:
-                        frame, address = one.recvfrom(2048)
-                        if address[2] != 4 and frame[12:14] == b'\x08\x00':
+                        frame = one.recv(2048)
+                        if frame[:6] == mac and frame[12:14] == b'\x08\0':
                             self.came[frame[26:30] + frame[34:36]].append(
                                 (name, frame[_AT + 13]))
 

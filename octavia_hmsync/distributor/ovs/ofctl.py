@@ -139,7 +139,20 @@ class Ofctl:
                     *(sum(map(int, each)) for each in
                       zip(*cached or [(0, 0)])))
 
-    def _ask(self, command):
+    def get_cache(self, datapath_type, mac):
+        """Return flows of the data path, each as text.
+
+        ovs-vswitchd does nothing else meanwhile.
+
+        :param datapath_type: system or netdev.
+        :param mac: of frames that they are for.
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        return self._ask(
+            'dpctl/dump-flows', f'{datapath_type}@ovs-{datapath_type}',
+            f'filter=dl_dst={mac}').splitlines()
+
+    def _ask(self, *command):
         """Ask ovs-vswitchd itself; returns what it says."""
         try:
             # By name, ovs-appctl would not find it in another container.
@@ -148,13 +161,13 @@ class Ofctl:
                 name = f'ovs-vswitchd.{int(one.read())}.ctl'
             return subprocess.run(  # nosec B603 B607
                 ['ovs-appctl', f'--timeout={self._timeout}', '-t',
-                 os.path.join(self._rundir, name), command],
+                 os.path.join(self._rundir, name), *command],
                 capture_output=True, text=True, check=True,
                 timeout=2 * self._timeout).stdout
         except (OSError, ValueError, subprocess.SubprocessError) as e:
             raise exceptions.VswitchUnavailable(
-                f'ovs-appctl does not say how ovs-vswitchd is ({command}: '
-                f'{e}).') from e
+                f'ovs-appctl does not say how ovs-vswitchd is '
+                f'({command[0]}: {e}).') from e
 
     def check(self, bridge):
         """Check that ovs-vswitchd answers.

@@ -70,6 +70,11 @@ class Rooms:
                    key=lambda room: room.value)
 
     @property
+    def cached(self) -> int | None:
+        """How many flows the data path had at the last look."""
+        return self._load and self._load.cached
+
+    @property
     def bound(self) -> int:
         """How many pins each table of a VIP may have just now."""
         return 0 if self._whole is pipeline.Room.NONE else self._max_pins

@@ -16,6 +16,7 @@ import functools
 import re
 import socket
 import struct
+import time
 import types
 
 import fixtures
@@ -156,6 +157,50 @@ class TestConnections(base.BaseTestCase):
         vip.apply()
         self.check()
 
+    def test_begun(self):
+        """A handshake whose answer was lost before a change goes on.
+
+        The first packet comes again, seconds later, and then the second.
+        """
+        a, b, c = members = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        mac = vip.get_mac(self.node)
+        tap = self.useFixture(raw.Tap(self.client))
+        taps = {host.name: self.useFixture(raw.Tap(host)) for host in members}
+
+        def send(flags):
+            """Returns who gets it, by the address of the sender."""
+            for number in range(120):
+                segment = raw.tcp(2000 + number, fabric.PORT, flags)
+                tap.send(raw.ethernet(
+                    self.client.mac, mac, 0x800, raw.ipv4(
+                        f'10.0.0.{120 + number}', fabric.VIP, 6, segment))
+                    if number % 2 else raw.ethernet(
+                        self.client.mac, mac, 0x86dd, raw.ipv6(
+                            f'fd00::{number + 120:x}', fabric.VIP6, 6,
+                            segment)))
+            found = {}
+            for name, one in taps.items():
+                for frame in one.hear(seconds=0.5):
+                    at = 34 if frame[12:14] == b'\x08\x00' else 54
+                    port = int.from_bytes(frame[at:at + 2], 'big')
+                    if (2000 <= port < 2120 and frame[at + 13] == flags and
+                            frame[:6] == raw.mac(taps[name].host.mac)):
+                        found[port] = name
+            return found
+
+        first = send(0x02)
+        self.assertEqual(120, len(first))
+        # What is learned of it in the moment of a change is another matter.
+        self.node.vswitch.wait_for_revalidators()
+        vip.set(c, doc.ACTIVE, 2)
+        vip.apply()
+        self.assertEqual(first, send(0x02))
+        self.assertEqual(first, send(0x10))
+        # Others are not concerned.
+        self.open(60, a, b, c)
+        self.check()
+
     def test_old_ports(self):
         """A port that comes again is a new connection."""
         a, b = [self.make_member(n) for n in range(2)]
@@ -174,6 +219,30 @@ class TestConnections(base.BaseTestCase):
             self.clients.connections.append(one)
             self.assertEqual(b.name, one.member)
         self.check()
+
+    def test_ports_used_again(self):
+        """Over changes, whether a connection was closed or reset before."""
+        # Else the client itself would wait for a minute.
+        self.client.namespace.run('sysctl', '-w',
+                                  'net.ipv4.tcp_max_tw_buckets=0')
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        ports = range(31000, 31012)
+        changes = ((c, doc.ACTIVE, 2), (a, doc.DRAINING, None),
+                   (a, doc.ACTIVE, None), (b, doc.DRAINING, None))
+        for host, state, slot in ((None, None, None), *changes):
+            if host:
+                vip.set(host, state, slot)
+                vip.apply()
+            for end in (fabric.Connection.close, self.reset) * 2:
+                for port in ports:
+                    one = fabric.Connection(self.client, port=port)
+                    one.say()
+                    self.assertTrue(one.hear(time.monotonic() + 20), port)
+                    end(one)
+                waiting.wait_for(lambda: '31' not in self.client.namespace.run(
+                    'ss', '-Htan', '( sport >= :31000 and sport < :31012 )',
+                    ).stdout, 'end of connections', 60)
 
     @staticmethod
     def reset(connection):

@@ -54,6 +54,7 @@ class FakeFlows:
         self.lines = []
         self.load = ofctl.Load(100, 20, 200000)
         self.learned = {}
+        self.cache = []
 
     def reset(self):
         """As if it were started anew."""
@@ -112,6 +113,10 @@ class FakeFlows:
                 in self.flows.get(bridge, {}).items()
                 if match.startswith('cookie=') or
                 key.startswith(f'{match},')]
+
+    def get_cache(self, datapath_type, mac):
+        self._check()
+        return self.cache
 
     def read_load(self):
         self._check()
@@ -230,6 +235,34 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE, doc.DEAD)
         self.apply(doc.ACTIVE, doc.DEAD, now=9999)
         self.assertEqual([2], self.flows.waits)
+
+    def test_beginnings(self):
+        """What begins is pinned, whatever becomes of that."""
+        told, apply = [], self.flows.apply
+
+        def note(bridge, lines):
+            told.append(lines)
+            if any('priority=5,' in line for line in lines):
+                raise exceptions.VswitchUnavailable('The table is full.')
+            apply(bridge, lines)
+
+        self.apply(doc.ACTIVE)
+        self.patch(self.flows, 'apply', note)
+        self.flows.cache = [
+            'eth_type(0x0800),ipv4(src=10.0.0.9,dst=10.0.0.5,proto=6,frag=no),'
+            'tcp(src=7),tcp_flags(+syn-ack), packets:0, actions:set(eth(dst='
+            f'{documents.mac(0)})),4']
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(3, len(told))
+        self.assertIn('nw_src=10.0.0.9,nw_dst=10.0.0.5,tcp_src=7',
+                      told[1][0])
+        # When one dies, nobody waits for that; and not in a flood.
+        told.clear()
+        self.apply(doc.ACTIVE, doc.DEAD)
+        self.flows.load = ofctl.Load(100, 20001, 200000)
+        self.vswitch.look_at_load()
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(3, len(told))
 
     def test_half_of_a_handover(self):
         """The next call ends it."""
