@@ -293,7 +293,7 @@ def change(vip, members, event):
     vip.apply()
 
 
-def measure(rate, event, kept=0, seconds=8.0, settle=10.0):
+def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None):
     """Measure at rest, and some time after a change.
 
     :param rate: new connections in a second.
@@ -301,10 +301,14 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0):
     :param kept: connections that are open all the time.
     :param seconds: of each of both.
     :param settle: seconds before each of both.
+    :param max_idle: of Open vSwitch, milliseconds; None for its own.
     :returns: rows.
     """
     rows = []
     with Network() as network:
+        for node in network.nodes if max_idle else ():
+            node.vswitch.vsctl('set', 'Open_vSwitch', '.',
+                               f'other_config:max-idle={max_idle}')
         vip = network.make_vip()
         with Load(network.client, vip.get_mac(network.nodes[0])) as load, \
                 Other(network.other_client,
@@ -360,11 +364,12 @@ def main():
     parser.add_argument('--open', type=int, default=0)
     parser.add_argument('--seconds', type=float, default=8)
     parser.add_argument('--settle', type=float, default=10)
+    parser.add_argument('--max-idle', type=int)
     args = parser.parse_args()
     report.print_results('connections over a change', COLUMNS, [
         row for rate in args.rates for event in args.events
         for row in measure(rate, event, args.open, args.seconds,
-                           args.settle)])
+                           args.settle, args.max_idle)])
 
 
 if __name__ == '__main__':

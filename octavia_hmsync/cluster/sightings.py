@@ -42,12 +42,15 @@ class Seen:
                      asked.
     :param blind: ids of clusters whose members it could look at, and was not
                   told how.
+    :param is_full: whether it remembers no more connections, of any VIP or of
+                    all; None if it does not say.
     """
 
     problem: str | None = None
     software_version: str | None = None
     versions: dict[str, int] | None = None
     blind: frozenset[str] = frozenset()
+    is_full: bool | None = None
 
 
 def ask(distributor, is_full=False):
@@ -67,7 +70,10 @@ def ask(distributor, is_full=False):
                 return Seen(_show(status.get('error')) or
                             'it does not work')
             vips = distributor.list_vips() if is_full else None
+            load = status.get('load')
             return Seen(
+                is_full=bool(load['full'] or load['full_vips'])
+                if load else None,
                 software_version=_show(said['software_version'])[:_VERSION],
                 versions=None if vips is None else {
                     one['id']: one['version'] for one in vips},

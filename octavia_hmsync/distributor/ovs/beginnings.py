@@ -78,5 +78,6 @@ def find(lines: abc.Iterable[str],
         macs = [mac for mac in _TARGET.findall(found['actions'])
                 if mac in living]
         if macs:
-            begun[key] = Beginning(*key[:3], int(key[3]), macs[-1])
+            begun[key] = Beginning(key[0], key[1], key[2], int(key[3]),
+                                   macs[-1])
     return [one for key, one in begun.items() if key not in went_on]

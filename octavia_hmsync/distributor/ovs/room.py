@@ -72,7 +72,7 @@ class Rooms:
     @property
     def cached(self) -> int | None:
         """How many flows the data path had at the last look."""
-        return self._load and self._load.cached
+        return self._load.cached if self._load else None
 
     @property
     def bound(self) -> int:

@@ -240,9 +240,9 @@ class TestConnections(base.BaseTestCase):
                     one.say()
                     self.assertTrue(one.hear(time.monotonic() + 20), port)
                     end(one)
-                waiting.wait_for(lambda: '31' not in self.client.namespace.run(
-                    'ss', '-Htan', '( sport >= :31000 and sport < :31012 )',
-                    ).stdout, 'end of connections', 60)
+                waiting.wait_for(lambda: not self.client.namespace.run(
+                    'ss', '-Htan', 'sport >= :31000 and sport < :31012'
+                ).stdout, 'end of connections', 60)
 
     @staticmethod
     def reset(connection):
