@@ -318,6 +318,48 @@ class TestConnections(base.BaseTestCase):
             self.assertEqual({expected}, {
                 one.member for one in clients.open(5, [address])})
 
+    def test_bound(self):
+        """Without room for more pins what begins goes where it went before.
+
+        Open vSwitch itself learns no more than it is told to.
+        """
+        self.node.distributor = self.node.make_distributor(max_pins=20)
+        look = self.node.distributor.look_at_load
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        self.open(20, a, b)
+        vip.set(c, doc.ACTIVE, 2)
+        vip.apply()
+        for _ in range(300):
+            if look()['full_vips']:
+                break
+            self.clients.open(1)
+        self.assertEqual([vip.id], look()['full_vips'])
+        self.assertIn(c.name, {one.member for one in
+                               self.clients.connections})
+        self.open(60, a, b)
+        self.check()
+        self.assertEqual({'max_flows': 1000000, 'full': False}, {
+            name: look()[name] for name in ('max_flows', 'full')})
+        # By a flood, which is not looked at meanwhile.
+        tap = self.useFixture(raw.Tap(self.client))
+        for number in range(300):
+            tap.send(raw.ethernet(
+                self.client.mac, vip.get_mac(self.node), 0x800, raw.ipv4(
+                    '10.0.0.200', fabric.VIP, 6, raw.tcp(
+                        2000 + number, fabric.PORT, 0x10))))
+        self.check()
+        for table in sharing.LEARNED:
+            self.assertGreater(21, self.node.distributor._ofctl.count(
+                vip.bridge, f'table={table}')[0])
+        # It ends when they do.
+        self.clients.close(*self.clients.connections)
+        self.node.ofctl('del-flows', vip.bridge,
+                        f'table={sharing.HANDSHAKES}')
+        self.node.ofctl('del-flows', vip.bridge, f'table={sharing.PINS}')
+        self.assertEqual([], look()['full_vips'])
+        self.open(60, a, b, c)
+
     def test_path_mtu(self):
         """A member learns that a path is narrower than its network."""
         members = [self.make_member(n) for n in range(3)]
