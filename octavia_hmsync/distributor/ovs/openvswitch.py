@@ -66,9 +66,10 @@ class OpenVSwitch:
     :param conf: with the options of the distributor.
     :param flows: what programs them; an Ofctl by default.
     :param links: what makes bridges; Bridges by default.
+    :param clock: seconds.
     """
 
-    def __init__(self, conf, flows=None, links=None):
+    def __init__(self, conf, flows=None, links=None, clock=time.monotonic):
         ovs_conf.register_opts(conf)
         self._conf = conf
         options = conf.hmsync_distributor
@@ -83,6 +84,8 @@ class OpenVSwitch:
         self._has_meters = None
         self._announcer = announcer.Announcer(self._send)
         self._locks = collections.defaultdict(threading.Lock)
+        self._clock = clock
+        self._told_at = clock()
         # By VIP: what apply() left; None where it failed.
         self._applied = {}
         self._next = 0
@@ -382,7 +385,24 @@ class OpenVSwitch:
         for vip_id, one in applied.items():
             if one.room is not self._rooms.get(vip_id):
                 self._make_room(vip_id)
+        if self._clock() - self._told_at >= sharing.INTERVAL:
+            self._told_at = self._clock()
+            for vip_id, one in applied.items():
+                if one.document.active and one.document.partners:
+                    self._tell_again(vip_id, one)
         return self._rooms.describe()
+
+    def _tell_again(self, vip_id, applied):
+        """Have other distributors told anew of connections that go on."""
+        try:
+            with contextlib.closing(self._dial(
+                    bridges.Names.of(vip_id).bridge,
+                    applied.in_port)) as line:
+                line.empty(sharing.SHARED,
+                           self._conf.hmsync_distributor.openvswitch_timeout)
+        except exceptions.VswitchUnavailable as e:
+            # Whoever puts its flows back is told so, too.
+            LOG.debug('Nobody is told anew of VIP %s: %s', vip_id, e)
 
     def _make_room(self, vip_id):
         """Program a VIP for the room that there is now."""

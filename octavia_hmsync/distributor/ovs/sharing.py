@@ -52,8 +52,11 @@ YOUNG_TIMEOUT = 60
 # A client that has said all may still wait for an answer.
 FIN_TIMEOUT = 120
 # Seconds until the others are told again: less than FIN_TIMEOUT, so that
-# they do not forget who only has to listen.
+# they do not forget who only has to listen. What was told is forgotten at
+# once of all: each by itself would be a change of a table for each connection.
 INTERVAL = 60
+# The same where nobody has it forgotten, as the process does not run.
+LONGEST_INTERVAL = 300
 
 # Flags of packets that end a connection; one may have both.
 ENDS = {'+fin': 30, '+rst': 40}
@@ -135,7 +138,7 @@ class Pins:
         no cache knows the way of.
         """
         return self._make(family, mac, _TOLD, SHARED,
-                          f'hard_timeout={INTERVAL}',
+                          f'hard_timeout={LONGEST_INTERVAL}',
                           # Of this member.
                           'OXM_OF_PKT_REG2[],load:1->NXM_NX_REG9[]')
 
@@ -184,12 +187,12 @@ def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
             yield openflow.Flow(
                 HEARD, 20, (tcp, 'tcp_flags=+syn-ack',
                             f'nw_ttl={_TTL - slot}'),
-                (pins.learn(family, mac, YOUNG, INTERVAL),))
+                (pins.learn(family, mac, YOUNG, LONGEST_INTERVAL),))
             yield openflow.Flow(
                 HEARD, 10, (tcp, f'nw_ttl={_TTL - slot}'),
                 # Its packets, as it were.
                 (f'resubmit(,{PINS})',
-                 pins.learn(family, mac, OLD, INTERVAL)))
+                 pins.learn(family, mac, OLD, LONGEST_INTERVAL)))
 
 
 def make_hearing(document: doc.Document, here: abc.Sequence[str],

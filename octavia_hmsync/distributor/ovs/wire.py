@@ -12,8 +12,9 @@
 
 """OpenFlow on the wire, as far as frames go in and out of a bridge.
 
-And meters, which bundles of ovs-ofctl do not have. ovs-ofctl, which tells
-flows, would be a new process for each frame. It is
+And meters, which bundles of ovs-ofctl do not have, and what each VIP needs
+time and again. ovs-ofctl, which tells flows, would be a new process for each
+frame. It is
 OpenFlow 1.3, by the socket that ovs-vswitchd has for each bridge. A Line never
 waits, save in wait_for().
 """
@@ -30,14 +31,16 @@ from octavia_hmsync import exceptions
 
 _VERSION = 4
 _HELLO, _ERROR, _ECHO_REQUEST, _ECHO_REPLY, _SET_CONFIG = 0, 1, 2, 3, 9
-_PACKET_IN, _PACKET_OUT, _METER_MOD = 10, 13, 29
+_PACKET_IN, _PACKET_OUT, _FLOW_MOD, _METER_MOD = 10, 13, 14, 29
 # Of a meter: it counts packets, has a burst and is counted; its one band
 # drops. Of an error: what failed, and that the meter is there already.
 _ADD, _METER_FLAGS, _DROP, _BAND_LENGTH = 0, 2 | 4 | 8, 1, 16
 _METER_FAILED, _METER_EXISTS = 12, 1
+# Of flows: those with any port and group, and a match of nothing.
+_DELETE, _ANY, _OXM, _EMPTY = 3, 0xffffffff, 1, 4
 _HEADER = struct.Struct('!BBHI')
 _CODES = struct.Struct('!HH')
-_METERS = b'meters'
+_METERS, _EMPTIED = b'meters', b'emptied'
 _NO_BUFFER = 0xffffffff
 _FROM_CONTROLLER = 0xfffffffd
 # What ovs-vswitchd sends us of a frame, and that it does at all.
@@ -66,6 +69,13 @@ def make_meter_mod(meter: openflow.Meter) -> bytes:
     return make_message(_METER_MOD, struct.pack(
         '!HHIHHIII', _ADD, _METER_FLAGS, meter.id, _DROP, _BAND_LENGTH,
         meter.rate, meter.rate, 0))
+
+
+def make_delete(table: int) -> bytes:
+    """Return what deletes all flows of a table."""
+    return make_message(_FLOW_MOD, struct.pack(
+        '!QQBBHHHIIIHHHH4x', 0, 0, table, _DELETE, 0, 0, 0, _NO_BUFFER, _ANY,
+        _ANY, 0, 0, _OXM, _EMPTY))
 
 
 def read_packet_in(body: bytes) -> bytes | None:
@@ -180,6 +190,15 @@ class Line:
             _ECHO_REQUEST, _METERS))
         return set(self.wait_for(_METERS, timeout)) <= {
             (_METER_FAILED, _METER_EXISTS)}
+
+    def empty(self, table: int, timeout: float) -> None:
+        """Delete all flows of a table, and wait until they are.
+
+        :param table: its number.
+        :param timeout: seconds.
+        """
+        self._write(make_delete(table) + make_message(_ECHO_REQUEST, _EMPTIED))
+        self.wait_for(_EMPTIED, timeout)
 
     def wait_for(self, mark: bytes,
                  timeout: float) -> list[tuple[int, int]]:

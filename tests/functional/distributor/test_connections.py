@@ -12,6 +12,7 @@
 
 """Established connections, over all that can happen to a cluster."""
 
+import contextlib
 import functools
 import re
 import socket
@@ -458,6 +459,11 @@ class TestConnections(base.BaseTestCase):
         self.check()
         self.assertEqual(0, self.count(other, vip))
         self.assertLessEqual(packets + 220, self.count(self.node, vip))
+        # The other one is told anew.
+        self.assertLess(0, self.count_told(vip))
+        with contextlib.closing(self.node.distributor.dial(vip.id)) as line:
+            line.empty(sharing.SHARED, 20)
+        self.assertEqual(0, self.count_told(vip))
         self.take_over(vip, other)
         self.check()
         self.open(60, b, c, d)
@@ -474,6 +480,10 @@ class TestConnections(base.BaseTestCase):
         self.take_over(vip, self.node, self.node)
         self.check()
         self.open(60, b, c, d)
+
+    def count_told(self, vip):
+        return self.node.distributor._ofctl.count(
+            vip.bridge, f'table={sharing.SHARED}')[0]
 
     def test_take_over_by_one_that_missed_a_change(self):
         """It knows whose those are that began where a slot was empty."""

@@ -25,6 +25,7 @@ from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import announcer
 from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
@@ -173,11 +174,13 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.line.return_value.add_meters.return_value = True
         self.flows, self.links = FakeFlows(), FakeLinks()
         self.conf = cfg.ConfigOpts()
+        self.now = 5.0
         self.vswitch = self.make()
         self.state = None
 
     def make(self):
-        return openvswitch.OpenVSwitch(self.conf, self.flows, self.links)
+        return openvswitch.OpenVSwitch(self.conf, self.flows, self.links,
+                                       lambda: self.now)
 
     def apply(self, *states, now=1000, **kwargs):
         self.state = self.vswitch.apply(
@@ -475,6 +478,24 @@ class TestOpenVSwitch(base.BaseTestCase):
     @staticmethod
     def refuse():
         raise exceptions.VswitchUnavailable('No ovs-appctl.')
+
+    def test_told_again(self):
+        """Once a minute, of all that goes on; by the active one."""
+        empty = self.line.return_value.empty
+        partners = [documents.mac(90)]
+        for active, others, count in ((False, partners, 0), (True, [], 0),
+                                      (True, partners, 1)):
+            self.apply(doc.ACTIVE, active=active, partners=others)
+            self.vswitch.look_at_load()
+            self.now += sharing.INTERVAL
+            self.vswitch.look_at_load()
+            self.assertEqual(count, empty.call_count)
+        self.vswitch.look_at_load()
+        empty.assert_called_once_with(sharing.SHARED, 10)
+        empty.side_effect = exceptions.VswitchUnavailable('It is down.')
+        self.now += sharing.INTERVAL
+        self.vswitch.look_at_load()
+        self.assertEqual(2, empty.call_count)
 
     def test_load_of_one_that_is_gone(self):
         """Nothing is done to a bridge that has no flows any more."""

@@ -355,14 +355,14 @@ class TestSharing(base.BaseTestCase):
                            one['src'], one['tcp_src']) for one in told])
         self.assertEqual([], self.send(flags=[switch.SYN]))
         self.assertEqual([], self.send())
-        self.switch.now += sharing.INTERVAL
+        self.switch.now += sharing.LONGEST_INTERVAL
         self.switch.expire()
         self.assertEqual(2, len(self.send()))
         self.assertEqual([], self.send())
         # One that was there before.
         self.assertEqual([255, 255], [one['nw_ttl'] for one in self.send(8)])
         self.assertEqual([documents.mac(0)], self.switch.sent)
-        self.switch.now += sharing.INTERVAL
+        self.switch.now += sharing.LONGEST_INTERVAL
         self.switch.expire()
         self.assertEqual(2, len(self.send()))
         self.assertEqual([], self.send())

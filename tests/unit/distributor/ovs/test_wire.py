@@ -100,6 +100,15 @@ class TestLine(base.TestCase):
             self.assertEqual(has_meters, self.line.add_meters(meters, 60))
             self.assertEqual(added, self.vswitch.recv(4096))
 
+    def test_empty(self):
+        self.vswitch.send(wire.make_message(3, b'emptied'))
+        self.line.empty(32, 60)
+        self.assertEqual(bytes.fromhex(
+            '040e0038 00000000 0000000000000000 0000000000000000'
+            '20 03 0000 0000 0000 ffffffff ffffffff ffffffff 0000 0000'
+            '0001 0004 00000000') + wire.make_message(2, b'emptied'),
+            self.vswitch.recv(4096))
+
     @given(st.lists(st.integers(1, 200), max_size=20), st.data())
     def test_in_parts(self, lengths, data):
         self.connect()
