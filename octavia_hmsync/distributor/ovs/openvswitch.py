@@ -406,7 +406,11 @@ class OpenVSwitch:
 
     def _make_room(self, vip_id):
         """Program a VIP for the room that there is now."""
-        with self._locks[vip_id]:
+        lock = self._locks[vip_id]
+        if not lock.acquire(blocking=False):
+            # It is being changed, and looked at again.
+            return
+        try:
             before = self._applied.get(vip_id)
             bridge = bridges.Names.of(vip_id).bridge
             if before is None or self._ofctl.get_boot(bridge) != before.boot:
@@ -420,6 +424,8 @@ class OpenVSwitch:
                 self._applied[vip_id] = None
                 self._replace(bridge, before, after)
             self._applied[vip_id] = after
+        finally:
+            lock.release()
 
     def has_lost_flows(self):
         """Look whether what apply() programmed is still there.
