@@ -14,7 +14,7 @@
 
 The same flows, as many as a VIP has, of the same kinds; both ways leave the
 same in Open vSwitch, which is looked at. os-ken (``pip install os-ken``) knows
-neither ``clone`` nor a ``learn`` with a limit, so there is none here.
+no ``clone``, so there is none here.
 """
 
 import argparse

@@ -64,11 +64,14 @@ class Report:
     :param problems: {name of a distributor: why it does not count}.
     :param told: how many clusters had their distributors told something.
     :param failed: {id of a cluster: why nobody could be told}.
+    :param full: {name of a distributor: whether it remembers no more
+                 connections}, of those that say so.
     """
 
     problems: dict[str, str]
     told: int
     failed: dict[str, str]
+    full: dict[str, bool] = dataclasses.field(default_factory=dict)
 
 
 def find_lost(vips, versions, blind=()):
@@ -191,13 +194,15 @@ class DistributorWatch:
         :raises InvalidConfiguration: if none can be asked.
         """
         rows = [row for row in self._vips.sync() if row.enabled]
-        problems = {}
+        problems, full = {}, {}
         if rows:
             with futures.ThreadPoolExecutor(min(len(rows), 16)) as executor:
                 for row, seen in zip(rows, executor.map(self._ask, rows)):
                     self._record(row, seen)
                     if seen.problem:
                         problems[row.name] = seen.problem
+                    if seen.is_full is not None:
+                        full[row.name] = seen.is_full
         online = {row.id for row in rows if row.name not in problems}
         is_full = online != self._online or self._is_due(_ALL)
         # First: by the VIPs of one that died nobody comes in.
@@ -207,7 +212,7 @@ class DistributorWatch:
             told, failed = told + more, {**failed, **failed_now}
         looks.count_connections(self._engine, self._distributors.client_of,
                                 self._heartbeat_interval)
-        return Report(problems, told, failed)
+        return Report(problems, told, failed, full)
 
     def _tidy(self, rows, problems, online, is_full):
         """Do what is rare, and waits for Neutron.

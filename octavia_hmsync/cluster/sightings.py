@@ -46,6 +46,8 @@ class Seen:
                  not, as it has heard another distributor announce it.
     :param expires_at: when the first of its certificates ends, seconds since
                        the epoch; None if it does not say.
+    :param is_full: whether it remembers no more connections, of any VIP or of
+                    all; None if it does not say.
     """
 
     problem: str | None = None
@@ -54,6 +56,7 @@ class Seen:
     blind: frozenset[str] = frozenset()
     left: frozenset[str] = frozenset()
     expires_at: float | None = None
+    is_full: bool | None = None
 
 
 def ask(distributor, is_full=False):
@@ -73,7 +76,10 @@ def ask(distributor, is_full=False):
                 return Seen(_show(status.get('error')) or
                             'it does not work')
             vips = distributor.list_vips() if is_full else None
+            load = status.get('load')
             return Seen(
+                is_full=bool(load['full'] or load['full_vips'])
+                if load else None,
                 software_version=_show(said['software_version'])[:_VERSION],
                 versions=None if vips is None else {
                     one['id']: one['version'] for one in vips},

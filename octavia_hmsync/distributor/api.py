@@ -119,6 +119,7 @@ class _API:
             'status': 'OFFLINE' if health.error else 'ONLINE',
             'vswitch_version': health.version,
             'error': health.error,
+            'load': health.load,
             'vips': len(known),
             'active': sum(vip.document.active and not vip.has_left
                           for vip in known

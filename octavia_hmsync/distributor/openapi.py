@@ -49,6 +49,22 @@ _VERSIONS = _object(
         openapi={'type': 'string',
                  'description': 'Path of this document.'})})
 
+_LOAD_FIELDS: dict[str, _Raw] = {
+    'flows': _nullable('integer', description='Of OpenFlow, in all bridges '
+                                              'of the node.'),
+    'max_flows': {**_COUNT, 'description': 'From there on no connections are '
+                                           'remembered.'},
+    'cached_flows': _nullable('integer', description='Of the data path.'),
+    'max_cached_flows': _nullable(
+        'integer', description='That Open vSwitch allows for just now, at '
+                               'most other_config:flow-limit.'),
+    'full': {'type': 'boolean',
+             'description': 'Whether no connections are remembered, for '
+                            'flows.'},
+    'full_vips': {'type': 'array', 'items': {'type': 'string'},
+                  'description': 'Of which no more connections are '
+                                 'remembered.'}}
+
 _STATUS = _object(
     host={'type': 'string'},
     software_version={'type': 'string'},
@@ -56,6 +72,10 @@ _STATUS = _object(
             'description': 'OFFLINE if Open vSwitch does not work.'},
     vswitch_version=_nullable('string'),
     error=_nullable('string', description='Why it is OFFLINE.'),
+    load=_nullable('object', description='How much of Open vSwitch is used, '
+                                         'null while that is not known. Of '
+                                         'another backend, what that has.',
+                   properties=_LOAD_FIELDS),
     vips={**_COUNT, 'description': 'That have a document.'},
     active={**_COUNT, 'description': 'That it answers for.'},
     in_force={**_COUNT, 'description': 'Of which all flows are there.'},

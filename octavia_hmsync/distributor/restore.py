@@ -21,6 +21,7 @@ from concurrent import futures
 import dataclasses
 import threading
 import time
+import typing
 
 from oslo_log import log as logging
 
@@ -47,10 +48,12 @@ class Health:
 
     :ivar version: of Open vSwitch; None if it does not work.
     :ivar error: why not.
+    :ivar load: how much of it is used; None if that is not known.
     """
 
     version: str | None
     error: str | None
+    load: dict[str, typing.Any] | None = None
 
 
 class Restorer:
@@ -108,7 +111,7 @@ class Restorer:
         """Do one round."""
         try:
             version = self._vips.check()
-            self._note(Health(version, None))
+            self._note(Health(version, None, self._vips.look_at_load()))
             lost = self._vips.mark_lost()
             if lost:
                 LOG.warning(

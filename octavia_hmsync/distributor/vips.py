@@ -114,6 +114,12 @@ class Backend(typing.Protocol):
     def has_lost_flows(self) -> abc.Iterable[str]:
         """Return the ids of those whose apply() is undone."""
 
+    def look_at_load(self) -> dict[str, typing.Any]:
+        """Keep within its bounds; return what /v1/status has of them.
+
+        Called again and again.
+        """
+
     def check(self) -> object:
         """Return the version of what forwards packets."""
 
@@ -428,6 +434,14 @@ class Vips:
         :raises VswitchUnavailable: if it does not work.
         """
         return str(self._backend.check())
+
+    def look_at_load(self) -> dict[str, typing.Any]:
+        """Keep the data plane within its bounds.
+
+        :returns: how much there is, and may be, as of /v1/status.
+        :raises VswitchUnavailable: if it does not work.
+        """
+        return self._backend.look_at_load()
 
     def mark_lost(self) -> abc.Collection[str]:
         """Note whose flows are gone.

@@ -33,17 +33,20 @@ class ClusterThreads:
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine, to look whether the tables are there.
+    :param measure: instruments.HouseKeepingInstruments, None if nobody
+                    serves them.
     """
 
-    def __init__(self, conf, engine):
+    def __init__(self, conf, engine, measure=None):
         self._conf = conf
+        self._measure = measure
         interval = conf[cluster_conf.GROUP].keeper_interval
         self._keeper_thread = periodic.PeriodicThread(
             'cluster keeper', lambda: self._keeper.run_once(), interval,
             engine)
         self.threads = [self._keeper_thread, periodic.PeriodicThread(
-            'distributor watch', lambda: self._distributor_watch.look(),
-            interval, engine), periodic.PeriodicThread(
+            'distributor watch', self._watch_distributors, interval, engine),
+            periodic.PeriodicThread(
             'sight watch', lambda: self._sight_watch.run_once(), interval,
             engine), periodic.PeriodicThread(
             'distributor instances', self._keep_instances, interval, engine)]
@@ -51,6 +54,11 @@ class ClusterThreads:
     def wake(self):
         """Have clusters be looked at now."""
         self._keeper_thread.wake()
+
+    def _watch_distributors(self):
+        report = self._distributor_watch.look()
+        if self._measure:
+            self._measure.on_distributors(report.full)
 
     def _keep_instances(self):
         # OVN has no distributors that could be booted.

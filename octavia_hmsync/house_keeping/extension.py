@@ -87,8 +87,8 @@ class HouseKeepingExtension:
             replacer.RENEWALS, self._engine)]
         self._clusters = None
         if conf[cluster_conf.GROUP].keep_in_housekeeping:
-            self._clusters = cluster_threads.ClusterThreads(conf,
-                                                            self._engine)
+            self._clusters = cluster_threads.ClusterThreads(
+                conf, self._engine, self._measure)
             self._threads += self._clusters.threads
         interval = conf[network_conf.GROUP].reconcile_interval
         if interval:

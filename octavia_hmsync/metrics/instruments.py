@@ -109,6 +109,12 @@ class HouseKeepingInstruments(Instruments):
             'octavia_hmsync_image_outdated_load_balancers',
             'Load balancers that have not their newest image, by whether '
             'they may get it.', ['state'], registry=self.registry)
+        self._full = prometheus_client.Gauge(
+            'octavia_hmsync_distributor_full',
+            'Whether a distributor remembers no more connections when members '
+            'change, of one load balancer or of all; absent while it does not '
+            'answer this housekeeper.', ['distributor'],
+            registry=self.registry)
         self.plan_held = prometheus_client.Gauge(
             'octavia_hmsync_plan_held',
             'Whether a change of the list that would be due is held back; '
@@ -129,6 +135,15 @@ class HouseKeepingInstruments(Instruments):
         :param decision: PUBLISHED, UNCHANGED, HELD or LOST_RACE.
         """
         self._decisions.labels(decision).inc()
+
+    def on_distributors(self, full):
+        """Tell which distributors are full.
+
+        :param full: {name of a distributor: whether it is}.
+        """
+        self._full.clear()
+        for name, is_full in full.items():
+            self._full.labels(name).set(is_full)
 
     def on_survey(self, load_balancers, outdated):
         """Tell how many load balancers are outdated.

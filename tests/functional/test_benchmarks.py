@@ -15,6 +15,7 @@
 
 from oslotest import base
 
+from benchmarks import changes
 from benchmarks import cluster
 from benchmarks import deaths
 from benchmarks import keeper
@@ -111,6 +112,24 @@ class TestCluster(base.BaseTestCase):
     def test_vips(self):
         row = cluster.measure_vips(5)
         self.assertEqual(5, row['vips'])
+
+
+class TestChanges(base.BaseTestCase):
+
+    def test_no_connection_is_split(self):
+        """All of each new connection comes to one member."""
+        for event in (changes.ADD, changes.REPLACE):
+            before, after = changes.measure(40, event, kept=40, seconds=2,
+                                            settle=1)
+            self.assertEqual(['before', 'after'],
+                             [before['when'], after['when']])
+            for row in (before, after):
+                self.assertEqual(0, row['split'], row)
+                self.assertGreater(row['passed'], 0.5)
+            # Of no more connections than there are.
+            self.assertEqual(0, before['pins'])
+            self.assertLess(0, after['pins'])
+            self.assertLess(after['pins'], 400)
 
 
 class TestDeaths(base.BaseTestCase):

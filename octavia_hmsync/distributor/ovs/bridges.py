@@ -24,6 +24,7 @@ import threading
 from ovsdbapp import exceptions as ovsdbapp_exceptions
 
 from octavia_hmsync.distributor.ovs import database
+from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
 
 # Of a bridge: the VIP that it is for; what has been announced of it.
@@ -33,6 +34,8 @@ _ANNOUNCED = 'hmsync-announced'
 _ID_LENGTH = 11
 _PROTOCOLS = ['OpenFlow10', 'OpenFlow13', 'OpenFlow15']
 _OFPORT = 1
+# Of the row that bounds the tables of all bridges of VIPs, each by itself.
+_TABLE = 'hmsync-pins'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Bridges:
 
     def __init__(self, conf):
         self._options = conf.hmsync_distributor
+        self._bound = self._options.max_pins
         self._lock = threading.Lock()
         self._api = None
 
@@ -92,7 +96,8 @@ class Bridges:
                        ('protocols', _PROTOCOLS),
                        ('external_ids', {_VIP: vip_id}),
                        ('other_config', {'disable-in-band': 'true'})),
-            *self._make_plug(names, inner, port)]
+            *self._make_plug(names, inner, port),
+            *self._make_bound(names)]
         if not (self._is_bridge_there(names, inner) and
                 self._is_plugged(names, inner, port)):
             self._commit(commands)
@@ -135,7 +140,45 @@ class Bridges:
             bridge and found and found.ofport and
             bridge.datapath_type == self._options.datapath_type and
             bridge.fail_mode == ['secure'] and
+            set(sharing.LEARNED) <= set(bridge.flow_tables) and
             any(one.name == inner for one in bridge.ports))
+
+    def _make_bound(self, names):
+        """Return the commands that bound what its flows may learn."""
+        api = self._connect()
+        rows = self._find_bounds()
+        commands, bound = [], rows and rows[0]
+        if not bound:
+            bound = api.db_create(
+                'Flow_Table', name=_TABLE, flow_limit=self._bound,
+                # The oldest would have to go for each new one, else.
+                overflow_policy='refuse')
+            commands.append(bound)
+        return [*commands, api.db_set(
+            'Bridge', names.bridge, ('flow_tables', dict.fromkeys(
+                sharing.LEARNED, bound)))]
+
+    def _find_bounds(self):
+        api = self._connect()
+        with api.ovsdb_connection.lock:
+            return [row for row in api.tables['Flow_Table'].rows.values()
+                    if row.name == [_TABLE]]
+
+    def bound(self, flows):
+        """Bound what the flows of each VIP may learn, in each table.
+
+        What is there stays, if there is more.
+
+        :param flows: how many flows; 0 for none from now on.
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        self._bound = flows
+        commands = [
+            self._connect().db_set('Flow_Table', row.uuid,
+                                   ('flow_limit', flows))
+            for row in self._find_bounds() if row.flow_limit != [flows]]
+        if commands:
+            self._commit(commands)
 
     def _is_plugged(self, names, inner, port):
         """Tell whether what _make_plug() would do is done."""

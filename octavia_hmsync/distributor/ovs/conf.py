@@ -51,12 +51,27 @@ opts = [
                     'taken for one that does not answer; while it does not, '
                     'a controller waits for so long.'),
     cfg.IntOpt('max_pins', default=100000, min=1,
-               help='How many connections of one member are remembered one '
-                    'by one, of those that would be another\'s since the '
-                    'list of members changed. Each takes memory of '
-                    'ovs-vswitchd. Those beyond break when the change is as '
-                    'old as silent connections are kept for; somebody who '
-                    'floods a load balancer can use up all of them.'),
+               help='How many connections of one load balancer are '
+                    'remembered one by one, of those that would be another '
+                    'member\'s since the list of members changed, and as '
+                    'many of those that began since. Each takes about a '
+                    'kilobyte of ovs-vswitchd. Those beyond break when the '
+                    'change is as old as silent connections are kept for; '
+                    'somebody who floods a load balancer can use up all of '
+                    'them, of that one.'),
+    cfg.IntOpt('max_copied', default=500, min=1, max=30000,
+               help='How many ICMP errors, and how many fragments of packets '
+                    'other than the first, all members of a load balancer '
+                    'get in a second. Each of them becomes as many frames as '
+                    'there are members, so more of them are dropped. What '
+                    'a path with a smaller MTU needs is one for each '
+                    'client.'),
+    cfg.IntOpt('max_flows', default=1000000, min=1,
+               help='How many flows of OpenFlow ovs-vswitchd may have in '
+                    'all, with those of the integration bridge ("rules" of '
+                    '"ovs-appctl memory/show"). From there on no more '
+                    'connections are remembered, of any load balancer of '
+                    'this node. A million takes about a gigabyte.'),
 ]
 
 

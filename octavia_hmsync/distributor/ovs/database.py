@@ -30,7 +30,8 @@ _DATABASE = 'Open_vSwitch'
 _COLUMNS = {
     'Open_vSwitch': ('bridges', 'cur_cfg', 'next_cfg', 'ovs_version'),
     'Bridge': ('name', 'ports', 'datapath_type', 'fail_mode', 'external_ids',
-               'other_config', 'protocols'),
+               'other_config', 'protocols', 'flow_tables'),
+    'Flow_Table': ('name', 'flow_limit', 'overflow_policy'),
     'Port': ('name', 'interfaces'),
     'Interface': ('name', 'type', 'options', 'external_ids', 'ofport',
                   'ofport_request', 'error')}

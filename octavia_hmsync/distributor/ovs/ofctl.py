@@ -12,6 +12,7 @@
 
 """What ovs-vswitchd is told of flows and groups, by ovs-ofctl."""
 
+import dataclasses
 import os
 import re
 import socket
@@ -27,10 +28,27 @@ _COUNTERS = re.compile(
     r'packet_count=(\d+) byte_count=(\d+) flow_count=(\d+)')
 _LOST = re.compile(r'lookups:.* lost:(\d+)')
 _LOOK_DURATION = re.compile(r'dump duration\s*: (\d+)ms')
+_FLOWS = re.compile(r'\brules:(\d+)')
+_CACHED = re.compile(r'\(current (\d+)\).*\(limit (\d+)\)')
 # Seconds: after a change ovs-vswitchd looks over its cache at once, and once
 # more if it was about to; it does so twice a second else.
 _MARGIN = 0.05
 _TWO_LOOKS = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """What ovs-vswitchd has, of all bridges of the node.
+
+    :param flows: of OpenFlow, pins among them.
+    :param cached: flows of the data path: connections that had a packet in
+                   the last ten seconds, about.
+    :param cache_limit: of cached flows that it allows for just now.
+    """
+
+    flows: int
+    cached: int
+    cache_limit: int
 
 
 class Ofctl:
@@ -109,28 +127,61 @@ class Ofctl:
 
         :returns: a number that only grows; None where that is not told.
         """
-        found = _LOST.findall(self._ask('dpctl/show'))
+        try:
+            found = _LOST.findall(self._ask('dpctl/show'))
+        except exceptions.VswitchUnavailable:
+            return None
         return sum(map(int, found)) if found else None
 
     def _get_looks(self):
         """Return for how long its last looks lasted, of each data path."""
-        return [int(ms) / 1000 for ms in _LOOK_DURATION.findall(
-            self._ask('upcall/show'))]
+        try:
+            shown = self._ask('upcall/show')
+        except exceptions.VswitchUnavailable:
+            return []
+        return [int(ms) / 1000 for ms in _LOOK_DURATION.findall(shown)]
 
-    def _ask(self, command):
-        """Return what ovs-appctl shows, nothing if that fails."""
+    def read_load(self):
+        """Return what ovs-vswitchd has, of all bridges: a Load.
+
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        flows = _FLOWS.search(self._ask('memory/show'))
+        # Of each kind of data path.
+        cached = _CACHED.findall(self._ask('upcall/show'))
+        return Load(int(flows.group(1)) if flows else 0,
+                    *(sum(map(int, each)) for each in
+                      zip(*cached or [(0, 0)])))
+
+    def get_cache(self, datapath_type, mac):
+        """Return flows of the data path, each as text.
+
+        ovs-vswitchd does nothing else meanwhile.
+
+        :param datapath_type: system or netdev.
+        :param mac: of frames that they are for.
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        return self._ask(
+            'dpctl/dump-flows', f'{datapath_type}@ovs-{datapath_type}',
+            f'filter=dl_dst={mac}').splitlines()
+
+    def _ask(self, *command):
+        """Ask ovs-vswitchd itself; returns what it says."""
         try:
             # By name, ovs-appctl would not find it in another container.
             with open(os.path.join(self._rundir, 'ovs-vswitchd.pid'),
                       encoding='ascii') as one:
                 name = f'ovs-vswitchd.{int(one.read())}.ctl'
-            shown = subprocess.run(  # nosec B603 B607
+            return subprocess.run(  # nosec B603 B607
                 ['ovs-appctl', f'--timeout={self._timeout}', '-t',
-                 os.path.join(self._rundir, name), command],
-                capture_output=True, text=True, timeout=2 * self._timeout)
-        except (OSError, ValueError, subprocess.TimeoutExpired):
-            return ''
-        return shown.stdout
+                 os.path.join(self._rundir, name), *command],
+                capture_output=True, text=True, check=True,
+                timeout=2 * self._timeout).stdout
+        except (OSError, ValueError, subprocess.SubprocessError) as e:
+            raise exceptions.VswitchUnavailable(
+                f'ovs-appctl does not say how ovs-vswitchd is '
+                f'({command[0]}: {e}).') from e
 
     def check(self, bridge):
         """Check that ovs-vswitchd answers.

@@ -73,15 +73,41 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True)
+class Meter:
+    """Drops packets beyond a rate.
+
+    Its number tells the rate, as the flows that name it are what is compared.
+
+    :param kind: 0 or 1, as two may have the same rate.
+    :param rate: packets in a second.
+    """
+
+    kind: int
+    rate: int
+
+    @property
+    def id(self) -> int:
+        """Its number; some data paths take up to 65535."""
+        return 2 * self.rate + self.kind
+
+    @property
+    def action(self) -> str:
+        """What a flow does to have its packets counted and dropped."""
+        return f'meter:{self.id}'
+
+
+@dataclasses.dataclass(frozen=True)
 class Program:
     """All that is programmed into one bridge.
 
     :param groups: in an order in which none needs a later one.
     :param flows: of all tables.
+    :param meters: which have to be there before.
     """
 
     groups: tuple[Group, ...]
     flows: tuple[Flow, ...]
+    meters: tuple[Meter, ...] = ()
 
     @property
     def cookie(self) -> int:

@@ -19,6 +19,7 @@ import threading
 import time
 
 from octavia_hmsync.distributor.ovs import announcer
+from octavia_hmsync.distributor.ovs import beginnings
 from octavia_hmsync.distributor.ovs import bridges
 from octavia_hmsync.distributor.ovs import conf as ovs_conf
 from octavia_hmsync.distributor.ovs import counters
@@ -28,6 +29,7 @@ from octavia_hmsync.distributor.ovs import mapping
 from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import pipeline
+from octavia_hmsync.distributor.ovs import room
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import transition as transitions
 from octavia_hmsync.distributor.ovs import wire
@@ -39,6 +41,10 @@ LOG = logging.getLogger(__name__)
 # sign that anything has happened: each takes some 30 ms of a processor, and
 # who deletes flows of one bridge alone is rare.
 _SHARE = 3
+# Of more flows than that in the cache, none is looked at for connections that
+# begin: 20 000 take 0.1 s. Of more of these none is remembered: they are a
+# flood.
+_MAX_READ, _MAX_BEGUN = 20000, 2000
 # Of a bundle: deletes all that there is, by whomever.
 _CLEAR = ('flow delete cookie=0/0', 'group delete group_id=all')
 # By which ovs-vswitchd says that it has sent what it was given.
@@ -48,7 +54,7 @@ _SENT = b'sent'
 # What apply() left of a VIP: its Document, the OpenFlow port, the Program, and
 # the run of ovs-vswitchd that has it.
 _Applied = collections.namedtuple(
-    '_Applied', 'document transition in_port program boot')
+    '_Applied', 'document transition in_port program boot room')
 
 
 class OpenVSwitch:
@@ -60,9 +66,10 @@ class OpenVSwitch:
     :param conf: with the options of the distributor.
     :param flows: what programs them; an Ofctl by default.
     :param links: what makes bridges; Bridges by default.
+    :param clock: seconds.
     """
 
-    def __init__(self, conf, flows=None, links=None):
+    def __init__(self, conf, flows=None, links=None, clock=time.monotonic):
         ovs_conf.register_opts(conf)
         self._conf = conf
         options = conf.hmsync_distributor
@@ -72,8 +79,13 @@ class OpenVSwitch:
             interfaces.Interfaces(conf)
             if options.connect_by == ovs_conf.INTERFACE
             else bridges.Bridges(conf))
+        self._rooms = room.Rooms(self._ofctl, options)
+        # Whether the data path has meters, once that is known.
+        self._has_meters = None
         self._announcer = announcer.Announcer(self._send)
         self._locks = collections.defaultdict(threading.Lock)
+        self._clock = clock
+        self._told_at = clock()
         # By VIP: what apply() left; None where it failed.
         self._applied = {}
         self._next = 0
@@ -128,10 +140,13 @@ class OpenVSwitch:
                 self._conf.hmsync_distributor.integration_bridge)
         is_new = not self._bridges.has(vip_id)
         in_port = self._bridges.ensure(vip_id, document.port)
-        program = self._compile(document, transition, in_port)
+        self._find_meters(names.bridge, in_port)
+        vip_room = self._rooms.get(vip_id)
+        program = self._compile(document, transition, in_port, vip_room)
         boot = self._ofctl.get_boot(names.bridge)
         before = self._applied.get(vip_id)
-        after = _Applied(document, transition, in_port, program, boot)
+        after = _Applied(document, transition, in_port, program, boot,
+                         vip_room)
         # Not known any more, should this fail.
         self._applied[vip_id] = None
         if before and before.boot == boot:
@@ -139,17 +154,43 @@ class OpenVSwitch:
         elif is_new:
             # One of before may have come and gone unseen by ovs-vswitchd,
             # which has its flows then.
+            self._add_meters(names.bridge, after)
             self._ofctl.apply(names.bridge,
                               [*_CLEAR, *program.to_bundle((), ())])
         else:
-            self._take_over(names.bridge, program, document)
+            self._take_over(names.bridge, after)
         self._applied[vip_id] = after
         self._announce_change(vip_id, document)
 
-    def _compile(self, document, transition, in_port, **kwargs):
+    def _compile(self, document, transition, in_port, vip_room, **kwargs):
         return pipeline.compile_vip(
-            document, transition, in_port,
-            self._conf.hmsync_distributor.max_pins, **kwargs)
+            document, transition, in_port, room=vip_room,
+            max_copied=self._conf.hmsync_distributor.max_copied
+            if self._has_meters else None, **kwargs)
+
+    def _find_meters(self, bridge, in_port):
+        """Find out once whether the data path has meters."""
+        if self._has_meters is not None:
+            return
+        options = self._conf.hmsync_distributor
+        with contextlib.closing(self._dial(bridge, in_port)) as line:
+            self._has_meters = line.add_meters(
+                [openflow.Meter(0, options.max_copied)],
+                options.openvswitch_timeout)
+        if not self._has_meters:
+            LOG.warning('The data path of Open vSwitch has no meters: '
+                        '[hmsync_distributor] max_copied is not kept, and '
+                        'each ICMP error or fragment goes to all members.')
+
+    def _add_meters(self, bridge, after):
+        # Gone with ovs-vswitchd, as flows are. There is no other rate as long
+        # as this process lives.
+        if after.program.meters:
+            with contextlib.closing(self._dial(
+                    bridge, after.in_port)) as line:
+                line.add_meters(
+                    after.program.meters,
+                    self._conf.hmsync_distributor.openvswitch_timeout)
 
     def _change(self, bridge, before, after):
         """Program what was programmed by this process before."""
@@ -160,13 +201,41 @@ class OpenVSwitch:
             before.transition, after.transition, after.document)
         if handover:
             between = after._replace(program=self._compile(
-                after.document, handover, after.in_port, pins_all=True))
+                after.document, handover, after.in_port, after.room,
+                pins_all=True))
+            begun = self._find_beginnings(before)
             self._replace(bridge, before, between)
+            self._pin(bridge, begun)
             # First packets that its cache has forwarded meanwhile are pinned
             # now, where they went.
             self._ofctl.wait_for_cache()
             before = between
         self._replace(bridge, before, after)
+
+    def _find_beginnings(self, before):
+        """Find connections whose first packet may come again."""
+        cached = self._rooms.cached
+        if (cached is None or cached > _MAX_READ or
+                before.room is not pipeline.Room.ENOUGH):
+            return []
+        try:
+            return beginnings.find(
+                self._ofctl.get_cache(
+                    self._conf.hmsync_distributor.datapath_type,
+                    before.document.port.mac),
+                mapping.get_living(before.document))
+        except exceptions.VswitchUnavailable as e:
+            # They go by the list of now, as all that begins.
+            LOG.info('Connections that begin are not known: %s', e)
+            return []
+
+    def _pin(self, bridge, begun):
+        if begun:
+            try:
+                self._ofctl.apply(bridge, [
+                    one.to_text() for one in begun[:_MAX_BEGUN]])
+            except exceptions.VswitchUnavailable as e:
+                LOG.info('Connections that begin are not remembered: %s', e)
 
     def _replace(self, bridge, before, after):
         self._program(
@@ -174,16 +243,18 @@ class OpenVSwitch:
             [group.id for group in before.program.groups],
             mapping.get_living(before.document))
 
-    def _take_over(self, bridge, program, document):
+    def _take_over(self, bridge, after):
         """Program what may have been programmed by another one."""
+        program = after.program
         there = counters.read_program(self._ofctl.get_flows(
             bridge, openflow.match_programs()))
         if there.flows != {program.cookie: len(program.flows)}:
             # Flows and groups come and go together, in one bundle; each call
             # has ovs-vswitchd look at all bridges.
             groups = self._ofctl.get_groups(bridge) if there.flows else ()
-            self._program(bridge, program, document, there.flows, groups,
-                          there.macs)
+            self._add_meters(bridge, after)
+            self._program(bridge, program, after.document, there.flows,
+                          groups, there.macs)
 
     def _program(self, bridge, program, document, cookies=(), groups=(),
                  macs=()):
@@ -236,7 +307,9 @@ class OpenVSwitch:
         applied = self._applied.get(vip_id)
         if applied:
             document = applied.document
-            with contextlib.closing(self._dial(vip_id, applied)) as line:
+            with contextlib.closing(self._dial(
+                    bridges.Names.of(vip_id).bridge,
+                    applied.in_port)) as line:
                 line.send([
                     frame for address in document.addresses
                     for frame in frames.make_announcements(
@@ -256,15 +329,14 @@ class OpenVSwitch:
         :returns: a wire.Line.
         """
         applied = self._applied.get(vip_id)
-        if applied is None or self._ofctl.get_boot(
-                bridges.Names.of(vip_id).bridge) != applied.boot:
+        bridge = bridges.Names.of(vip_id).bridge
+        if applied is None or self._ofctl.get_boot(bridge) != applied.boot:
             raise exceptions.VswitchUnavailable(
                 f'Nothing is in force for the VIP {vip_id}.')
-        return self._dial(vip_id, applied)
+        return self._dial(bridge, applied.in_port)
 
-    def _dial(self, vip_id, applied):
-        return wire.Line(self._ofctl.get_socket(
-            bridges.Names.of(vip_id).bridge), applied.in_port)
+    def _dial(self, bridge, in_port):
+        return wire.Line(self._ofctl.get_socket(bridge), in_port)
 
     def remove(self, vip_id):
         """Delete all there is of a VIP.
@@ -291,10 +363,12 @@ class OpenVSwitch:
         """
         bridge = bridges.Names.of(vip_id).bridge
         members = self._read_output(bridge)
-        pinned = self._ofctl.count(bridge, f'table={pipeline.PINS}')[0]
+        tables = [table for table in (sharing.PINS, sharing.HANDSHAKES)
+                  if self._ofctl.count(bridge, f'table={table}')[0]]
         for mac, one in members.items():
-            one['pins'] = pinned and self._ofctl.count(
-                bridge, sharing.match_pins(mac))[0]
+            one['pins'] = sum(self._ofctl.count(
+                bridge, sharing.match_pins(mac, table))[0]
+                for table in tables)
         return {'members': members,
                 'claims': counters.sum_claims(self._ofctl.get_flows(
                     bridge, f'table={pipeline.CLASSIFY}'))}
@@ -302,6 +376,65 @@ class OpenVSwitch:
     def _read_output(self, bridge):
         return counters.sum_output(self._ofctl.get_flows(
             bridge, f'table={pipeline.OUTPUT}'))
+
+    def look_at_load(self):
+        """Look at how much there is of flows, and keep within the bounds.
+
+        To be called again and again.
+
+        :returns: what of it is to be shown, a dict.
+        """
+        applied = {vip_id: one for vip_id, one in self._applied.copy().items()
+                   if one}
+        self._rooms.look({
+            vip_id: bridges.Names.of(vip_id).bridge
+            for vip_id, one in applied.items()
+            if not one.transition.is_over})
+        self._bridges.bound(self._rooms.bound)
+        for vip_id, one in applied.items():
+            if one.room is not self._rooms.get(vip_id):
+                self._make_room(vip_id)
+        if self._clock() - self._told_at >= sharing.INTERVAL:
+            self._told_at = self._clock()
+            for vip_id, one in applied.items():
+                if one.document.active and one.document.partners:
+                    self._tell_again(vip_id, one)
+        return self._rooms.describe()
+
+    def _tell_again(self, vip_id, applied):
+        """Have other distributors told anew of connections that go on."""
+        try:
+            with contextlib.closing(self._dial(
+                    bridges.Names.of(vip_id).bridge,
+                    applied.in_port)) as line:
+                line.empty(sharing.SHARED,
+                           self._conf.hmsync_distributor.openvswitch_timeout)
+        except exceptions.VswitchUnavailable as e:
+            # Whoever puts its flows back is told so, too.
+            LOG.debug('Nobody is told anew of VIP %s: %s', vip_id, e)
+
+    def _make_room(self, vip_id):
+        """Program a VIP for the room that there is now."""
+        lock = self._locks[vip_id]
+        if not lock.acquire(blocking=False):
+            # It is being changed, and looked at again.
+            return
+        try:
+            before = self._applied.get(vip_id)
+            bridge = bridges.Names.of(vip_id).bridge
+            if before is None or self._ofctl.get_boot(bridge) != before.boot:
+                return
+            vip_room = self._rooms.get(vip_id)
+            after = before._replace(
+                room=vip_room, program=self._compile(
+                    before.document, before.transition, before.in_port,
+                    vip_room))
+            if after.program.cookie != before.program.cookie:
+                self._applied[vip_id] = None
+                self._replace(bridge, before, after)
+            self._applied[vip_id] = after
+        finally:
+            lock.release()
 
     def has_lost_flows(self):
         """Look whether what apply() programmed is still there.

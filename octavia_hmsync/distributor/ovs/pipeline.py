@@ -39,6 +39,7 @@ have been answered.
 """
 
 from collections import abc
+import enum
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import answers
@@ -72,24 +73,42 @@ _FIELDS = {
 # Of ICMP and ICMPv6: unreachable, time exceeded, parameter problem; too big.
 _ERRORS = {4: (3, 11, 12), 6: (1, 2, 3, 4)}
 _ECHO = {4: 8, 6: 128}
+# Meters, so that a flood of either leaves room for the other.
+_ERROR, _FRAGMENT = 0, 1
+
+
+class Room(enum.Enum):
+    """For how many more pins there is room.
+
+    ENOUGH: a pin of a beginning is for good, so that a connection costs one
+    change of a table. SCARCE, as in a flood of beginnings: it is for a minute,
+    and the next packet makes another one. NONE: what begins goes by the base
+    as long as who it leads to gets new connections, and needs no pin.
+    """
+
+    ENOUGH = 0
+    SCARCE = 1
+    NONE = 2
 
 
 def compile_vip(document: doc.Document,
                 transition: transitions.Transition, in_port: int,
-                max_pins: int, pins_all: bool = False) -> openflow.Program:
+                pins_all: bool = False, room: Room = Room.ENOUGH,
+                max_copied: int | None = None) -> openflow.Program:
     """Return what the bridge of a VIP has to do.
 
     :param document: the VIP document.
     :param transition: where it stands.
     :param in_port: OpenFlow port of the patch port.
-    :param max_pins: of one member and kind; connections beyond are not
-                     pinned.
     :param pins_all: whether each connection that begins is pinned, also one
                      that base and current mapping agree about.
+    :param room: for how many pins there is room.
+    :param max_copied: packets in a second that all members get, of errors and
+                       of fragments each; None for any number.
     :returns: a Program.
     """
-    return _Compiler(document, transition, in_port, max_pins,
-                     pins_all).compile()
+    return _Compiler(document, transition, in_port, pins_all, room,
+                     max_copied).compile()
 
 
 def _load(mac: str, register: str) -> str:
@@ -108,7 +127,8 @@ class _Compiler:
 
     def __init__(self, document: doc.Document,
                  transition: transitions.Transition, in_port: int,
-                 max_pins: int, pins_all: bool) -> None:
+                 pins_all: bool, room: Room,
+                 max_copied: int | None) -> None:
         self._document = document
         self._transition = transition
         self._pins_all = pins_all
@@ -116,7 +136,10 @@ class _Compiler:
         self._in_port = in_port
         self._pins = sharing.Pins(
             transitions.get_pin_timeout(document) + transitions.MARGIN,
-            max_pins)
+            room is not Room.ENOUGH)
+        self._room = room
+        self._meters = () if max_copied is None else tuple(
+            openflow.Meter(kind, max_copied) for kind in (_ERROR, _FRAGMENT))
         self._mac = document.port.mac
         self._living = sorted(mapping.get_living(document))
         # Of the addresses of the VIP.
@@ -136,7 +159,7 @@ class _Compiler:
         self._flows.extend(sharing.make_flows(self._document, self._living,
                                               self._pins))
         return openflow.Program(tuple(self._make_groups()),
-                                tuple(self._flows))
+                                tuple(self._flows), self._meters)
 
     def _add(self, table: int, priority: int, match: abc.Iterable[str],
              *actions: str) -> None:
@@ -185,16 +208,13 @@ class _Compiler:
         here = [f'in_port={self._in_port}', f'eth_dst={self._mac}']
         to_vip = ('nw_dst=' if family == 4 else 'ipv6_dst=') + address
         icmp = f'icmp{suffix}'
-        # Whose it is, only a member knows. A fragment without ports is of no
-        # use to those that have not got the first one.
-        to_all = (f'set_field:{self._mac}->eth_src',
-                  *(action for mac in self._living for action in (
-                      f'set_field:{mac}->eth_dst', 'in_port')))
         for number in _ERRORS[family]:
             self._add(CLASSIFY, 500, [*here, icmp, to_vip,
-                                      f'icmp_type={number}'], *to_all)
+                                      f'icmp_type={number}'],
+                      *self._copy(_ERROR))
         self._add(CLASSIFY, 400, [*here, 'ip' if family == 4 else 'ipv6',
-                                  'nw_frag=later', to_vip], *to_all)
+                                  'nw_frag=later', to_vip],
+                  *self._copy(_FRAGMENT))
         self._flows.extend(sharing.make_hearing(
             self._document, here, f'tcp{suffix}', to_vip, CLASSIFY))
         self._add(CLASSIFY, 300, [*here, f'tcp{suffix}', to_vip],
@@ -204,6 +224,20 @@ class _Compiler:
             self._add(CLASSIFY, 300, [*here, match, to_vip], *other)
         self._add(CLASSIFY, 300, [*here, icmp, to_vip,
                                   f'icmp_type={_ECHO[family]}'], *other)
+
+    def _copy(self, kind: int) -> abc.Iterator[str]:
+        """Return what sends a packet to all members.
+
+        Whose it is, only a member knows. A fragment without ports is of no
+        use to those that have not got the first one. As one packet becomes
+        many, there is a limit.
+        """
+        yield from (meter.action for meter in self._meters
+                    if meter.kind == kind)
+        yield f'set_field:{self._mac}->eth_src'
+        for mac in self._living:
+            yield f'set_field:{mac}->eth_dst'
+            yield 'in_port'
 
     def _follow_pins(self) -> None:
         for match in self._match_tcp():
@@ -216,11 +250,18 @@ class _Compiler:
             self._add(PINNED, 20, [f'{PIN}={OLD}', _is(OUT, mac)],
                       *self._share(),
                       _resubmit(OUTPUT))
-            for family, match in zip(self._families, self._match_tcp()):
-                self._pin_old(PINNED, family, mac, [
-                    match, f'{PIN}={YOUNG}', _is(OUT, mac)],
-                    *self._share(), _resubmit(OUTPUT))
+            self._follow_young(mac)
         self._add(PINNED, 0, [], _resubmit(PICK))
+
+    def _follow_young(self, mac: str) -> None:
+        is_young = [f'{PIN}={YOUNG}', _is(OUT, mac)]
+        if not self._pins.is_scarce:
+            self._add(PINNED, 20, is_young, *self._share(),
+                      _resubmit(OUTPUT))
+            return
+        for family, match in zip(self._families, self._match_tcp()):
+            self._pin_old(PINNED, family, mac, [match, *is_young],
+                          *self._share(), _resubmit(OUTPUT))
 
     def _match_tcp(self) -> list[str]:
         return [{4: 'tcp', 6: 'tcp6'}[family] for family in self._families]
@@ -256,7 +297,9 @@ class _Compiler:
                       *self._send(mac))
             if not self._pins_all:
                 self._add(DECIDE, 50, [f'{KIND}={BEGINNING}',
-                                       f'{PIN}={UNPINNED}', *both],
+                                       f'{PIN}={UNPINNED}',
+                                       *(both[:1] if self._room is Room.NONE
+                                         else both)],
                           *self._send(mac))
         for family, match in zip(self._families, self._match_tcp()):
             for mac in sorted(base.macs):
@@ -281,8 +324,12 @@ class _Compiler:
 
     def _begin(self, family: int, mac: str) -> tuple[str, ...]:
         """Pin one that begins, and say so."""
-        return (self._pins.learn(family, mac, YOUNG), _load(mac, OUT),
-                *(sharing.TELL if self._document.partners else ()),
+        tell: tuple[str, ...] = ()
+        if self._document.partners:
+            # A pin that is for good is told of once.
+            tell = (*(() if self._pins.is_scarce else
+                      (self._pins.note(family, mac),)), *sharing.TELL)
+        return (self._pins.learn(family, mac, YOUNG), _load(mac, OUT), *tell,
                 _resubmit(OUTPUT))
 
     def _send(self, mac: str) -> tuple[str, ...]:

@@ -40,6 +40,9 @@ SHARED, SHARE, COPY, HEARD = 32, 34, 36, 38
 OUT, PIN, IS_NEWS, IS_SHARED = 'xreg2', 'reg7', 'reg8', 'reg9'
 _OUT_MAC = 'OXM_OF_PKT_REG2[0..47]'
 UNPINNED, YOUNG, OLD, _TOLD = 0, 1, 2, 3
+# All tables with flows that are learned: Open vSwitch bounds each. With a
+# limit in the action itself it would count all of them for each new one.
+LEARNED = (PINS, HANDSHAKES, SHARED)
 
 # Seconds. A handshake has to be over by then, else a flood of beginnings
 # would leave as many pins for as long as connections may be silent. They have
@@ -49,8 +52,11 @@ YOUNG_TIMEOUT = 60
 # A client that has said all may still wait for an answer.
 FIN_TIMEOUT = 120
 # Seconds until the others are told again: less than FIN_TIMEOUT, so that
-# they do not forget who only has to listen.
+# they do not forget who only has to listen. What was told is forgotten at
+# once of all: each by itself would be a change of a table for each connection.
 INTERVAL = 60
+# The same where nobody has it forgotten, as the process does not run.
+LONGEST_INTERVAL = 300
 
 # Flags of packets that end a connection; one may have both.
 ENDS = {'+fin': 30, '+rst': 40}
@@ -93,13 +99,13 @@ class Pins:
     """Learns pins.
 
     :param timeout: seconds for which a silent connection has one.
-    :param max_pins: of one member and kind; connections beyond are not
-                     pinned.
+    :param is_scarce: whether beginnings are to be forgotten soon, unless
+                      another packet follows.
     """
 
-    def __init__(self, timeout: int, max_pins: int) -> None:
+    def __init__(self, timeout: int, is_scarce: bool = False) -> None:
         self._timeout = timeout
-        self._max_pins = max_pins
+        self.is_scarce = is_scarce
 
     def learn(self, family: int, mac: str, kind: int, grace: int = 0,
               ends: bool = False) -> str:
@@ -111,15 +117,16 @@ class Pins:
         :param grace: seconds that the pin lives longer.
         :param ends: whether this packet is one that ends it.
         """
-        if kind == YOUNG:
-            table, timeouts = HANDSHAKES, f'hard_timeout={YOUNG_TIMEOUT}'
+        table = HANDSHAKES if kind == YOUNG else PINS
+        if kind == YOUNG and self.is_scarce:
+            timeouts = f'hard_timeout={YOUNG_TIMEOUT}'
         else:
             # One that comes again while the old pin is there keeps what is
             # left of its time.
             fin_timeout = min(self._timeout, FIN_TIMEOUT)
             idle_timeout = fin_timeout if ends else self._timeout + grace
-            table, timeouts = PINS, (f'idle_timeout={idle_timeout},'
-                                     f'fin_idle_timeout={fin_timeout}')
+            timeouts = (f'idle_timeout={idle_timeout},'
+                        f'fin_idle_timeout={fin_timeout}')
         return self._make(family, mac, kind, table, timeouts,
                           f'load:{to_number(mac):#x}->{_OUT_MAC},'
                           f'load:{kind}->NXM_NX_REG7[]')
@@ -127,11 +134,11 @@ class Pins:
     def note(self, family: int, mac: str) -> str:
         """Return the action that notes that the others are told.
 
-        Where there is no room to note it, they are not.
+        Where there is no room to note it, they are told by each packet that
+        no cache knows the way of.
         """
         return self._make(family, mac, _TOLD, SHARED,
-                          f'hard_timeout={INTERVAL},'
-                          f'result_dst=NXM_NX_REG8[0]',
+                          f'hard_timeout={LONGEST_INTERVAL}',
                           # Of this member.
                           'OXM_OF_PKT_REG2[],load:1->NXM_NX_REG9[]')
 
@@ -139,7 +146,7 @@ class Pins:
               options: str, loads: str) -> str:
         return (
             f'learn(table={table},priority={_PIN_PRIORITY},'
-            f'cookie={get_pin_cookie(mac, kind):#x},limit={self._max_pins},'
+            f'cookie={get_pin_cookie(mac, kind):#x},'
             f'{options},{_SAME_PACKETS[family]},nw_proto=6,'
             f'NXM_OF_TCP_SRC[],NXM_OF_TCP_DST[],{loads})')
 
@@ -165,11 +172,12 @@ def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
             ends = f'tcp_flags={flag}'
             yield openflow.Flow(SHARE, ENDS[flag], (tcp, ends), TELL)
             yield openflow.Flow(HEARD, ENDS[flag], (tcp, ends),
-                                (f'resubmit(,{PINS})',))
+                                (f'resubmit(,{PINS})',
+                                 f'resubmit(,{HANDSHAKES})'))
         for mac, slot in slots.items():
             is_out = f'{OUT}={to_number(mac):#x}'
             yield openflow.Flow(SHARE, 10, (tcp, is_out), (
-                pins.note(family, mac), f'resubmit(,{COPY})'))
+                pins.note(family, mac), *TELL))
             yield openflow.Flow(
                 COPY, 10, (tcp, f'{IS_NEWS}=1', is_out),
                 tuple(f'clone(set_field:{_TTL - slot}->nw_ttl,'
@@ -179,12 +187,12 @@ def make_flows(document: doc.Document, living: abc.Iterable[str], pins: Pins,
             yield openflow.Flow(
                 HEARD, 20, (tcp, 'tcp_flags=+syn-ack',
                             f'nw_ttl={_TTL - slot}'),
-                (pins.learn(family, mac, YOUNG),))
+                (pins.learn(family, mac, YOUNG, LONGEST_INTERVAL),))
             yield openflow.Flow(
                 HEARD, 10, (tcp, f'nw_ttl={_TTL - slot}'),
                 # Its packets, as it were.
                 (f'resubmit(,{PINS})',
-                 pins.learn(family, mac, OLD, INTERVAL)))
+                 pins.learn(family, mac, OLD, LONGEST_INTERVAL)))
 
 
 def make_hearing(document: doc.Document, here: abc.Sequence[str],

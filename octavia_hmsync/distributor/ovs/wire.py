@@ -12,7 +12,9 @@
 
 """OpenFlow on the wire, as far as frames go in and out of a bridge.
 
-ovs-ofctl, which tells flows, would be a new process for each frame. It is
+And meters, which bundles of ovs-ofctl do not have, and what each VIP needs
+time and again. ovs-ofctl, which tells flows, would be a new process for each
+frame. It is
 OpenFlow 1.3, by the socket that ovs-vswitchd has for each bridge. A Line never
 waits, save in wait_for().
 """
@@ -24,12 +26,21 @@ import socket
 import struct
 import time
 
+from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync import exceptions
 
 _VERSION = 4
-_HELLO, _ECHO_REQUEST, _ECHO_REPLY, _SET_CONFIG = 0, 2, 3, 9
-_PACKET_IN, _PACKET_OUT = 10, 13
+_HELLO, _ERROR, _ECHO_REQUEST, _ECHO_REPLY, _SET_CONFIG = 0, 1, 2, 3, 9
+_PACKET_IN, _PACKET_OUT, _FLOW_MOD, _METER_MOD = 10, 13, 14, 29
+# Of a meter: it counts packets, has a burst and is counted; its one band
+# drops. Of an error: what failed, and that the meter is there already.
+_ADD, _METER_FLAGS, _DROP, _BAND_LENGTH = 0, 2 | 4 | 8, 1, 16
+_METER_FAILED, _METER_EXISTS = 12, 1
+# Of flows: those with any port and group, and a match of nothing.
+_DELETE, _ANY, _OXM, _EMPTY = 3, 0xffffffff, 1, 4
 _HEADER = struct.Struct('!BBHI')
+_CODES = struct.Struct('!HH')
+_METERS, _EMPTIED = b'meters', b'emptied'
 _NO_BUFFER = 0xffffffff
 _FROM_CONTROLLER = 0xfffffffd
 # What ovs-vswitchd sends us of a frame, and that it does at all.
@@ -53,6 +64,20 @@ def make_packet_out(frame: bytes, port: int) -> bytes:
         0) + frame)
 
 
+def make_meter_mod(meter: openflow.Meter) -> bytes:
+    """Return what adds a meter."""
+    return make_message(_METER_MOD, struct.pack(
+        '!HHIHHIII', _ADD, _METER_FLAGS, meter.id, _DROP, _BAND_LENGTH,
+        meter.rate, meter.rate, 0))
+
+
+def make_delete(table: int) -> bytes:
+    """Return what deletes all flows of a table."""
+    return make_message(_FLOW_MOD, struct.pack(
+        '!QQBBHHHIIIHHHH4x', 0, 0, table, _DELETE, 0, 0, 0, _NO_BUFFER, _ANY,
+        _ANY, 0, 0, _OXM, _EMPTY))
+
+
 def read_packet_in(body: bytes) -> bytes | None:
     """Return the frame of a message, without its header; None if broken."""
     if len(body) < _PACKET_IN_FIXED - _HEADER.size + 4:
@@ -69,11 +94,13 @@ class Heard:
     :ivar frames: that it gave us.
     :ivar marks: that it has come to, see Line.send().
     :ivar is_more: whether there may be more.
+    :ivar errors: what it refused, pairs of a type and a code of OpenFlow.
     """
 
     frames: list[bytes]
     marks: list[bytes]
     is_more: bool = False
+    errors: list[tuple[int, int]] = dataclasses.field(default_factory=list)
 
 
 class Line:
@@ -151,16 +178,45 @@ class Line:
             self._write(answers)
         return heard
 
-    def wait_for(self, mark: bytes, timeout: float) -> None:
+    def add_meters(self, meters: abc.Iterable[openflow.Meter],
+                   timeout: float) -> bool:
+        """Add meters that are not there yet, and wait until they are.
+
+        :param meters: of the bridge.
+        :param timeout: seconds.
+        :returns: False if the data path has none.
+        """
+        self._write(b''.join(map(make_meter_mod, meters)) + make_message(
+            _ECHO_REQUEST, _METERS))
+        return set(self.wait_for(_METERS, timeout)) <= {
+            (_METER_FAILED, _METER_EXISTS)}
+
+    def empty(self, table: int, timeout: float) -> None:
+        """Delete all flows of a table, and wait until they are.
+
+        :param table: its number.
+        :param timeout: seconds.
+        """
+        self._write(make_delete(table) + make_message(_ECHO_REQUEST, _EMPTIED))
+        self.wait_for(_EMPTIED, timeout)
+
+    def wait_for(self, mark: bytes,
+                 timeout: float) -> list[tuple[int, int]]:
         """Wait until a mark is heard of. Frames that come before are lost.
 
         :param mark: that send() was given.
         :param timeout: seconds; it has failed then.
+        :returns: the errors that came before, see Heard.
         """
         deadline = time.monotonic() + timeout
         poll = select.poll()
         poll.register(self, select.POLLIN)
-        while mark not in self.receive().marks:
+        errors: list[tuple[int, int]] = []
+        while True:
+            heard = self.receive()
+            errors += heard.errors
+            if mark in heard.marks:
+                return errors
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._fail(f'no answer within {timeout} s')
@@ -180,6 +236,8 @@ class Line:
                 frame = read_packet_in(body)
                 if frame:
                     heard.frames.append(frame)
+            elif kind == _ERROR and len(body) >= _CODES.size:
+                heard.errors.append(_CODES.unpack_from(body))
             elif kind == _ECHO_REPLY:
                 heard.marks.append(body)
             elif kind == _ECHO_REQUEST:

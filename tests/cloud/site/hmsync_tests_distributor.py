@@ -106,6 +106,11 @@ class Backend:
     def count_lost(self):
         return None
 
+    def look_at_load(self):
+        return {'flows': len(self._applied), 'max_flows': 1000,
+                'cached_flows': 0, 'max_cached_flows': 1000, 'full': False,
+                'full_vips': []}
+
     def has_lost_flows(self):
         self._call('has_lost_flows')
         return [vip_id for vip_id, content in self._applied.items()

@@ -258,8 +258,8 @@ class Node(fixtures.Fixture):
             self.namespace, self.name, self._directory))
         self.distributor = self.make_distributor()
 
-    def make_distributor(self):
-        """What a process that starts anew has."""
+    def make_distributor(self, **options):
+        """What a process that starts anew has, with other options."""
         conf = cfg.ConfigOpts()
         ovs_conf.register_opts(conf)
         conf([])
@@ -267,7 +267,7 @@ class Node(fixtures.Fixture):
                 ('ovsdb_connection', self.vswitch.connection),
                 ('openvswitch_rundir', self.vswitch.directory),
                 ('openvswitch_timeout', 60),
-                ('datapath_type', 'netdev')):
+                ('datapath_type', 'netdev'), *options.items()):
             conf.set_override(name, value, ovs_conf.GROUP)
         return openvswitch.OpenVSwitch(conf)
 

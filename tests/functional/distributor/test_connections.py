@@ -12,9 +12,13 @@
 
 """Established connections, over all that can happen to a cluster."""
 
+import contextlib
+import functools
 import re
 import socket
 import struct
+import time
+import types
 
 import fixtures
 from oslotest import base
@@ -22,6 +26,7 @@ from oslotest import base
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
+from tests.cloud import openvswitch as cloud_ovs
 from tests.cloud import waiting
 from tests.functional.distributor import fabric
 from tests.functional.distributor import raw
@@ -153,6 +158,54 @@ class TestConnections(base.BaseTestCase):
         vip.apply()
         self.check()
 
+    def test_begun(self):
+        """A handshake whose answer was lost before a change goes on.
+
+        The first packet comes again, seconds later, and then the second.
+        """
+        a, b, c = members = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        mac = vip.get_mac(self.node)
+        tap = self.useFixture(raw.Tap(self.client))
+        taps = {host.name: self.useFixture(raw.Tap(host)) for host in members}
+
+        def send(flags):
+            """Returns who gets it, by the address of the sender."""
+            for number in range(120):
+                segment = raw.tcp(2000 + number, fabric.PORT, flags)
+                tap.send(raw.ethernet(
+                    self.client.mac, mac, 0x800, raw.ipv4(
+                        f'10.0.0.{120 + number}', fabric.VIP, 6, segment))
+                    if number % 2 else raw.ethernet(
+                        self.client.mac, mac, 0x86dd, raw.ipv6(
+                            f'fd00::{number + 120:x}', fabric.VIP6, 6,
+                            segment)))
+            found = {}
+
+            def hear():
+                for name, one in taps.items():
+                    for frame in one.hear(seconds=0.1):
+                        at = 34 if frame[12:14] == b'\x08\x00' else 54
+                        port = int.from_bytes(frame[at:at + 2], 'big')
+                        if (2000 <= port < 2120 and frame[at + 13] == flags
+                                and frame[:6] == raw.mac(one.host.mac)):
+                            found[port] = name
+                return len(found) == 120
+
+            waiting.wait_for(hear, 'frames', 60)
+            return found
+
+        first = send(0x02)
+        # What is learned of it in the moment of a change is another matter.
+        self.node.vswitch.wait_for_revalidators()
+        vip.set(c, doc.ACTIVE, 2)
+        vip.apply()
+        self.assertEqual(first, send(0x02))
+        self.assertEqual(first, send(0x10))
+        # Others are not concerned.
+        self.open(60, a, b, c)
+        self.check()
+
     def test_old_ports(self):
         """A port that comes again is a new connection."""
         a, b = [self.make_member(n) for n in range(2)]
@@ -171,6 +224,33 @@ class TestConnections(base.BaseTestCase):
             self.clients.connections.append(one)
             self.assertEqual(b.name, one.member)
         self.check()
+
+    def test_ports_used_again(self):
+        """Over changes, whether a connection was closed or reset before."""
+        # Else the client itself would wait for a minute.
+        self.client.namespace.run('sysctl', '-w',
+                                  'net.ipv4.tcp_max_tw_buckets=0')
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        ports = range(31000, 31012)
+        changes = ((c, doc.ACTIVE, 2), (a, doc.DRAINING, None),
+                   (a, doc.ACTIVE, None), (b, doc.DRAINING, None))
+        for host, state, slot in ((None, None, None), *changes):
+            if host:
+                vip.set(host, state, slot)
+                vip.apply()
+                # What a cache of before passes on within milliseconds, it
+                # passes on as it was.
+                self.node.vswitch.appctl('dpctl/del-flows')
+            for end in (fabric.Connection.close, self.reset) * 2:
+                for port in ports:
+                    one = fabric.Connection(self.client, port=port)
+                    one.say()
+                    self.assertTrue(one.hear(time.monotonic() + 20), port)
+                    end(one)
+                waiting.wait_for(lambda: not self.client.namespace.run(
+                    'ss', '-Htan', 'sport >= :31000 and sport < :31012'
+                ).stdout, 'end of connections', 60)
 
     @staticmethod
     def reset(connection):
@@ -195,11 +275,13 @@ class TestConnections(base.BaseTestCase):
 
         def find_pins():
             self.node.vswitch.wait_for_revalidators()
+            # Of those that were just beginning, in a table of their own.
             return {re.search(r'tp_src=(\d+)', line).group(1):
                     f'idle_timeout={sharing.FIN_TIMEOUT},' in line
+                    for table in (sharing.PINS, sharing.HANDSHAKES)
                     for line in self.node.ofctl(
                         'dump-flows', vip.bridge,
-                        sharing.match_pins(b.mac)).splitlines()
+                        sharing.match_pins(b.mac, table)).splitlines()
                     if 'tp_src=' in line}
 
         count = len(ended) + len([one for one in self.clients.connections
@@ -245,6 +327,96 @@ class TestConnections(base.BaseTestCase):
                         else member)
             self.assertEqual({expected}, {
                 one.member for one in clients.open(5, [address])})
+
+    def test_bound(self):
+        """Without room for more pins what begins goes where it went before.
+
+        Open vSwitch itself learns no more than it is told to.
+        """
+        self.node.distributor = self.node.make_distributor(max_pins=20)
+        look = self.node.distributor.look_at_load
+        a, b, c = [self.make_member(n) for n in range(3)]
+        vip = self.make_vip([a, b])
+        self.open(20, a, b)
+        vip.set(c, doc.ACTIVE, 2)
+        vip.apply()
+        for _ in range(300):
+            if look()['full_vips']:
+                break
+            self.clients.open(1)
+        self.assertEqual([vip.id], look()['full_vips'])
+        self.assertIn(c.name, {one.member for one in
+                               self.clients.connections})
+        self.open(60, a, b)
+        self.check()
+        self.assertEqual({'max_flows': 1000000, 'full': False}, {
+            name: look()[name] for name in ('max_flows', 'full')})
+        # By a flood, which is not looked at meanwhile.
+        tap = self.useFixture(raw.Tap(self.client))
+        for number in range(300):
+            tap.send(raw.ethernet(
+                self.client.mac, vip.get_mac(self.node), 0x800, raw.ipv4(
+                    '10.0.0.200', fabric.VIP, 6, raw.tcp(
+                        2000 + number, fabric.PORT, 0x10))))
+        self.check()
+        for table in sharing.LEARNED:
+            self.assertGreater(21, self.node.distributor._ofctl.count(
+                vip.bridge, f'table={table}')[0])
+        # It ends when they do.
+        self.clients.close(*self.clients.connections)
+        self.node.ofctl('del-flows', vip.bridge,
+                        f'table={sharing.HANDSHAKES}')
+        self.node.ofctl('del-flows', vip.bridge, f'table={sharing.PINS}')
+        self.assertEqual([], look()['full_vips'])
+        self.open(60, a, b, c)
+
+    def test_path_mtu(self):
+        """A member learns that a path is narrower than its network."""
+        members = [self.make_member(n) for n in range(3)]
+        self.make_vip(members)
+        router = self.make_host('router', 99)
+        border, far = [self.useFixture(cloud_ovs.Namespace(
+            name, self.directory)) for name in ('border', 'far')]
+        self.connect(router.namespace, border, 1, mtu=1400)
+        self.connect(border, far, 2)
+        for namespace in (router.namespace, border):
+            namespace.run('sysctl', '-w', 'net.ipv4.ip_forward=1',
+                          'net.ipv6.conf.all.forwarding=1')
+        for namespace, network, via, via6 in (
+                *((member.namespace, 2, router.address, router.address6)
+                  for member in members),
+                (router.namespace, 2, '10.1.0.2', 'fd01::2'),
+                (border, 0, '10.1.0.1', 'fd01::1'),
+                (far, 0, '10.2.0.1', 'fd02::1')):
+            namespace.run('ip', 'route', 'add', f'10.{network}.0.0/24', 'via',
+                          via)
+            namespace.run('ip', '-6', 'route', 'add', f'fd0{network}::/64',
+                          'via', via6)
+        client = types.SimpleNamespace(socket=functools.partial(
+            far.call, socket.socket))
+        line = b'x' * 8000 + b'\n'
+        for address in (fabric.VIP, fabric.VIP6):
+            found = set()
+            for _ in range(12):
+                one = fabric.Connection(client, address)
+                self.addCleanup(one.close)
+                found.add(one.member)
+                one.socket.sendall(line)
+                with one.socket.makefile('rb') as answer:
+                    self.assertEqual(line, answer.readline())
+            self.assertEqual({host.name for host in members}, found)
+
+    @staticmethod
+    def connect(near, far, number, mtu=1500):
+        """A link, on which the near end is 10.NUMBER.0.1."""
+        near.link(far, f'to{number}', f'from{number}')
+        for end, namespace, name in ((1, near, f'to{number}'),
+                                     (2, far, f'from{number}')):
+            namespace.run('ip', 'link', 'set', name, 'mtu', str(mtu))
+            namespace.run('ip', 'address', 'add', f'10.{number}.0.{end}/24',
+                          'dev', name)
+            namespace.run('ip', 'address', 'add', f'fd0{number}::{end}/64',
+                          'dev', name, 'nodad')
 
     def test_take_over(self):
         """Another distributor answers for the VIP, nobody notices."""
@@ -296,6 +468,11 @@ class TestConnections(base.BaseTestCase):
         self.check()
         self.assertEqual(0, self.count(other, vip))
         self.assertLessEqual(packets + 220, self.count(self.node, vip))
+        # The other one is told anew.
+        self.assertLess(0, self.count_told(vip))
+        with contextlib.closing(self.node.distributor.dial(vip.id)) as line:
+            line.empty(sharing.SHARED, 20)
+        self.assertEqual(0, self.count_told(vip))
         self.take_over(vip, other)
         self.check()
         self.open(60, b, c, d)
@@ -312,6 +489,10 @@ class TestConnections(base.BaseTestCase):
         self.take_over(vip, self.node, self.node)
         self.check()
         self.open(60, b, c, d)
+
+    def count_told(self, vip):
+        return self.node.distributor._ofctl.count(
+            vip.bridge, f'table={sharing.SHARED}')[0]
 
     def test_take_over_by_one_that_missed_a_change(self):
         """It knows whose those are that began where a slot was empty."""

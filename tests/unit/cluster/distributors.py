@@ -54,6 +54,7 @@ class FakeDistributor:
         self.left = {}
         self.is_down = False
         self.loses_answers = False
+        self.load = None
         self.error = self.ovs_error = None
         self.before = self.after = None
 
@@ -113,7 +114,9 @@ class FakeDistributor:
         if self.ovs_error:
             return {'status': 'OFFLINE', 'host': self.name,
                     'error': self.ovs_error}
-        return {'status': 'ONLINE', 'host': self.name}
+        status = {'status': 'ONLINE', 'host': self.name}
+        # One of an older release does not say.
+        return {**status, 'load': self.load} if self.load else status
 
     def list_vips(self):
         self._ask('GET')

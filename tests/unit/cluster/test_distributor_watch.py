@@ -97,6 +97,16 @@ class TestLook(distributors.DistributorTestCase):
             self.assertEqual(1, len(answering))
             self.assertIn(answering[0], names)
 
+    def test_full(self):
+        """Whose Open vSwitch remembers no more connections."""
+        names = sorted(self.statuses())
+        self.assertEqual({}, self.watch.look().full)
+        for name, is_full, vips in zip(names, (False, True, False),
+                                       ([], [], ['a'])):
+            self.fakes[name].load = {'full': is_full, 'full_vips': vips}
+        self.assertEqual(dict(zip(names, (False, True, True))),
+                         self.watch.look().full)
+
     def test_nothing_to_do(self):
         for _look in range(2):
             report = self.watch.look()

@@ -84,6 +84,10 @@ class TestDeaths(base.TestCase):
         # Its threads would go on in other tests.
         self.useFixture(fixtures.MockPatchObject(
             openvswitch.announcer, 'Announcer', autospec=True))
+        # Meters come by it, which a change that is begun anew adds anew.
+        self.useFixture(fixtures.MockPatchObject(
+            openvswitch.wire, 'Line', autospec=True)
+        ).mock.return_value.add_meters.return_value = True
         self.flows = test_openvswitch.FakeFlows()
         self.links = test_openvswitch.FakeLinks()
         self.conf = cfg.ConfigOpts()

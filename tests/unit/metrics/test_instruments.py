@@ -54,3 +54,13 @@ class TestInstruments(base.TestCase):
         self.assertEqual([1, 0], [subject.registry.get_sample_value(
             PREFIX + 'plan_decisions_total', {'decision': 'held'})
             for subject in (one, other)])
+
+    def test_distributors(self):
+        """One that does not answer any more is not there."""
+        subject = instruments.HouseKeepingInstruments()
+        for full, expected in (({'a': True, 'b': False}, [1, 0]),
+                               ({'b': True}, [None, 1])):
+            subject.on_distributors(full)
+            self.assertEqual(expected, [subject.registry.get_sample_value(
+                PREFIX + 'distributor_full', {'distributor': name})
+                for name in 'ab'])

@@ -31,10 +31,10 @@ _COPIED = {'NXM_OF_IP_SRC[]': 'src', 'NXM_OF_IP_DST[]': 'dst',
            'OXM_OF_PKT_REG2[]': 'xreg2',
            'NXM_OF_TCP_SRC[]': 'tcp_src', 'NXM_OF_TCP_DST[]': 'tcp_dst'}
 _REGISTERS = {'OXM_OF_PKT_REG2[0..47]': 'xreg2', 'NXM_NX_REG7[]': 'reg7',
-              'NXM_NX_REG8[0]': 'reg8', 'NXM_NX_REG9[]': 'reg9'}
+              'NXM_NX_REG9[]': 'reg9'}
 
 Learned = collections.namedtuple(
-    'Learned', 'table match values cookie idle hard fin_idle limit result')
+    'Learned', 'table match values cookie idle hard fin_idle')
 
 
 def packet(src, port, dst='10.0.0.5', flags=(ACK,), proto=6, frag='no',
@@ -51,12 +51,15 @@ def packet(src, port, dst='10.0.0.5', flags=(ACK,), proto=6, frag='no',
 class Switch:
     """Has a Program, and what flows have learned.
 
+    :param limit: of flows in each table that are learned
     :ivar sent: MAC addresses to which the last packet went
+    :ivar metered: whether the last packet was counted by a meter
     :ivar told: frames of the last packet for other distributors
     """
 
-    def __init__(self, now=0.0):
+    def __init__(self, now=0.0, limit=1000):
         self.program = None
+        self._limit = limit
         self.pins = {sharing.PINS: {}, sharing.HANDSHAKES: {},
                      sharing.SHARED: {}}
         self.now = now
@@ -86,6 +89,7 @@ class Switch:
         :returns: a list of Learned
         """
         self.sent, self.told, self._learned = [], [], []
+        self.metered = False
         self._run(dict(frame), pipeline.CLASSIFY)
         if not learns:
             return self._learned
@@ -99,13 +103,8 @@ class Switch:
             if key in pins:
                 # As Open vSwitch does: timeouts stay.
                 pins[key] = (one, self.now, pins[key][2])
-            elif self._has_room(one):
+            elif len(pins) < self._limit:
                 pins[key] = (one, self.now, one.idle)
-
-    def _has_room(self, one):
-        return one.limit > sum(
-            pin.cookie == one.cookie
-            for pin, _, _ in self.pins[one.table].values())
 
     def expire(self):
         for pins in self.pins.values():
@@ -143,6 +142,8 @@ class Switch:
                 self._do(field, one)
             self.told.append({name: value for name, value in one.items()
                               if 'reg' not in name})
+        elif action.startswith('meter:'):
+            self.metered = True
         elif action == 'in_port':
             self.sent.append(frame['eth_dst'])
         elif action.startswith('resubmit(,'):
@@ -150,12 +151,7 @@ class Switch:
         elif action.startswith('group:'):
             self._select(self._groups[int(action[6:])], frame)
         elif action.startswith('learn('):
-            learned = _parse_learn(action, frame)
-            self._learned.append(learned)
-            if learned.result:
-                frame[learned.result] = int(
-                    tuple(sorted(learned.match.items())) in
-                    self.pins[learned.table] or self._has_room(learned))
+            self._learned.append(_parse_learn(action, frame))
         elif action.startswith('set_field:'):
             value, name = action[10:].split('->')
             frame[name] = (int(value, 0) if 'reg' in name or name == 'nw_ttl'
@@ -208,15 +204,15 @@ def _parse_learn(action, frame):
         elif term.startswith('load:'):
             loaded, register = term[5:].split('->')
             values[_REGISTERS[register]] = int(loaded, 0)
-        elif name == 'result_dst':
-            options[name] = _REGISTERS[value]
         else:
             options[name] = int(value, 0)
     assert options.pop('eth_type') == {4: 0x800, 6: 0x86dd}[frame['family']]
     options.pop('priority')
-    return Learned(options.pop('table'), match, values,
-                   options.pop('cookie', 0),
-                   options.pop('idle_timeout', None),
-                   options.pop('hard_timeout', None),
-                   options.pop('fin_idle_timeout', None),
-                   options.pop('limit'), options.pop('result_dst', None))
+    learned = Learned(options.pop('table'), match, values,
+                      options.pop('cookie', 0),
+                      options.pop('idle_timeout', None),
+                      options.pop('hard_timeout', None),
+                      options.pop('fin_idle_timeout', None))
+    # A limit, above all: each one would cost as much as there are.
+    assert not options, options
+    return learned

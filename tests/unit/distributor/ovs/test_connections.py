@@ -37,6 +37,7 @@ class Distributor:
     """One of those of the VIP.
 
     :ivar switch: what it has
+    :ivar room: for more pins
     :ivar pending: learned of packets whose way was known, and when; not yet
                    in force
     :ivar cached: first packets that came again, and are not accounted for
@@ -46,6 +47,7 @@ class Distributor:
         self.port = doc.Port(documents.PORT.id, MACS[number], 1450)
         self.partners = [mac for mac in MACS if mac != MACS[number]]
         self.switch = switch.Switch(now)
+        self.room = pipeline.Room.ENOUGH
         self.transition = None
         self.pending = []
         self.cached = []
@@ -84,7 +86,8 @@ class Distributor:
 
     def install(self, document, transition, **kwargs):
         self.switch.install(
-            pipeline.compile_vip(document, transition, 1, 1000, **kwargs),
+            pipeline.compile_vip(document, transition, 1, room=self.room,
+                                 **kwargs),
             mapping.get_living(document))
 
     def account(self):
@@ -235,8 +238,8 @@ class World:
         self.send(key, delay=0)
 
     def find_pin(self, one, key):
-        return one.switch._find_pin(self.packet(key, switch.SYN),
-                                    sharing.PINS)
+        return any(one.switch._find_pin(self.packet(key, switch.SYN), table)
+                   for table in (sharing.PINS, sharing.HANDSHAKES))
 
     def receive(self, key, flag, learns=True):
         """The first one gets a packet, the second one what that tells."""
@@ -288,6 +291,7 @@ CHANGE = st.tuples(SLOT, st.sampled_from(
      'drain all')))
 # What may follow a change, in this order.
 ROUND = st.fixed_dictionaries({
+    'room': st.sampled_from(pipeline.Room),
     'away': st.booleans(),
     'changes': st.lists(CHANGE, min_size=0, max_size=2),
     'send': st.booleans(),
@@ -314,6 +318,8 @@ class TestConnections(base.BaseTestCase):
             world.open_some(client, are_sent_twice)
         for one in rounds:
             world.is_away = one['away']
+            for each in world.distributors:
+                each.room = one['room']
             for slot, what in one['changes']:
                 world.change(slot, what)
             if one['send']:

@@ -13,6 +13,7 @@
 """Programs and servers of Open vSwitch that fail, each in its way."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import socket
@@ -132,6 +133,24 @@ class TestOfctl(base.BaseTestCase):
         self.assertEqual(43, one.count_lost())
         self.do('exit 2', 'ovs-appctl')
         self.assertIsNone(one.count_lost())
+
+    def test_read_load(self):
+        self.fails('ovs-appctl does not say', self.ofctl.read_load)
+        one = ofctl.Ofctl(self.directory, 1)
+        with open(f'{self.directory}/ovs-vswitchd.pid', 'w') as file:
+            file.write('17\n')
+        for memory, cached, load in (
+                ('handlers:1 ports:3 rules:180 udpif keys:3',
+                 'netd@x:\n  flows : (current 7) (avg 5) (max 9) (limit 900)'
+                 '\nsystem@y:\n  flows : (current 1) (avg 0) (max 1) '
+                 '(limit 200)', (180, 8, 1100)),
+                # As long as there is no data path.
+                ('handlers:1', '', (0, 0, 0))):
+            self.do(f'case $4 in memory/show) echo "{memory}";; '
+                    f'*) echo "{cached}";; esac', 'ovs-appctl')
+            self.assertEqual(load, dataclasses.astuple(one.read_load()))
+        self.do('exit 2', 'ovs-appctl')
+        self.fails('memory/show', one.read_load)
 
     def test_check(self):
         self.fails('No such file', self.ofctl.check, 'br-int')

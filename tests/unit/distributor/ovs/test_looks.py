@@ -93,7 +93,7 @@ class TestFlows(base.TestCase):
         document, _ = make(doc.ACTIVE, doc.DRAINING, doc.ACTIVE)
         plain = dataclasses.replace(document, look=None)
         transition = transitions.advance(None, document, 0)
-        programs = [pipeline.compile_vip(each, transition, 1, 100)
+        programs = [pipeline.compile_vip(each, transition, 1)
                     for each in (document, plain)]
         keys = [(flow.table, flow.priority, flow.match)
                 for flow in programs[0].flows]

@@ -23,7 +23,9 @@ from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import announcer
+from octavia_hmsync.distributor.ovs import ofctl
 from octavia_hmsync.distributor.ovs import openvswitch
+from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
 from tests.cloud import waiting
@@ -51,6 +53,9 @@ class FakeFlows:
         self.boot = 1
         self.is_down = False
         self.lines = []
+        self.load = ofctl.Load(100, 20, 200000)
+        self.learned = {}
+        self.cache = []
 
     def reset(self):
         """As if it were started anew."""
@@ -94,7 +99,7 @@ class FakeFlows:
         self._check()
         found = re.match('cookie=(0x[0-9a-f]+)/-1', match)
         if not found:
-            return 0, 0, 0
+            return self.learned.get((bridge, match), 0), 0, 0
         return sum(cookie == int(found[1], 16) for cookie, _ in
                    self.flows.get(bridge, {}).values()), 0, 0
 
@@ -110,6 +115,14 @@ class FakeFlows:
                 if match.startswith('cookie=') or
                 key.startswith(f'{match},')]
 
+    def get_cache(self, datapath_type, mac):
+        self._check()
+        return self.cache
+
+    def read_load(self):
+        self._check()
+        return self.load
+
     def get_socket(self, bridge):
         return bridge
 
@@ -124,6 +137,7 @@ class FakeLinks:
 
     def __init__(self):
         self.vips = {}
+        self.bounds = []
 
     def ensure(self, vip_id, port):
         self.vips.setdefault(vip_id, '')
@@ -144,6 +158,9 @@ class FakeLinks:
     def set_announced(self, vip_id, announced):
         self.vips[vip_id] = announced
 
+    def bound(self, flows):
+        self.bounds.append(flows)
+
     def check(self):
         return '3.1.0'
 
@@ -154,13 +171,16 @@ class TestOpenVSwitch(base.BaseTestCase):
         super().setUp()
         self.line = self.useFixture(fixtures.MockPatchObject(
             wire, 'Line', autospec=True)).mock
+        self.line.return_value.add_meters.return_value = True
         self.flows, self.links = FakeFlows(), FakeLinks()
         self.conf = cfg.ConfigOpts()
+        self.now = 5.0
         self.vswitch = self.make()
         self.state = None
 
     def make(self):
-        return openvswitch.OpenVSwitch(self.conf, self.flows, self.links)
+        return openvswitch.OpenVSwitch(self.conf, self.flows, self.links,
+                                       lambda: self.now)
 
     def apply(self, *states, now=1000, **kwargs):
         self.state = self.vswitch.apply(
@@ -218,6 +238,34 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE, doc.DEAD)
         self.apply(doc.ACTIVE, doc.DEAD, now=9999)
         self.assertEqual([2], self.flows.waits)
+
+    def test_beginnings(self):
+        """What begins is pinned, whatever becomes of that."""
+        told, apply = [], self.flows.apply
+
+        def note(bridge, lines):
+            told.append(lines)
+            if any('priority=5,' in line for line in lines):
+                raise exceptions.VswitchUnavailable('The table is full.')
+            apply(bridge, lines)
+
+        self.apply(doc.ACTIVE)
+        self.patch(self.flows, 'apply', note)
+        self.flows.cache = [
+            'eth_type(0x0800),ipv4(src=10.0.0.9,dst=10.0.0.5,proto=6,frag=no),'
+            'tcp(src=7),tcp_flags(+syn-ack), packets:0, actions:set(eth(dst='
+            f'{documents.mac(0)})),4']
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(3, len(told))
+        self.assertIn('nw_src=10.0.0.9,nw_dst=10.0.0.5,tcp_src=7',
+                      told[1][0])
+        # When one dies, nobody waits for that; and not in a flood.
+        told.clear()
+        self.apply(doc.ACTIVE, doc.DEAD)
+        self.flows.load = ofctl.Load(100, 20001, 200000)
+        self.vswitch.look_at_load()
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(3, len(told))
 
     def test_half_of_a_handover(self):
         """The next call ends it."""
@@ -376,6 +424,104 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE)
         self.assertEqual([], self.vswitch.has_lost_flows())
         self.assertEqual('3.1.0', self.vswitch.check())
+
+    def test_meters(self):
+        """Added where something is programmed that another one has not."""
+        meters = self.line.return_value.add_meters
+        for count in (2, 2):
+            self.apply(doc.ACTIVE)
+            self.assertEqual(count, meters.call_count)
+            self.assertEqual(500, meters.call_args.args[0][-1].rate)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(2, meters.call_count)
+        self.flows.reset()
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(3, meters.call_count)
+
+    def test_no_meters(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.line.return_value.add_meters.return_value = False
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.assertEqual(1, log.output.count('has no meters'))
+        self.assertNotIn('meter', str(self.flows.flows))
+
+    def test_load(self):
+        """Who is full learns no more, and is said to."""
+        log = self.useFixture(fixtures.FakeLogger(level='INFO'))
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        calls, name = self.flows.calls, 'hmb11111111111'
+        programs = [copy.deepcopy(self.flows.flows)]
+        for number, full, is_new in (
+                (0, [], False), (49999, [], False), (50000, [], True),
+                (94999, [], False), (95000, [VIP], True),
+                (76001, [VIP], False), (75999, [], True),
+                (39999, [], True)):
+            self.flows.learned[name, 'table=25'] = number
+            self.assertEqual(full, self.vswitch.look_at_load()['full_vips'])
+            calls += is_new
+            self.assertEqual(calls, self.flows.calls, number)
+            self.assertEqual([], self.vswitch.has_lost_flows())
+            if is_new:
+                programs.append(copy.deepcopy(self.flows.flows))
+        self.assertEqual(programs[0], programs[-1])
+        self.assertEqual({100000}, set(self.links.bounds))
+        self.assertEqual(1, log.output.count('max_pins = 100000'))
+
+    def test_load_of_all(self):
+        log = self.useFixture(fixtures.FakeLogger(level='INFO'))
+        self.conf.set_override('max_flows', 1000, 'hmsync_distributor')
+        self.vswitch = self.make()
+        self.apply(doc.ACTIVE)
+        for number, full, bound in ((499, False, 100000), (950, True, 0),
+                                    (761, True, 0), (759, False, 100000)):
+            self.flows.load = ofctl.Load(number, 20, 200000)
+            self.assertEqual(
+                {'flows': number, 'max_flows': 1000, 'cached_flows': 20,
+                 'max_cached_flows': 200000, 'full': full, 'full_vips': []},
+                self.vswitch.look_at_load())
+            self.assertEqual(bound, self.links.bounds[-1])
+        self.assertEqual(1, log.output.count('max_flows = 1000'))
+        self.assertEqual(1, log.output.count('remembered again'))
+        # Traffic goes on, whatever ovs-appctl says.
+        self.patch(self.flows, 'read_load', self.refuse)
+        for _ in range(2):
+            self.assertIsNone(self.vswitch.look_at_load()['flows'])
+        self.assertEqual(1, log.output.count('No ovs-appctl.'))
+
+    @staticmethod
+    def refuse():
+        raise exceptions.VswitchUnavailable('No ovs-appctl.')
+
+    def test_told_again(self):
+        """Once a minute, of all that goes on; by the active one."""
+        empty = self.line.return_value.empty
+        partners = [documents.mac(90)]
+        for active, others, count in ((False, partners, 0), (True, [], 0),
+                                      (True, partners, 1)):
+            self.apply(doc.ACTIVE, active=active, partners=others)
+            self.vswitch.look_at_load()
+            self.now += sharing.INTERVAL
+            self.vswitch.look_at_load()
+            self.assertEqual(count, empty.call_count)
+        self.vswitch.look_at_load()
+        empty.assert_called_once_with(sharing.SHARED, 10)
+        empty.side_effect = exceptions.VswitchUnavailable('It is down.')
+        self.now += sharing.INTERVAL
+        self.vswitch.look_at_load()
+        self.assertEqual(2, empty.call_count)
+
+    def test_load_of_one_that_is_gone(self):
+        """Nothing is done to a bridge that has no flows any more."""
+        self.apply(doc.ACTIVE)
+        self.apply(doc.ACTIVE, doc.ACTIVE)
+        self.flows.reset()
+        self.flows.learned['hmb11111111111', 'table=20'] = 99999
+        calls = self.flows.calls
+        self.vswitch.look_at_load()
+        self.assertEqual(calls, self.flows.calls)
+        self.assertEqual([VIP], self.vswitch.has_lost_flows())
 
     def test_counters(self):
         self.apply(doc.ACTIVE, doc.DRAINING)

@@ -33,14 +33,14 @@ PARTNERS = ('fa:16:3e:00:00:98', 'fa:16:3e:00:00:97')
 AFFINITY = st.sampled_from((doc.FLOW, doc.SOURCE_IP))
 
 
-def compile_vip(document, transition=None):
+def compile_vip(document, transition=None, **kwargs):
     transition = transition or transitions.advance(None, document, 0)
-    return pipeline.compile_vip(document, transition, 1, 1000)
+    return pipeline.compile_vip(document, transition, 1, **kwargs)
 
 
-def install(document, transition=None):
+def install(document, transition=None, **kwargs):
     one = switch.Switch()
-    one.install(compile_vip(document, transition),
+    one.install(compile_vip(document, transition, **kwargs),
                 mapping.get_living(document))
     return one
 
@@ -162,10 +162,12 @@ class TestPackets(base.BaseTestCase):
         self.document = documents.make_document(
             doc.ACTIVE, doc.DRAINING, doc.ACTIVE, doc.DEAD)
         self.active = {documents.mac(0), documents.mac(2)}
-        self.switch = install(self.document)
+        self.switch = install(self.document, max_copied=500)
 
     def send(self, *args, **kwargs):
         self.switch.receive(switch.packet(*args, **kwargs))
+        # One frame that becomes many is counted, and no other one is.
+        self.assertEqual(len(self.switch.sent) > 1, self.switch.metered)
         return self.switch.sent
 
     def test_ignored(self):
@@ -214,6 +216,18 @@ class TestPackets(base.BaseTestCase):
                              self.send('10.0.0.9', 7, proto=proto,
                                        frag='later'))
 
+    def test_meters(self):
+        """Two, whose numbers are others where the rate is another."""
+        program = compile_vip(self.document, max_copied=500)
+        self.assertEqual([(1000, 500), (1001, 500)], [
+            (meter.id, meter.rate) for meter in program.meters])
+        self.assertNotEqual(program.cookie, compile_vip(
+            self.document, max_copied=501).cookie)
+        # A data path that has none.
+        program = compile_vip(self.document)
+        self.assertEqual((), program.meters)
+        self.assertNotIn('meter', str(program.flows))
+
     def test_nobody(self):
         self.switch = install(documents.make_document())
         self.assertEqual([], self.send('10.0.0.9', 1, flags=[switch.SYN]))
@@ -225,7 +239,7 @@ class TestPackets(base.BaseTestCase):
         after = documents.make_document(doc.DRAINING, doc.ACTIVE)
         transition = transitions.advance(transitions.advance(
             None, before, 0), after, 1)
-        self.switch = install(after, transition)
+        self.switch = install(after, transition, room=pipeline.Room.SCARCE)
         for port in range(1500):
             self.send('10.0.0.9', port, flags=[switch.SYN])
         pins = self.switch.pins[pipeline.HANDSHAKES]
@@ -237,6 +251,49 @@ class TestPackets(base.BaseTestCase):
         self.assertEqual({}, pins)
         self.assertEqual(1, len(self.switch.pins[pipeline.PINS]))
         self.assertEqual([documents.mac(1)], self.send('10.0.0.9', 5))
+
+    def test_one_pin_for_each(self):
+        """A connection that begins in a change costs one, and lasts."""
+        before = documents.make_document(doc.ACTIVE)
+        after = documents.make_document(doc.DRAINING, doc.ACTIVE)
+        transition = transitions.advance(transitions.advance(
+            None, before, 0), after, 1)
+        self.switch = install(after, transition)
+        for flags in ([switch.SYN], [switch.ACK], [switch.ACK]):
+            self.assertEqual([documents.mac(1)], self.send(
+                '10.0.0.9', 5, flags=flags))
+        self.switch.now += 3600
+        self.switch.expire()
+        self.assertEqual([documents.mac(1)], self.send('10.0.0.9', 5))
+        self.assertEqual([0, 1], self.count_pins())
+        self.send('10.0.0.9', 5, flags=[switch.FIN, switch.ACK])
+        self.switch.now += sharing.FIN_TIMEOUT
+        self.switch.expire()
+        self.assertEqual([0, 0], self.count_pins())
+
+    def count_pins(self):
+        return [len(self.switch.pins[table]) for table in (
+            pipeline.PINS, pipeline.HANDSHAKES)]
+
+    def test_no_room(self):
+        """What needs no pin to begin gets none, and does not break."""
+        before = documents.make_document(doc.ACTIVE, doc.ACTIVE)
+        for after, pins in (
+                # An addition: all by the list of before.
+                (documents.make_document(doc.ACTIVE, doc.ACTIVE, doc.ACTIVE),
+                 False),
+                # Who drains is not fed, so some have to be pinned.
+                (documents.make_document(doc.DRAINING, doc.ACTIVE), True)):
+            transition = transitions.advance(transitions.advance(
+                None, before, 0), after, 1)
+            self.switch = install(after, transition, room=pipeline.Room.NONE)
+            active = {member.mac for member in after.members
+                      if member.state == doc.ACTIVE}
+            for port in range(40):
+                first = self.send('10.0.0.9', port, flags=[switch.SYN])
+                self.assertLessEqual(set(first), active)
+                self.assertEqual(first, self.send('10.0.0.9', port))
+            self.assertEqual(pins, bool(self.count_pins()[1]))
 
     def test_ended(self):
         """Who ends with the first packet is not remembered for long."""
@@ -262,11 +319,10 @@ class TestPackets(base.BaseTestCase):
                 self.assertEqual([documents.mac(1)], self.send(
                     '10.0.0.9', port, flags=flags))
         pins = {dict(match)['tcp_src']: idle for match, (_, _, idle) in
-                self.switch.pins[pipeline.PINS].items()}
+                self.switch.pins[pipeline.HANDSHAKES].items()}
         self.assertEqual(
             {4: 3600 + transitions.MARGIN,
-             **dict.fromkeys((5, 6), sharing.FIN_TIMEOUT)},
-            {port: idle for port, idle in pins.items() if port >= 4})
+             **dict.fromkeys((5, 6), sharing.FIN_TIMEOUT)}, pins)
         # Whoever comes with the same port is new.
         for port in pins:
             self.assertEqual([documents.mac(1)], self.send(
@@ -290,21 +346,23 @@ class TestSharing(base.BaseTestCase):
         return self.switch.told
 
     def test_told(self):
-        """Of each beginning, and of what follows."""
-        self.assertEqual([254, 254], [
-            one['nw_ttl'] for one in self.send(flags=[switch.SYN])])
-        self.assertEqual([], self.send(flags=[switch.SYN]))
-        told = self.send()
+        """Of each beginning once, and of what follows a minute later."""
+        told = self.send(flags=[switch.SYN])
         self.assertEqual([documents.mac(1)], self.switch.sent)
         self.assertEqual([(OWN, partner, 254, '10.0.0.9', 7)
                           for partner in PARTNERS],
                          [(one['eth_src'], one['eth_dst'], one['nw_ttl'],
                            one['src'], one['tcp_src']) for one in told])
+        self.assertEqual([], self.send(flags=[switch.SYN]))
+        self.assertEqual([], self.send())
+        self.switch.now += sharing.LONGEST_INTERVAL
+        self.switch.expire()
+        self.assertEqual(2, len(self.send()))
         self.assertEqual([], self.send())
         # One that was there before.
         self.assertEqual([255, 255], [one['nw_ttl'] for one in self.send(8)])
         self.assertEqual([documents.mac(0)], self.switch.sent)
-        self.switch.now += sharing.INTERVAL
+        self.switch.now += sharing.LONGEST_INTERVAL
         self.switch.expire()
         self.assertEqual(2, len(self.send()))
         self.assertEqual([], self.send())
@@ -319,12 +377,24 @@ class TestSharing(base.BaseTestCase):
         for flags in ([switch.SYN], [switch.ACK], [switch.FIN]):
             self.assertEqual([], self.send(flags=flags))
 
+    def test_told_of_a_flood(self):
+        """A beginning is told of, and what follows is, which has a pin."""
+        self.switch = install(self.document, transitions.advance(
+            transitions.advance(None, documents.make_document(
+                doc.ACTIVE, partners=PARTNERS), 0), self.document, 1),
+            room=pipeline.Room.SCARCE)
+        self.assertEqual([254, 254], [
+            one['nw_ttl'] for one in self.send(flags=[switch.SYN])])
+        self.assertEqual([254, 254], [one['nw_ttl'] for one in self.send()])
+        self.assertEqual([], self.send())
+
     def test_no_room(self):
-        """Who cannot note that others were told does not tell them."""
+        """Who cannot note that others were told tells them again."""
         for port in range(1200):
             self.send(port)
-        told = [bool(self.send(5000 + port)) for port in range(5)]
-        self.assertEqual([False] * 5, told)
+        for _ in range(2):
+            told = [bool(self.send(5000 + port)) for port in range(5)]
+            self.assertEqual([True] * 5, told)
         self.assertEqual(1000, len(self.switch.pins[sharing.SHARED]))
 
     def test_heard(self):

@@ -19,6 +19,7 @@ import fixtures
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
 from tests.unit import base
@@ -82,6 +83,31 @@ class TestLine(base.TestCase):
         error = self.assertRaises(exceptions.VswitchUnavailable,
                                   self.line.wait_for, b'mark', 0.01)
         self.assertIn('no answer within 0.01 s', str(error))
+
+    def test_add_meters(self):
+        meters = [openflow.Meter(kind, 500) for kind in range(2)]
+        added = (bytes.fromhex(
+            '041d0020 00000000 0000 000e 000003e8'
+            '0001 0010 000001f4 000001f4 00000000') + bytes.fromhex(
+            '041d0020 00000000 0000 000e 000003e9'
+            '0001 0010 000001f4 000001f4 00000000') +
+            wire.make_message(2, b'meters'))
+        exists, none = (wire.make_message(1, bytes.fromhex(code))
+                        for code in ('000c0001', '000c000b'))
+        for errors, has_meters in ((b'', True), (exists, True),
+                                   (exists + none, False)):
+            self.vswitch.send(errors + wire.make_message(3, b'meters'))
+            self.assertEqual(has_meters, self.line.add_meters(meters, 60))
+            self.assertEqual(added, self.vswitch.recv(4096))
+
+    def test_empty(self):
+        self.vswitch.send(wire.make_message(3, b'emptied'))
+        self.line.empty(32, 60)
+        self.assertEqual(bytes.fromhex(
+            '040e0038 00000000 0000000000000000 0000000000000000'
+            '20 03 0000 0000 0000 ffffffff ffffffff ffffffff 0000 0000'
+            '0001 0004 00000000') + wire.make_message(2, b'emptied'),
+            self.vswitch.recv(4096))
 
     @given(st.lists(st.integers(1, 200), max_size=20), st.data())
     def test_in_parts(self, lengths, data):

@@ -1,0 +1,376 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a new connection costs two distributors before and after a change.
+
+Real Open vSwitch (netdev), raw frames: each connection is a SYN, an ACK and a
+FIN, 10 ms apart, from an address and port that never come again. All that
+members get is looked at: whether it came, and whether all three came to one
+member.
+"""
+
+import argparse
+import collections
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+
+import fixtures
+import psutil
+
+from benchmarks import report
+from octavia_hmsync.distributor import document as doc
+from tests.functional.distributor import fabric
+from tests.functional.distributor import raw
+
+COLUMNS = ['rate', 'event', 'when', 'open', 'sent', 'passed', 'split',
+           'cpu_ms', 'to_rest', 'other_ms', 'flows', 'pins', 'mb']
+
+REST, ADD, DRAIN, REPLACE, AFFINITY = (
+    'rest', 'add', 'drain', 'replace', 'affinity')
+EVENTS = (ADD, DRAIN, REPLACE, AFFINITY)
+
+_ID = '11111111-1111-4111-8111-1111111111{:02x}'
+_OTHER_ID = '22222222-2222-4222-8222-222222222222'
+_MEMBERS = 4
+_TICK = 0.01
+_SYN, _ACK, _FIN = 0x02, 0x10, 0x11
+_STEPS = (_SYN, _ACK, _FIN)
+_AT = 14 + 20
+_KEPT_PORTS = 50000
+
+
+def make_frame(client, port_mac, source, port, flags):
+    """Return a TCP frame for the VIP, without checksums."""
+    return b''.join((
+        raw.mac(port_mac), raw.mac(client.mac), b'\x08\x00',
+        struct.pack('!BBHHHBBH', 0x45, 0, 40, 1, 0, 64, 6, 0), source,
+        socket.inet_aton(fabric.VIP),
+        struct.pack('!HHIIBBHHH', port, fabric.PORT, 1, 1, 0x50, flags, 1000,
+                    0, 0)))
+
+
+class Load:
+    """New connections, at a steady rate, by a thread; also old ones.
+
+    :param host: who sends.
+    :param mac: of the VIP.
+    :ivar sent: how many connections began.
+    """
+
+    def __init__(self, host, mac):
+        self.host, self.mac = host, mac
+        self.rate = 0
+        self.sent = 0
+        self._kept = 0
+        self._ends = False
+        self._tap = raw.Tap(host)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self):
+        self._tap.setUp()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ends = True
+        self._thread.join()
+        self._tap.cleanUp()
+
+    def keep(self, count):
+        """Open connections; each says something once in 8 s from now on."""
+        for number in range(self._kept, self._kept + count):
+            for flags in (_SYN, _ACK):
+                self._send(*self._get_kept(number), flags)
+            if number % 20 == 0:
+                time.sleep(_TICK)
+        self._kept += count
+
+    @staticmethod
+    def _get_kept(number):
+        return (socket.inet_aton(f'198.19.{number >> 8}.{number & 255}'),
+                _KEPT_PORTS)
+
+    def _send(self, source, port, flags):
+        with contextlib.suppress(OSError):
+            self._tap.send(make_frame(self.host, self.mac, source, port,
+                                      flags))
+
+    def _run(self):
+        due, turns = 0.0, 0.0
+        recent = collections.deque([[], []], maxlen=2)
+        number = turn = 0
+        following = time.monotonic()
+        while not self._ends:
+            due += self.rate * _TICK
+            new = []
+            while due >= 1:
+                due -= 1
+                number += 1
+                new.append((struct.pack(
+                    '!BBH', 198, 18, number * 40503 & 0xffff),
+                    1024 + number * 7919 % 60000))
+            for flags, some in zip(_STEPS, (new, *reversed(recent))):
+                for source, port in some:
+                    self._send(source, port, flags)
+            self.sent += len(new)
+            recent.append(new)
+            turns += self._kept * _TICK / 8
+            while turns >= 1:
+                turns -= 1
+                turn = (turn + 1) % self._kept
+                self._send(*self._get_kept(turn), _ACK)
+            following += _TICK
+            left = following - time.monotonic()
+            if left > 0:
+                time.sleep(left)
+            else:
+                following = time.monotonic()
+
+
+class Members(fixtures.Fixture):
+    """What members get, by a thread.
+
+    :param hosts: of them.
+    """
+
+    def __init__(self, hosts):
+        super().__init__()
+        self._hosts = hosts
+        self.reset()
+
+    def reset(self):
+        """Forget what came."""
+        # By address and port: who got something, and which flags.
+        self.came = collections.defaultdict(list)
+
+    def _setUp(self):
+        self._ends = False
+        self._poll = select.poll()
+        self._sockets = {}
+        for host in self._hosts:
+            tap = self.useFixture(raw.Tap(host))
+            # Nobody else is to get what is for it.
+            tap.send(raw.ethernet(host.mac, raw.BROADCAST, 0x88b5, bytes(46)))
+            self._sockets[tap._socket.fileno()] = (
+                tap._socket, host.name, raw.mac(host.mac))
+            tap._socket.setblocking(False)
+            self._poll.register(tap._socket, select.POLLIN)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.addCleanup(self._stop)
+
+    def _stop(self):
+        self._ends = True
+        self._thread.join()
+
+    def _run(self):
+        while not self._ends:
+            for number, _ in self._poll.poll(200):
+                one, name, mac = self._sockets[number]
+                with contextlib.suppress(BlockingIOError):
+                    while True:
+                        frame = one.recv(2048)
+                        if frame[:6] == mac and frame[12:14] == b'\x08\0':
+                            self.came[frame[26:30] + frame[34:36]].append(
+                                (name, frame[_AT + 13]))
+
+
+class Other:
+    """The VIP of another tenant on the same node: how long a SYN takes."""
+
+    def __init__(self, client, mac, member):
+        self._client, self._mac = client, mac
+        self._sender, self._hearer = raw.Tap(client), raw.Tap(member)
+        self._port = 1024
+
+    def __enter__(self):
+        self._sender.setUp()
+        self._hearer.setUp()
+        return self
+
+    def __exit__(self, *_):
+        self._sender.cleanUp()
+        self._hearer.cleanUp()
+
+    def measure(self):
+        """Return the seconds of one SYN, a second if it does not come."""
+        self._port += 1
+        frame = make_frame(self._client, self._mac,
+                           socket.inet_aton(self._client.address),
+                           self._port, _SYN)
+        began = time.monotonic()
+        self._sender.send(frame)
+        self._hearer.hear(lambda got: got[26:38] == frame[26:38], 1)
+        return time.monotonic() - began
+
+
+class Network(fixtures.Fixture):
+    """A client, members, and two network nodes."""
+
+    def _setUp(self):
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.nodes = [self.useFixture(fabric.Node(
+            f'network{n}', n, directory)) for n in (1, 2)]
+        first = self.nodes[0]
+        first.vswitch.link(self.nodes[1].vswitch, 'network2')
+
+        def host(name, number, tag=1):
+            return self.useFixture(fabric.Host(
+                name, first.namespace, first.vswitch, number, directory, tag))
+
+        self.client = host('client', 100)
+        self.members = [host(f'm{n}', 10 + n) for n in range(_MEMBERS + 1)]
+        for member in self.members:
+            # What comes is looked at, and by nobody else.
+            member.namespace.run('ip', 'link', 'set', 'eth0', 'arp', 'off')
+        self.came = self.useFixture(Members(self.members))
+        self.vips = 0
+        # Of another tenant.
+        self.other_client, self.other_member = (
+            host('client-o', 100, 2), host('m0-o', 10, 2))
+        self.other = fabric.Vip(_OTHER_ID, first, tag=2,
+                                addresses=(fabric.VIP,))
+        self.other.set(self.other_member, doc.ACTIVE, 0)
+        self.other.apply()
+
+    def make_vip(self, members=_MEMBERS):
+        self.vips += 1
+        vip = fabric.Vip(_ID.format(self.vips), *self.nodes,
+                         addresses=(fabric.VIP,))
+        for slot, member in enumerate(self.members[:members]):
+            vip.set(member, doc.ACTIVE, slot, slot // 2)
+        vip.apply()
+        return vip
+
+    def remove(self, vip):
+        for node in self.nodes:
+            node.distributor.remove(vip.id)
+
+    def get_cpu(self):
+        """Return seconds of a processor, of both nodes."""
+        total = 0
+        for node in self.nodes:
+            times = psutil.Process(node.vswitch.vswitchd.pid).cpu_times()
+            total += times.user + times.system
+        return total
+
+    def count_flows(self):
+        """Return the flows of the data path of the first node."""
+        text = self.nodes[0].vswitch.appctl('upcall/show')
+        return int(text.partition('(current ')[2].partition(')')[0])
+
+    def get_memory(self):
+        return psutil.Process(
+            self.nodes[0].vswitch.vswitchd.pid).memory_info().rss / 1e6
+
+
+def change(vip, members, event):
+    """Have a VIP change."""
+    if event == ADD:
+        vip.set(members[_MEMBERS], doc.ACTIVE, _MEMBERS, _MEMBERS // 2)
+    elif event == DRAIN:
+        vip.set(members[0], doc.DRAINING)
+    elif event == REPLACE:
+        vip.set(members[0], doc.DRAINING)
+        vip.members[255] = vip.members.pop(0)
+        vip.set(members[_MEMBERS], doc.ACTIVE, 0)
+    else:
+        vip.affinity = doc.SOURCE_IP
+        vip.version += 1
+    vip.apply()
+
+
+def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None):
+    """Measure at rest, and some time after a change.
+
+    :param rate: new connections in a second.
+    :param event: ADD, DRAIN, REPLACE or AFFINITY.
+    :param kept: connections that are open all the time.
+    :param seconds: of each of both.
+    :param settle: seconds before each of both.
+    :param max_idle: of Open vSwitch, milliseconds; None for its own.
+    :returns: rows.
+    """
+    rows = []
+    with Network() as network:
+        for node in network.nodes if max_idle else ():
+            node.vswitch.vsctl('set', 'Open_vSwitch', '.',
+                               f'other_config:max-idle={max_idle}')
+        vip = network.make_vip()
+        with Load(network.client, vip.get_mac(network.nodes[0])) as load, \
+                Other(network.other_client,
+                      network.other.get_mac(network.nodes[0]),
+                      network.other_member) as other:
+            load.keep(kept)
+            load.rate = rate
+            for when in ('before', 'after'):
+                if when == 'after':
+                    change(vip, network.members, event)
+                time.sleep(settle)
+                rows.append({'rate': rate, 'event': event, 'when': when,
+                             'open': kept, **_look(network, vip, load, other,
+                                                   seconds, rate)})
+        network.remove(vip)
+    for row in rows:
+        row['to_rest'] = row['cpu_ms'] / rows[0]['cpu_ms'] if (
+            rows[0]['cpu_ms']) else None
+    return rows
+
+
+def _look(network, vip, load, other, seconds, rate):
+    network.came.reset()
+    cpu, sent, times = network.get_cpu(), load.sent, []
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        times.append(other.measure())
+        time.sleep(0.05)
+    sent, cpu = load.sent - sent, network.get_cpu() - cpu
+    flows = network.count_flows()
+    load.rate = 0
+    # What is on its way comes.
+    time.sleep(1)
+    came = dict(network.came.came)
+    load.rate = rate
+    begun = {key: got for key, got in came.items()
+             if any(flags == _SYN for _, flags in got)}
+    passed = len(begun)
+    return {'sent': sent, 'passed': passed / sent if sent else None,
+            'split': sum(len({name for name, _ in got}) > 1
+                         for got in begun.values()),
+            'cpu_ms': cpu / passed * 1000 if passed else None,
+            'other_ms': sorted(times)[len(times) // 2] * 1000,
+            'flows': flows, 'pins': vip.count_pins(),
+            'mb': network.get_memory()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--rates', type=int, nargs='+', default=[100, 1000])
+    parser.add_argument('--events', nargs='+', choices=EVENTS,
+                        default=list(EVENTS))
+    parser.add_argument('--open', type=int, default=0)
+    parser.add_argument('--seconds', type=float, default=8)
+    parser.add_argument('--settle', type=float, default=10)
+    parser.add_argument('--max-idle', type=int)
+    args = parser.parse_args()
+    report.print_results('connections over a change', COLUMNS, [
+        row for rate in args.rates for event in args.events
+        for row in measure(rate, event, args.open, args.seconds,
+                           args.settle, args.max_idle)])
+
+
+if __name__ == '__main__':
+    main()
