@@ -31,8 +31,8 @@ from tests.cloud import certificates
 from tests.cloud import machines
 from tests.cloud import neutron
 
-# Of neutron.conf: QoS policies.
-NEUTRON = {'DEFAULT': {'service_plugins': 'qos'},
+# Of neutron.conf: QoS policies, and floating IPs, for which a clone asks.
+NEUTRON = {'DEFAULT': {'service_plugins': 'qos,router'},
            'ml2': {'extension_drivers': 'port_security,qos'}}
 NAMES = ('a.example', 'b.example')
 

@@ -60,6 +60,7 @@ class TestFollow(base.CommandTestCase):
     def setUp(self):
         super().setUp()
         lb = self.records.add_load_balancer('ACTIVE_ACTIVE')
+        self.records.change('load_balancer', lb, name='name1')
         cluster_repo.add(self.engine, cluster_calls.new(
             load_balancer_id=lb, desired_size=2, min_size=2))
         cluster_repo.set_status(self.engine, CLUSTER, 'ACTIVE', 'ONLINE')
