@@ -54,6 +54,7 @@ AMPHORA = sa.table(
     sa.column('vrrp_port_id', sa.String(36)),
     sa.column('created_at', sa.DateTime()),
     sa.column('vrrp_interface', sa.String(16)),
+    sa.column('cert_expiration', sa.DateTime()),
     sa.column('updated_at', sa.DateTime()))
 AMPHORA_HEALTH = sa.table(
     'amphora_health', sa.column('amphora_id', sa.String(36)),

@@ -151,7 +151,11 @@ class Fleet:
                 'adoption', 'amphorae_by_adoption', 'Amphorae that '
                 'acknowledged a list, by whether they use it.',
                 {state.value: adoptions[state]
-                 for state in adoption.Adoption})]
+                 for state in adoption.Adoption}),
+            reading.gauge(
+                'amphora_certificates_ending', 'Amphorae whose certificate '
+                'ends within three days, or has ended.',
+                len(amphora_repo.get_ending_certificates(self._engine)))]
 
     def _oldest_due_age(self):
         age = due_repo.get_oldest_age(self._engine)

@@ -272,6 +272,11 @@ class Calls(look_calls.LookCalls, manager_calls.ManagerCalls,
         self.add_amphorae(2)
         return 'digest',
 
+    @_call(amphora_repo.get_ending_certificates)
+    def get_ending_certificates(self):
+        self.add_amphorae(2)
+        return ()
+
     @_call(amphora_repo.count)
     def count(self):
         self._add()

@@ -17,6 +17,7 @@ from packaging import version as packaging_version
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.cli.checks import config
 from octavia_hmsync.cli.checks import result
+from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db.repositories import house_keeper as keeper_repo
@@ -130,6 +131,20 @@ def check_key(conf, engine):
     if not any(known) and keys.published is None:
         return result.not_checked('No health manager is up whose '
                                   'heartbeat_key could be compared.')
+    return result.success()
+
+
+def check_certificates(_conf, engine):
+    """Whether Octavia rotates the certificates of agents in time."""
+    ending = amphora_repo.get_ending_certificates(engine)
+    if ending:
+        days = amphora_repo.CERTIFICATE_ENDS_SOON // 86400
+        return result.failure(
+            f'The certificates of {len(ending)} amphorae end within {days} '
+            f'days, or have ended, as that of amphora {ending[0]}: nobody can '
+            f'tell their agents anything then. See why octavia-housekeeping '
+            f'does not rotate them, in its log, and fail over those of which '
+            f'it has ended.')
     return result.success()
 
 

@@ -43,6 +43,7 @@ CHECKS = (
     ('Housekeeping', controllers.check_house_keeping, (*_ROWS, SWITCHED_ON)),
     ('Clocks', controllers.check_clocks, _ROWS),
     ('Heartbeat key', controllers.check_key, (*_ROWS, SWITCHED_ON)),
+    ('Amphora certificates', controllers.check_certificates, _ROWS),
     ('Amphora images', controllers.check_images, _ROWS),
     ('Replacements', images.check_replacements, ()),
     ('Clusters', clusters.check_clusters, (OPTIONS, *_ROWS)),

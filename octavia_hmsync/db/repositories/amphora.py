@@ -26,10 +26,16 @@ from octavia_hmsync.db.repositories import doubt as doubt_repo
 from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
 from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db.repositories import replaced as replaced_repo
+from octavia_hmsync.db import types
 from octavia_hmsync.membership import adoption
 
 _TABLE = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
+
+
+# Seconds; Octavia rotates certificates two weeks before they end, unless
+# [house_keeping] cert_expiry_buffer says otherwise.
+CERTIFICATE_ENDS_SOON = 3 * 86400
 
 
 def with_agent():
@@ -164,6 +170,21 @@ def count(engine, number):
     return Counts(amphorae=sum(row.amphorae for row in rows),
                   due=sum(row.amphorae for row in rows if row.due),
                   results=dict(results))
+
+
+def get_ending_certificates(engine):
+    """Return the ids of amphorae whose certificate ends soon, or has ended.
+
+    Of those that Octavia rotates the certificates of. With one that has ended
+    nobody can tell an agent anything.
+    """
+    with engine.connect() as connection:
+        return list(connection.execute(
+            sa.select(_OCTAVIA.c.id)
+            .where(with_agent(), _OCTAVIA.c.status == compat.AMPHORA_ALLOCATED,
+                   _OCTAVIA.c.cert_expiration < types.utcnow_plus(
+                       CERTIFICATE_ENDS_SOON))
+            .order_by(_OCTAVIA.c.cert_expiration, _OCTAVIA.c.id)).scalars())
 
 
 def count_other_key(engine, key_digest):

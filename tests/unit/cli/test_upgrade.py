@@ -106,10 +106,22 @@ class TestCheck(_TestCase):
         self.adopt()
         text = self.check(0, 'Check: Octavia', 'Check: Tables',
                           'Check: Amphora images')
-        self.assertEqual(15, text.count('Result: Success'))
+        self.assertEqual(16, text.count('Result: Success'))
         code, results = self.results()
         self.assertEqual((0, {('Success', None)}),
                          (code, set(results.values())))
+
+    def test_certificates_of_amphorae(self):
+        """Octavia rotates them long before."""
+        self.publish(1, '192.0.2.1:5555')
+        self.adopt()
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(
+                "UPDATE amphora SET cert_expiration = "
+                "datetime('now', '+2 days')"))
+        self.check(2, 'Check: Amphora certificates Result: Failure Details: '
+                   'The certificates of 1 amphorae end within 3 days',
+                   'fail over those of which it has ended')
 
     def test_formats(self):
         self.check(2, DEFAULT={'config_source': None})
@@ -130,8 +142,8 @@ class TestCheck(_TestCase):
         self.check(2, 'Result: Failure', 'octavia-hmsync db upgrade')
         self.assertNotChecked(
             'Tables', 'Pinned addresses', 'Health managers', 'Housekeeping',
-            'Clocks', 'Heartbeat key', 'Amphora images', 'Clusters',
-            'Distributors')
+            'Clocks', 'Heartbeat key', 'Amphora certificates',
+            'Amphora images', 'Clusters', 'Distributors')
 
     def test_address_that_is_in_a_missing_table(self):
         self.drop_tables()
@@ -148,7 +160,8 @@ class TestCheck(_TestCase):
         self.assertNotChecked(
             'Database', 'Octavia', 'Tables', 'Pinned addresses',
             'Health managers', 'Housekeeping', 'Clocks', 'Heartbeat key',
-            'Amphora images', 'Clusters', 'Distributors')
+            'Amphora certificates', 'Amphora images', 'Clusters',
+            'Distributors')
 
     def test_database_that_is_not_octavias(self):
         path = os.path.join(self.directory, 'other.db')

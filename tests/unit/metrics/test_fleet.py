@@ -28,6 +28,7 @@ from octavia_hmsync.membership import trial
 from octavia_hmsync.metrics import fleet
 from octavia_hmsync.metrics import health_manager
 from octavia_hmsync.metrics import reading
+from tests.cloud import records
 from tests.db_cases import base
 from tests.unit.db import sqlite
 
@@ -162,7 +163,12 @@ class TestFleet(FleetTestCase):
         self.make_older(models.Amphora, 'applied_at', 100000,
                         result='APPLIED')
         self.assertValues(
-            amphorae_by_adoption={'ADOPTED': 1, 'UNPROVEN': 3})
+            amphorae_by_adoption={'ADOPTED': 1, 'UNPROVEN': 3},
+            amphora_certificates_ending=0)
+        for amphora_id in (*ids[:2], *gone):
+            self.records.change('amphora', amphora_id,
+                                cert_expiration=records.utcnow())
+        self.assertValues(amphora_certificates_ending=2)
 
     def test_upload_once_more_is_due_since_it_was_seen(self):
         self.publish()
