@@ -122,8 +122,9 @@ class TestRollout(tenants.TenantTestCase):
         self.check_replaced(made, self.roll_out)
 
     def roll_out(self, _image):
-        self.image('rollout', 'start', '--canaries', '1', '--parallel', '4',
-                   '--watch-time', '5')
+        self.cloud.command(
+            'octavia-hmsync', 'image', 'rollout', 'start', '--canaries', '1',
+            '--parallel', '4', '--watch-time', '5')
         rollout_id = rollout_repo.get_active(self.cloud.engine).id
         self.cloud.wait_for(
             lambda: rollout_repo.get(

@@ -33,7 +33,7 @@ PLACES = types.SimpleNamespace(
         client_path='client', server_authority=types.SimpleNamespace(
             certificate_path='authority')),
     add_qos_policy=lambda: 'policy', add_security_group=lambda: 'group',
-    add_availability_zone=lambda: 'zone')
+    availability_zone='zone')
 
 
 class TestRows(base.TestCase):
