@@ -106,8 +106,9 @@ class _Fill:
                     'distributor_id': row.id, 'port_id': str(uuid.uuid4()),
                     'mac': cluster_ports.make_mac(cluster_id, row.name),
                     'mtu': 1450, 'addresses': f'198.51.100.{200 + place}',
-                    'active': None if place else True, 'applied_version': 1,
-                    'applied_active': not place})
+                    # Each of them answers for half of the clusters.
+                    'active': True if place == n % 2 else None,
+                    'applied_version': 1, 'applied_active': place == n % 2})
             for slot in range(MEMBERS):
                 member_id = str(uuid.uuid4())
                 amphora_id = records_.new_id()
