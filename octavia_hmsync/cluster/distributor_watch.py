@@ -47,8 +47,8 @@ _FULL_LOOK = 60
 _PORTS, _ALL = 'ports', 'all'
 # Seconds for which a change of a cluster counts otherwise.
 _RECENT = 2 * _FULL_LOOK
-# Seconds for which a cluster that changed keeps the distributor it has: in two
-# of them no more than one cluster changes it.
+# Seconds for which a cluster that changed keeps the distributor that answers
+# for it.
 _SETTLED = 5 * _FULL_LOOK
 # Seconds after which the claim of a cluster that gets distributors lapses.
 _CLAIM_EXPIRY = 120

@@ -195,7 +195,8 @@ class Updater:
                               self._seconds)
         try:
             tried = subject.run(sorted(
-                (target for target in targets if target.member_id in active),
+                (target for target in targets
+                 if target.member_id in active and target.lb_network_ip),
                 key=lambda target: active[target.member_id].health not in (
                     None, member_repo.HEALTHY)))
         except trial.Refused as e:

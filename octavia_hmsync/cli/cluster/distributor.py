@@ -26,11 +26,6 @@ from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
 
 
-def _get_versions(engine):
-    return {cluster.id: cluster.version
-            for cluster in cluster_repo.get_all(engine)}
-
-
 class ListDistributors(common.LongLister):
     """List the distributors, and how many VIPs of clusters they have.
 
@@ -46,7 +41,7 @@ class ListDistributors(common.LongLister):
     LONG_COLUMNS = ('id', 'driver', 'software_version', 'last_seen')
 
     def read(self, engine, parsed_args):
-        versions = _get_versions(engine)
+        versions = cluster_repo.get_versions(engine)
         active: collections.Counter = collections.Counter()
         behind: collections.Counter = collections.Counter()
         for vip in vip_repo.get_all(engine):
@@ -77,7 +72,7 @@ class ShowDistributor(base.DatabaseMixin, base.ShowOne):
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         found = common.find_distributor(engine, parsed_args.distributor)
-        versions = _get_versions(engine)
+        versions = cluster_repo.get_versions(engine)
         vips = vip_repo.get_of_distributor(engine, found.id)
         return (('id', 'name', 'url', 'driver', 'status', 'enabled',
                  'drained', 'software_version', 'last_seen', 'vips'),
