@@ -70,9 +70,12 @@ _distributor_opts = [
     cfg.IntOpt('pin_timeout', default=3600, min=60, max=7 * 86400,
                help='Seconds without a packet after which a distributor '
                     'forgets where a connection belongs that stayed with '
-                    'its amphora when others came or went. A larger value '
-                    'bears with connections that are silent for longer, and '
-                    'takes more memory of Open vSwitch after each change.'),
+                    'its amphora when others came or went, at most. It is '
+                    'less where all listeners of the load balancer close '
+                    'silent connections sooner (timeout_client_data, '
+                    'timeout_member_data). Only where these are longer does '
+                    'a larger value keep more connections; a change of '
+                    'members costs distributors more for as long.'),
 ]
 
 _instance_opts = [

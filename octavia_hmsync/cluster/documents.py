@@ -48,7 +48,8 @@ def make(cluster: cluster_repo.Cluster,
     :param members: its members, in any state.
     :param addresses: of its load balancer.
     :param vip: its VIP on the distributor.
-    :param pin_timeout: ``[hmsync_cluster] pin_timeout``.
+    :param pin_timeout: ``[hmsync_cluster] pin_timeout``, where the time-outs
+                        of its listeners do not ask for less.
     :param others: its VIPs on other distributors, and on this one.
     :returns: a Document, such as a distributor takes.
     :raises InvalidDocument: if no distributor would take it, in one line: a
@@ -73,7 +74,7 @@ def make(cluster: cluster_repo.Cluster,
         'algorithm': ALGORITHM, 'affinity': cluster.affinity,
         'addresses': addresses,
         'port': {'id': vip.port_id, 'mac': vip.mac, 'mtu': vip.mtu},
-        'pin_timeout': pin_timeout,
+        'pin_timeout': min(pin_timeout, cluster.idle_timeout or pin_timeout),
         'members': _describe(list(members), cluster.affinity),
         'partners': partners[:schemas.MAX_PARTNERS]})
 

@@ -28,7 +28,8 @@ from octavia_hmsync import exceptions
 _DATABASE = 'Open_vSwitch'
 # What is read of it. Statistics, which change all the time, are not.
 _COLUMNS = {
-    'Open_vSwitch': ('bridges', 'cur_cfg', 'next_cfg', 'ovs_version'),
+    'Open_vSwitch': ('bridges', 'cur_cfg', 'next_cfg', 'other_config',
+                     'ovs_version'),
     'Bridge': ('name', 'ports', 'datapath_type', 'fail_mode', 'external_ids',
                'other_config', 'protocols', 'flow_tables'),
     'Flow_Table': ('name', 'flow_limit', 'overflow_policy'),

@@ -31,6 +31,10 @@ from octavia_hmsync import exceptions
 # what controllers wait for an answer.
 _PATIENCE = 3
 _STEP = 0.1
+# Milliseconds after which the data path forgets a flow. Each connection that a
+# change of members moves has all of them translated anew; nothing else than
+# load balancers is served by this Open vSwitch.
+_MAX_IDLE = '2000'
 _DISABLE_IPV6 = '/proc/sys/net/ipv6/conf/{}/disable_ipv6'
 
 
@@ -52,7 +56,9 @@ class Interfaces(bridges.Bridges):
                     name, may_exist=True,
                     datapath_type=self._options.datapath_type),
                 self._connect().db_set('Bridge', name,
-                                       ('fail_mode', 'secure'))])
+                                       ('fail_mode', 'secure')),
+                self._connect().db_set('Open_vSwitch', '.', (
+                    'other_config', {'max-idle': _MAX_IDLE}))])
         super()._check_integration_bridge()
 
     def _get_inner(self, names, port):
