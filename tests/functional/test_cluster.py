@@ -33,6 +33,11 @@ class TestCluster(clusters.ClusterTestCase):
         self.wait_until_whole(lb, 2)
         self.assertServes(lb)
         self.wait_until_seen(lb, 2)
+        # By Octavia's own time-outs.
+        self.cloud.wait_for(
+            lambda: [row['idle_timeout'] for row in
+                     self.rows('hmsync_cluster')] == [75],
+            lambda: f'clusters: {self.rows("hmsync_cluster")}', 120)
 
         # Octavia's own workers change it.
         pool = self.api.find_pool('members')

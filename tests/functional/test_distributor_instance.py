@@ -124,6 +124,8 @@ class TestInstance(base.BaseTestCase):
         for instance in self.instances:
             self.assertTrue(instance.namespace.call(
                 instance.distributor.check))
+        self.assertEqual('"2000"', first.vswitch.vsctl(
+            'get', 'Open_vSwitch', '.', 'other_config:max-idle').strip())
         # Not plugged yet: it says whose port is missing.
         error = self.assertRaises(exceptions.VswitchUnavailable,
                                   self.vip.apply, first)
