@@ -40,6 +40,8 @@ _AT_ONCE = 4
 # After how many failures in a row the others would fail, too: each may take
 # as long as a call of Open vSwitch does at most.
 _ENOUGH = 2 * _AT_ONCE
+# What is said of one that nobody tried.
+_LEFT = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,22 +135,27 @@ class Restorer:
         failed: dict[str, str] = {}
         done = in_a_row = 0
         started = self._clock()
+
+        def follow(vip_id: str) -> str | None:
+            nonlocal in_a_row
+            if self._stopping.is_set() or in_a_row >= _ENOUGH:
+                return _LEFT
+            error = self._follow(vip_id)
+            in_a_row = 0 if error is None else in_a_row + 1
+            # It lives.
+            self._looked_at = self._clock()
+            return error
+
         with futures.ThreadPoolExecutor(
                 min(_AT_ONCE, len(due)) or 1,
                 thread_name_prefix='restorer') as pool:
-            for first in range(0, len(due), _AT_ONCE):
-                if self._stopping.is_set():
-                    return
-                some = due[first:first + _AT_ONCE]
-                for vip_id, error in zip(some, pool.map(self._follow, some)):
-                    if error is None:
-                        done, in_a_row = done + 1, 0
-                    else:
-                        failed[vip_id], in_a_row = error, in_a_row + 1
-                # It lives.
-                self._looked_at = self._clock()
-                if in_a_row >= _ENOUGH:
-                    break
+            for vip_id, error in zip(due, pool.map(follow, due)):
+                if error is None:
+                    done += 1
+                elif error != _LEFT:
+                    failed[vip_id] = error
+        if self._stopping.is_set():
+            return
         if done:
             LOG.info('%d VIPs were looked over in %.1f s and are in force.',
                      done, self._clock() - started)

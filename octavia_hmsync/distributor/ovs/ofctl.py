@@ -12,6 +12,7 @@
 
 """What ovs-vswitchd is told of flows and groups, by ovs-ofctl."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -19,6 +20,7 @@ import socket
 import subprocess  # nosec B404
 import time
 
+from octavia_hmsync.distributor.ovs import wire
 from octavia_hmsync import exceptions
 
 _VERSION = 'OpenFlow15'
@@ -88,6 +90,18 @@ class Ofctl:
                 f'{out.strip() or "nothing"}.')
         packets, size, flows = map(int, found.groups())
         return flows, packets, size
+
+    def count_flows(self, bridge, *cookies):
+        """Count flows by their cookies, without a process for it.
+
+        :param bridge: its name.
+        :param cookies: pairs of a cookie and the bits of it that count.
+        :returns: how many flows have each of them, a list.
+        :raises VswitchUnavailable: saying what is wrong.
+        """
+        with contextlib.closing(wire.Line(self.get_socket(bridge),
+                                          0)) as line:
+            return line.count(cookies, self._timeout)
 
     def get_groups(self, bridge):
         """Return the ids of the groups of a bridge, as a set.

@@ -21,6 +21,7 @@ import hashlib
 COOKIE_PREFIX = 0x6d << 56
 COOKIE_PREFIX_MASK = 0xff << 56
 _DIGEST_BITS = 56
+ALL_BITS = 0xffffffffffffffff
 
 
 def match_programs() -> str:

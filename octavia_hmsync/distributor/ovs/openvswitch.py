@@ -246,15 +246,21 @@ class OpenVSwitch:
     def _take_over(self, bridge, after):
         """Program what may have been programmed by another one."""
         program = after.program
+        every, own = self._ofctl.count_flows(
+            bridge, (openflow.COOKIE_PREFIX, openflow.COOKIE_PREFIX_MASK),
+            (program.cookie, openflow.ALL_BITS))
+        if every == own == len(program.flows):
+            return
+        if not every:
+            # As ovs-vswitchd was started anew.
+            self._add_meters(bridge, after)
+            self._program(bridge, program, after.document)
+            return
         there = counters.read_program(self._ofctl.get_flows(
             bridge, openflow.match_programs()))
-        if there.flows != {program.cookie: len(program.flows)}:
-            # Flows and groups come and go together, in one bundle; each call
-            # has ovs-vswitchd look at all bridges.
-            groups = self._ofctl.get_groups(bridge) if there.flows else ()
-            self._add_meters(bridge, after)
-            self._program(bridge, program, after.document, there.flows,
-                          groups, there.macs)
+        self._add_meters(bridge, after)
+        self._program(bridge, program, after.document, there.flows,
+                      self._ofctl.get_groups(bridge), there.macs)
 
     def _program(self, bridge, program, document, cookies=(), groups=(),
                  macs=()):
@@ -267,9 +273,9 @@ class OpenVSwitch:
         self._ofctl.apply(bridge, program.to_bundle(cookies, groups, forget))
 
     def _has(self, bridge, program):
-        return self._ofctl.count(
-            bridge, f'cookie={program.cookie:#x}/-1')[0] == len(
-                program.flows)
+        return self._ofctl.count_flows(
+            bridge, (program.cookie, openflow.ALL_BITS)) == [
+                len(program.flows)]
 
     def _announce_change(self, vip_id, document):
         """Announce a VIP that becomes this distributor's."""

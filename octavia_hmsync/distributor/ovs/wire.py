@@ -14,7 +14,7 @@
 
 And meters, which bundles of ovs-ofctl do not have, and what each VIP needs
 time and again. ovs-ofctl, which tells flows, would be a new process for each
-frame. It is
+frame, and for each of a thousand VIPs that are looked over. It is
 OpenFlow 1.3, by the socket that ovs-vswitchd has for each bridge. A Line never
 waits, save in wait_for().
 """
@@ -32,6 +32,9 @@ from octavia_hmsync import exceptions
 _VERSION = 4
 _HELLO, _ERROR, _ECHO_REQUEST, _ECHO_REPLY, _SET_CONFIG = 0, 1, 2, 3, 9
 _PACKET_IN, _PACKET_OUT, _FLOW_MOD, _METER_MOD = 10, 13, 14, 29
+_STATISTICS_REQUEST, _STATISTICS_REPLY, _AGGREGATE = 18, 19, 2
+_AGGREGATED = struct.Struct('!H6x16xI4x')
+_ALL_TABLES = 0xff
 # Of a meter: it counts packets, has a burst and is counted; its one band
 # drops. Of an error: what failed, and that the meter is there already.
 _ADD, _METER_FLAGS, _DROP, _BAND_LENGTH = 0, 2 | 4 | 8, 1, 16
@@ -40,7 +43,7 @@ _METER_FAILED, _METER_EXISTS = 12, 1
 _DELETE, _ANY, _OXM, _EMPTY = 3, 0xffffffff, 1, 4
 _HEADER = struct.Struct('!BBHI')
 _CODES = struct.Struct('!HH')
-_METERS, _EMPTIED = b'meters', b'emptied'
+_METERS, _EMPTIED, _COUNTED = b'meters', b'emptied', b'counted'
 _NO_BUFFER = 0xffffffff
 _FROM_CONTROLLER = 0xfffffffd
 # What ovs-vswitchd sends us of a frame, and that it does at all.
@@ -78,6 +81,18 @@ def make_delete(table: int) -> bytes:
         _ANY, 0, 0, _OXM, _EMPTY))
 
 
+def make_count(cookie: int, mask: int, number: int) -> bytes:
+    """Return what asks how many flows there are.
+
+    :param cookie: of those that are counted.
+    :param mask: the bits of it that count.
+    :param number: that the answer has.
+    """
+    return make_message(_STATISTICS_REQUEST, struct.pack(
+        '!HH4xB3xII4xQQHH4x', _AGGREGATE, 0, _ALL_TABLES, _ANY, _ANY, cookie,
+        mask, _OXM, _EMPTY), number)
+
+
 def read_packet_in(body: bytes) -> bytes | None:
     """Return the frame of a message, without its header; None if broken."""
     if len(body) < _PACKET_IN_FIXED - _HEADER.size + 4:
@@ -95,12 +110,14 @@ class Heard:
     :ivar marks: that it has come to, see Line.send().
     :ivar is_more: whether there may be more.
     :ivar errors: what it refused, pairs of a type and a code of OpenFlow.
+    :ivar counts: how many flows there are, by the number of the question.
     """
 
     frames: list[bytes]
     marks: list[bytes]
     is_more: bool = False
     errors: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    counts: dict[int, int] = dataclasses.field(default_factory=dict)
 
 
 class Line:
@@ -188,7 +205,7 @@ class Line:
         """
         self._write(b''.join(map(make_meter_mod, meters)) + make_message(
             _ECHO_REQUEST, _METERS))
-        return set(self.wait_for(_METERS, timeout)) <= {
+        return set(self.wait_for(_METERS, timeout).errors) <= {
             (_METER_FAILED, _METER_EXISTS)}
 
     def empty(self, table: int, timeout: float) -> None:
@@ -200,23 +217,39 @@ class Line:
         self._write(make_delete(table) + make_message(_ECHO_REQUEST, _EMPTIED))
         self.wait_for(_EMPTIED, timeout)
 
-    def wait_for(self, mark: bytes,
-                 timeout: float) -> list[tuple[int, int]]:
+    def count(self, cookies: abc.Sequence[tuple[int, int]],
+              timeout: float) -> list[int]:
+        """Count flows.
+
+        :param cookies: pairs of a cookie and the bits of it that count.
+        :param timeout: seconds.
+        :returns: how many flows have each of them.
+        """
+        self._write(b''.join(
+            make_count(cookie, mask, number) for number, (cookie, mask)
+            in enumerate(cookies)) + make_message(_ECHO_REQUEST, _COUNTED))
+        counts = self.wait_for(_COUNTED, timeout).counts
+        if len(counts) < len(cookies):
+            raise self._fail('it does not say how many flows there are')
+        return [counts[number] for number in range(len(cookies))]
+
+    def wait_for(self, mark: bytes, timeout: float) -> Heard:
         """Wait until a mark is heard of. Frames that come before are lost.
 
         :param mark: that send() was given.
         :param timeout: seconds; it has failed then.
-        :returns: the errors that came before, see Heard.
+        :returns: what came before, without frames.
         """
         deadline = time.monotonic() + timeout
         poll = select.poll()
         poll.register(self, select.POLLIN)
-        errors: list[tuple[int, int]] = []
+        before = Heard([], [])
         while True:
             heard = self.receive()
-            errors += heard.errors
+            before.errors += heard.errors
+            before.counts |= heard.counts
             if mark in heard.marks:
-                return errors
+                return before
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._fail(f'no answer within {timeout} s')
@@ -238,6 +271,8 @@ class Line:
                     heard.frames.append(frame)
             elif kind == _ERROR and len(body) >= _CODES.size:
                 heard.errors.append(_CODES.unpack_from(body))
+            elif kind == _STATISTICS_REPLY and len(body) == _AGGREGATED.size:
+                _, heard.counts[number] = _AGGREGATED.unpack(body)
             elif kind == _ECHO_REPLY:
                 heard.marks.append(body)
             elif kind == _ECHO_REQUEST:

@@ -119,7 +119,10 @@ class TestRestorer(distributors.DistributorTestCase):
         self.start()
         self.order('fail-apply', 'br-int is gone.')
         self.restorer.look()
-        self.assertEqual(20 + restore._ENOUGH, len(self.read_calls('apply')))
+        tried = len(self.read_calls('apply')) - 20
+        self.assertLessEqual(restore._ENOUGH, tried)
+        # Others were under way.
+        self.assertGreater(restore._ENOUGH + restore._AT_ONCE, tried)
         self.assertIn('20 VIPs are not in force', self.log.output)
         self.restorer.look()
         self.assertEqual(1, self.log.output.count('br-int is gone.'))

@@ -109,6 +109,26 @@ class TestLine(base.TestCase):
             '0001 0004 00000000') + wire.make_message(2, b'emptied'),
             self.vswitch.recv(4096))
 
+    def test_count(self):
+        """As Open vSwitch answers, of two cookies."""
+        def answer(number, flows):
+            return wire.make_message(19, struct.pack(
+                '!HH4xQQI4x', 2, 0, 7, 420, flows), number)
+
+        done = wire.make_message(3, b'counted')
+        self.vswitch.send(answer(1, 3) + answer(0, 90) + done)
+        self.assertEqual([90, 3], self.line.count(
+            [(0x6d << 56, 0xff << 56), (5, (1 << 64) - 1)], 60))
+        fixed = '0002 0000 00000000 ff 000000 ffffffff ffffffff 00000000'
+        self.assertEqual(bytes.fromhex(
+            f'04120038 00000000 {fixed} 6d00000000000000 ff00000000000000'
+            f'0001 0004 00000000 04120038 00000001 {fixed} 0000000000000005'
+            f'ffffffffffffffff 0001 0004 00000000') + wire.make_message(
+                2, b'counted'), self.vswitch.recv(4096))
+        self.vswitch.send(answer(0, 90) + done)
+        self.assertRaises(exceptions.VswitchUnavailable, self.line.count,
+                          [(1, 1), (2, 2)], 60)
+
     @given(st.lists(st.integers(1, 200), max_size=20), st.data())
     def test_in_parts(self, lengths, data):
         self.connect()
