@@ -50,6 +50,8 @@ _SYN, _ACK, _FIN = 0x02, 0x10, 0x11
 _STEPS = (_SYN, _ACK, _FIN)
 _AT = 14 + 20
 _KEPT_PORTS = 50000
+# Seconds: longer than any change lasts.
+_LONG = 2 * 3600
 
 
 def make_frame(client, port_mac, source, port, flags):
@@ -294,13 +296,13 @@ def change(vip, members, event):
 
 
 def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None):
-    """Measure at rest, and some time after a change.
+    """Measure at rest, some time after a change, and when that is over.
 
     :param rate: new connections in a second.
     :param event: ADD, DRAIN, REPLACE or AFFINITY.
     :param kept: connections that are open all the time.
-    :param seconds: of each of both.
-    :param settle: seconds before each of both.
+    :param seconds: of each of them.
+    :param settle: seconds before each of them.
     :param max_idle: of Open vSwitch, milliseconds; None for its own.
     :returns: rows.
     """
@@ -316,9 +318,13 @@ def measure(rate, event, kept=0, seconds=8.0, settle=10.0, max_idle=None):
                       network.other_member) as other:
             load.keep(kept)
             load.rate = rate
-            for when in ('before', 'after'):
+            for when in ('before', 'after', 'over'):
                 if when == 'after':
                     change(vip, network.members, event)
+                elif when == 'over':
+                    # No connection is silent for so long.
+                    vip.now += _LONG
+                    vip.apply()
                 time.sleep(settle)
                 rows.append({'rate': rate, 'event': event, 'when': when,
                              'open': kept, **_look(network, vip, load, other,

@@ -35,8 +35,9 @@ _STRAY_ROUNDS = 30
 # Seconds, above what a call of Open vSwitch may take: a round that takes
 # longer than this is hanging.
 _HANGING = 60
-# How many are put in force at a time: most of it is waiting for others.
-_AT_ONCE = 4
+# How many are put in force at a time: what ovs-vswitchd is told while it looks
+# at all its bridges it does with one look.
+_AT_ONCE = 32
 # After how many failures in a row the others would fail, too: each may take
 # as long as a call of Open vSwitch does at most.
 _ENOUGH = 2 * _AT_ONCE

@@ -119,17 +119,19 @@ class TestChanges(base.BaseTestCase):
     def test_no_connection_is_split(self):
         """All of each new connection comes to one member."""
         for event in (changes.ADD, changes.REPLACE):
-            before, after = changes.measure(40, event, kept=40, seconds=2,
-                                            settle=1)
-            self.assertEqual(['before', 'after'],
-                             [before['when'], after['when']])
-            for row in (before, after):
+            before, after, over = rows = changes.measure(
+                40, event, kept=40, seconds=2, settle=1)
+            self.assertEqual(['before', 'after', 'over'],
+                             [row['when'] for row in rows])
+            for row in rows:
                 self.assertEqual(0, row['split'], row)
                 self.assertGreater(row['passed'], 0.5)
             # Of no more connections than there are.
             self.assertEqual(0, before['pins'])
             self.assertLess(0, after['pins'])
             self.assertLess(after['pins'], 400)
+            # What is not there any more costs nothing.
+            self.assertLessEqual(over['pins'], after['pins'])
 
 
 class TestDeaths(base.BaseTestCase):
