@@ -17,6 +17,7 @@ open.
 """
 
 from collections import abc
+import math
 import typing
 
 from oslo_log import log as logging
@@ -36,6 +37,9 @@ _OTHERS = ('UDP', 'SCTP')
 _MOST = 2 ** 31 - 1
 # Seconds for which clocks may be apart, and a connection may begin.
 _MARGIN = 2
+# How often haproxy waits for a member of a pool: in the queue, and for it to
+# take a connection, with three more tries.
+_CONNECTS = 5
 
 
 def choose_ports(load_balancer: typing.Any,
@@ -106,8 +110,9 @@ def count_connections(
     Their own heartbeats tell, but not of those that began before haproxy was
     loaded anew, which a process of its own goes on with. Of these, and of
     those of a silent member, its distributor knows the ones that it remembers
-    one by one, for two minutes after their end. As long as it has some of a
-    member nobody says that none is open.
+    one by one, for two minutes after their end: each that had a packet since.
+    Nobody says that none is open as long as it has some of a member, or one
+    may be that was silent all the time, see get_idle_timeout().
 
     :param engine: an SQLAlchemy engine.
     :param client_of: called with the URL of a distributor for its client.
@@ -115,22 +120,61 @@ def count_connections(
     :returns: {id of a member: how many}, None if nobody knows.
     """
     rows = look_repo.get_connections(engine, interval + _MARGIN)
-    unsure = {row[0] for row in rows.values() if not row[3]}
+    unsure = {row.cluster_id for row in rows.values() if not row.told}
     pins = {cluster_id: _read_pins(engine, client_of, cluster_id)
             for cluster_id in unsure}
     counted: dict[str, int | None] = {}
-    for member_id, (cluster_id, amphora_id, before, count) in rows.items():
-        if not count:
-            remembered = pins[cluster_id]
-            count = None if remembered is None else (
-                remembered.get(amphora_id) or count)
-        if count is not None:
-            # An amphora's own word, or a distributor's.
-            count = min(max(0, count), _MOST)
-        counted[member_id] = count
-        if count != before:
+    for member_id, row in rows.items():
+        remembered = pins.get(row.cluster_id)
+        count = counted[member_id] = choose_count(
+            row.told, None if remembered is None
+            else remembered.get(row.amphora_id or '', 0),
+            row.rest + interval + _MARGIN)
+        if count != row.recorded:
             member_repo.record(engine, member_id, connections=count)
     return counted
+
+
+def choose_count(told: int | None, remembered: int | None,
+                 rest: float) -> int | None:
+    """Return how many connections of a member that drains are open. Pure.
+
+    :param told: how many its heartbeat has, of this haproxy; None if none.
+    :param remembered: how many its distributor has; None if nobody asked it,
+                       or it does not tell.
+    :param rest: seconds for which there may be one of which nobody has heard.
+    :returns: None if nobody knows; 0 only if there is none for sure.
+    """
+    # An amphora's own word, or a distributor's.
+    known = max(0, told or 0) or max(0, remembered or 0)
+    if known:
+        return min(known, _MOST)
+    return None if None in (told, remembered) or rest > 0 else 0
+
+
+def get_idle_timeout(listeners: abc.Iterable[typing.Any]) -> int:
+    """Return for how many seconds a connection may be silent at most. Pure.
+
+    haproxy ends one of which nothing is heard from either side for longer. A
+    client who has asked for something waits until it was tried at four
+    members of the pool, after a turn in the queue, and one of them answered.
+
+    :param listeners: Octavia's data models of them.
+    """
+    return max((_get_idle_timeout(listener) for listener in listeners),
+               default=0)
+
+
+def _get_idle_timeout(listener: typing.Any) -> int:
+    own = (listener.timeout_client_data, listener.timeout_member_connect,
+           listener.timeout_member_data)
+    if not all(own):
+        # Octavia's default, or without end.
+        return _MOST
+    client, connect, member = own
+    longest = max(client, (listener.timeout_tcp_inspect or 0) +
+                  _CONNECTS * connect + member)
+    return min(math.ceil(longest / 1000), _MOST)
 
 
 def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],

@@ -21,6 +21,7 @@ from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.amphora import listeners as listener_rules
 from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import outcome
 from octavia_hmsync.cluster import own as own_
 from octavia_hmsync.cluster import peers
@@ -86,6 +87,9 @@ class Newcomer:
             if (_may_have_all(member, slot, plans) and
                     not _find_problems(subject, load_balancer)):
                 return
+            member_repo.raise_idle_timeout(
+                self._engine, cluster.id,
+                looks.get_idle_timeout(load_balancer.listeners))
             vip = self._render_vip(load_balancer, amphora, subject, network)
             self._tell(amphora, lambda _facts: vip, needs_facts=False)
             if load_balancer.listeners:

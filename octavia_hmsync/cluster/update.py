@@ -175,6 +175,9 @@ class Updater:
                 is_awaited=member.state != outcome.DRAINING))
         tried = []
         if plans is not None:
+            member_repo.raise_idle_timeout(
+                self._engine, cluster.id,
+                looks.get_idle_timeout(load_balancer.listeners))
             tried, refusals = self._try(load_balancer, cluster, told, targets,
                                         plans.get_served())
             failures.update(refusals)

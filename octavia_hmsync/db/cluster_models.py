@@ -111,6 +111,10 @@ class ClusterMember(model_base.Base):
     ordered = sa.Column(sa.String(36), nullable=True)
     # The availability zone that it is built in.
     zone = sa.Column(sa.String(255), nullable=True)
+    # Seconds for which a connection of it may be silent: the longest of all
+    # that its listeners ever had, as a haproxy of before goes on with those.
+    # None of one that a release before has made.
+    idle_timeout = sa.Column(sa.Integer, nullable=True)
     # Open ones when somebody looked last, while it drains.
     connections = sa.Column(sa.Integer, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)

@@ -12,6 +12,10 @@
 
 """What looks at members of clusters need of Octavia's rows."""
 
+import math
+
+import sqlalchemy as sa
+
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_idle as idle_repo
@@ -188,8 +192,9 @@ class LookCases(base.DatabaseTestCase):
             return look_repo.get_connections(self.engine, 12)
 
         # Nobody has told distributors so far.
-        unknown = {name: ('cluster1', ids[name], 9 if name == 'told' else
-                          None, None) for name in ids if name != 'well'}
+        unknown = {name: look_repo.Drain(
+            'cluster1', ids[name], 9 if name == 'told' else None, None,
+            math.inf) for name in ids if name != 'well'}
         self.assertEqual(unknown, get())
         row, = distributor_repo.sync(self.engine, cluster_calls.DRIVER,
                                      {'network1': 'https://network1:9444'})
@@ -198,12 +203,47 @@ class LookCases(base.DatabaseTestCase):
         self.assertEqual(unknown, get())
         version = cluster_repo.get(self.engine, 'cluster1').version
         vip_repo.record_applied(self.engine, vip.id, version, True)
-        self.assertEqual({
-            **unknown, 'told': ('cluster1', ids['told'], 9, 7),
-            'none': ('cluster1', ids['none'], None, 0)}, get())
+        member_repo.raise_idle_timeout(self.engine, 'cluster1', 500)
+        # It never falls: a haproxy of before goes on.
+        member_repo.raise_idle_timeout(self.engine, 'cluster1', 50)
+        self.execute('UPDATE hmsync_cluster_member SET idle_timeout = NULL '
+                     "WHERE id = 'never'")
+        found = get()
+        rests = {name: one.rest for name, one in found.items()}
+        self.assertEqual(math.inf, rests.pop('never'))
+        self.assertTrue(all(400 < rest <= 500 for rest in rests.values()),
+                        rests)
+        self.assertEqual(
+            {**{name: None for name in unknown}, 'told': 7, 'none': 0},
+            {name: one.told for name, one in found.items()})
         # There is something newer that they do not know.
         cluster_repo.raise_version(self.engine, 'cluster1', version)
         self.assertEqual(unknown, get())
+
+    def execute(self, statement):
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(statement))
+
+    def get_rest(self):
+        return look_repo.get_connections(self.engine, 12)['drains'].rest
+
+    def test_rest(self):
+        """It begins when distributors know that the member drains."""
+        self.add_member('drains', 'DRAINING')
+        row, = distributor_repo.sync(self.engine, cluster_calls.DRIVER,
+                                     {'network1': 'https://network1:9444'})
+        vip = vip_repo.add(self.engine, 'cluster1', row.id)
+        vip_repo.set_active(self.engine, 'cluster1', row.id)
+        vip_repo.record_applied(
+            self.engine, vip.id,
+            cluster_repo.get(self.engine, 'cluster1').version, True)
+        member_repo.raise_idle_timeout(self.engine, 'cluster1', 100)
+        for table, column in (('hmsync_distributor_vip', 'applied_at'),
+                              ('hmsync_cluster_member', 'updated_at')):
+            self.assertGreater(self.get_rest(), 0)
+            self.execute(f"UPDATE {table} SET {column} = "
+                         f"'2026-01-01 00:00:00.000000'")
+        self.assertLess(self.get_rest(), 0)
 
     def test_forget_connections(self):
         self.add_member('well', 'ACTIVE')

@@ -77,6 +77,10 @@ class LookCalls(cluster_calls.ClusterCalls):
         member_repo.set_state(self.engine, 'member1', ('ACTIVE',), 'DRAINING')
         return 12,
 
+    @_call(member_repo.raise_idle_timeout)
+    def raise_idle_timeout(self):
+        return self._make(), 50
+
     @_call(look_repo.forget_connections)
     def forget_connections(self):
         self._make()

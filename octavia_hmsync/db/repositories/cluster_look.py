@@ -19,7 +19,9 @@ here.
 """
 
 import collections
+import dataclasses
 import datetime
+import math
 
 import sqlalchemy as sa
 
@@ -27,6 +29,7 @@ from octavia_hmsync import compat
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db import types
 
 _CLUSTER = models.Cluster.__table__
 _MEMBER = models.ClusterMember.__table__
@@ -40,6 +43,27 @@ _STATISTICS = compat.LISTENER_STATISTICS
 
 # The protocols of listeners that are no TCP.
 _OTHERS = ('UDP', 'SCTP')
+
+
+@dataclasses.dataclass(frozen=True)
+class Drain:
+    """A member that drains, and its connections.
+
+    :ivar cluster_id: of its cluster.
+    :ivar amphora_id: of its amphora.
+    :ivar recorded: how many connections its row has.
+    :ivar told: how many its last heartbeat has; None if none that counts has
+                come since it drains.
+    :ivar rest: seconds for which a connection that is open may yet be silent
+                since distributors know that it drains; below 0 if each was
+                heard of, infinite if nobody knows.
+    """
+
+    cluster_id: str
+    amphora_id: str | None
+    recorded: int | None
+    told: int | None
+    rest: float
 
 
 def get_ports(engine):
@@ -100,9 +124,7 @@ def get_connections(engine, margin):
 
     :param engine: an SQLAlchemy engine.
     :param margin: seconds after which a heartbeat counts.
-    :returns: {id of a member: (id of its cluster, id of its amphora, what is
-              recorded, what its last heartbeat told)}; the latter None if
-              none that counts has come since it drains.
+    :returns: {id of a member: its Drain}.
     """
     told = (sa.select(sa.func.coalesce(sa.func.sum(
         _STATISTICS.c.active_connections), 0))
@@ -110,12 +132,15 @@ def get_connections(engine, margin):
         .scalar_subquery())
     with engine.connect() as connection:
         return {
-            row.id: (row.cluster_id, row.amphora_id, row.connections,
-                     int(row.told) if _counts(row, margin) else None)
+            row.id: Drain(
+                row.cluster_id, row.amphora_id, row.connections,
+                int(row.told) if _counts(row, margin) else None,
+                _get_rest(row))
             for row in connection.execute(
                 sa.select(_MEMBER.c.id, _MEMBER.c.cluster_id,
                           _MEMBER.c.amphora_id, _MEMBER.c.connections,
-                          _MEMBER.c.updated_at, _VIP.c.applied_at,
+                          _MEMBER.c.updated_at, _MEMBER.c.idle_timeout,
+                          _VIP.c.applied_at, types.utcnow().label('now'),
                           _HEALTH.c.last_update, told.label('told'))
                 .select_from(
                     _MEMBER.join(_CLUSTER,
@@ -134,6 +159,13 @@ def _counts(row, margin):
         return False
     since = max(row.updated_at, row.applied_at)
     return row.last_update > since + datetime.timedelta(seconds=margin)
+
+
+def _get_rest(row):
+    if row.applied_at is None or row.idle_timeout is None:
+        return math.inf
+    since = max(row.updated_at, row.applied_at)
+    return row.idle_timeout - (row.now - since).total_seconds()
 
 
 @api.retry

@@ -174,7 +174,7 @@ def add(engine, cluster_id, member_id, size):
                     return None
             connection.execute(sa.insert(_TABLE).values(
                 id=member_id, cluster_id=cluster_id, state=BUILDING,
-                **_place(connection, cluster_id, slot),
+                **_place(connection, cluster_id, slot), idle_timeout=0,
                 created_at=types.utcnow(), updated_at=types.utcnow()))
             return _read(connection, _TABLE.c.id == member_id)[0]
     except db_exc.DBDuplicateEntry:
@@ -343,6 +343,26 @@ def record(engine, member_id, **details):
         return get(engine, member_id) is not None
     with engine.begin() as connection:
         return _write(connection, member_id, **details)
+
+
+@api.retry
+def raise_idle_timeout(engine, cluster_id, seconds):
+    """Record that connections of members may be silent for so long.
+
+    What is less than before is no news: a haproxy of before a reload goes on
+    with its connections as it began.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of whose members.
+    :param seconds: for how long.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.cluster_id == cluster_id,
+                   # That of before is not known of all.
+                   _TABLE.c.idle_timeout < seconds)
+            .values(idle_timeout=seconds))
 
 
 @api.retry

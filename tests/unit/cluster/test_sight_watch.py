@@ -12,6 +12,7 @@
 
 """What distributors see of members, on the controllers' side."""
 
+import math
 import threading
 import types
 from unittest import mock
@@ -20,6 +21,7 @@ import fixtures
 from hypothesis import given
 from hypothesis import settings
 from hypothesis import strategies as st
+import sqlalchemy as sa
 
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import sight_watch
@@ -390,7 +392,13 @@ class TestLooks(SightTestCase):
                 for member in (told, silent)})
             return found[told.id], found[silent.id]
 
-        # Heartbeats tell the one; of the other one nobody knows all.
+        # Heartbeats tell the one; of the other one nobody knows all. One that
+        # is silent may be of a haproxy of before.
+        member_repo.raise_idle_timeout(self.engine, self.cluster_id, 50)
+        self.assertEqual((None, None), count())
+        with self.engine.begin() as connection:
+            connection.execute(sa.text(
+                'UPDATE hmsync_cluster_member SET idle_timeout = -80'))
         self.assertEqual((0, None), count())
         # Of those of a haproxy of before only the distributor knows.
         fake.pins = {told.amphora_id: 9, silent.amphora_id: 4}
@@ -416,6 +424,36 @@ class TestLooks(SightTestCase):
                 self.engine, self.subject.client_of, 10))
         self.assertEqual(1, len(statements))
         self.assertEqual(requests, len(self.fake.requests))
+
+    def test_choose_count(self):
+        for expected, told, remembered, rest in (
+                # None is open for sure, or nobody knows.
+                (0, 0, 0, 0), (0, 0, 0, -5), (None, 0, 0, 1),
+                (None, 0, 0, math.inf), (None, None, 0, -5),
+                (None, 0, None, -5), (None, None, None, 1),
+                # Some are, whatever else is known.
+                (3, 3, None, 9), (3, 3, 5, -5), (5, 0, 5, -5),
+                (5, None, 5, 9), (0, -4, 0, -1), (None, 0, -4, 1),
+                (2 ** 31 - 1, 10 ** 12, 0, 1)):
+            self.assertEqual(
+                expected, looks.choose_count(told, remembered, rest),
+                (told, remembered, rest))
+
+    def test_idle_timeout(self):
+        def make(client=50000, connect=5000, member=50000, inspect=0):
+            return types.SimpleNamespace(
+                timeout_client_data=client, timeout_member_connect=connect,
+                timeout_member_data=member, timeout_tcp_inspect=inspect)
+
+        for expected, *listeners in (
+                (0,), (75, make()), (3600, make(), make(client=3600000)),
+                (3625, make(member=3600000)), (85, make(inspect=10000)),
+                (76, make(inspect=1)),
+                # Without end, or what Octavia says.
+                (2 ** 31 - 1, make(), make(client=0)),
+                (2 ** 31 - 1, make(member=None)),
+                (2 ** 31 - 1, make(client=10 ** 15))):
+            self.assertEqual(expected, looks.get_idle_timeout(listeners))
 
     def test_choose_ports(self):
         class Listener:
