@@ -26,7 +26,6 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster import balance
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster import idle
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster import sightings
@@ -232,7 +231,6 @@ class DistributorWatch:
             if is_all_done and not problems:
                 self._even_out({row.id for row in rows if row.takes_vips})
             looks.record_ports(self._engine)
-            idle.record(self._engine, self._distributors.pin_timeout)
             look_repo.forget_connections(self._engine)
             self._online = online if is_all_done else None
             self._looked[_ALL] = self._clock()

@@ -112,11 +112,6 @@ class Distributors:
         self.switch = switching.Switch(engine, self.ports)
         self._make_client = make_client
 
-    @property
-    def pin_timeout(self):
-        """Seconds for which a silent connection is remembered, at most."""
-        return self._conf[cluster_conf.GROUP].pin_timeout
-
     def client_of(self, url):
         """Return the client of a distributor.
 
@@ -196,10 +191,11 @@ class Distributors:
             # All that documents are made of is changed with a new version.
             if again is not None and again.version == cluster.version:
                 break
+        pin_timeout = self._conf[cluster_conf.GROUP].pin_timeout
         return _Plan(cluster, vips, {
             vip.distributor_id: documents.make(
                 cluster, members, addresses.subnets if addresses else (),
-                vip, self.pin_timeout, vips)
+                vip, pin_timeout, vips)
             for vip in vips if vip.port_id})
 
     def _is_newest(self, plan):

@@ -30,6 +30,9 @@ from octavia_hmsync import exceptions
 
 ALGORITHM = 'HASH'
 
+# Seconds: packets may be late, and so may a document.
+_LEAST = 60
+
 # What a member is to a distributor, by its state. BUILDING and STANDBY ones
 # are nothing to it yet.
 _STATES = {member_repo.ACTIVE: doc.ACTIVE,
@@ -48,8 +51,8 @@ def make(cluster: cluster_repo.Cluster,
     :param members: its members, in any state.
     :param addresses: of its load balancer.
     :param vip: its VIP on the distributor.
-    :param pin_timeout: ``[hmsync_cluster] pin_timeout``, where the time-outs
-                        of its listeners do not ask for less.
+    :param pin_timeout: ``[hmsync_cluster] pin_timeout``: it is less where no
+                        connection of a member may be silent for so long.
     :param others: its VIPs on other distributors, and on this one.
     :returns: a Document, such as a distributor takes.
     :raises InvalidDocument: if no distributor would take it, in one line: a
@@ -60,7 +63,7 @@ def make(cluster: cluster_repo.Cluster,
             f'The cluster {cluster.id} has no port yet on the distributor '
             f'{vip.distributor_name}, so that it cannot be told anything: '
             f'its VIP is added first.')
-    addresses = list(addresses)
+    addresses, members = list(addresses), list(members)
     own = [address for address in (vip.addresses or '').split(',')
            if address and address not in addresses]
     ports = sorted(looks.parse_ports(cluster.ports))
@@ -74,9 +77,26 @@ def make(cluster: cluster_repo.Cluster,
         'algorithm': ALGORITHM, 'affinity': cluster.affinity,
         'addresses': addresses,
         'port': {'id': vip.port_id, 'mac': vip.mac, 'mtu': vip.mtu},
-        'pin_timeout': min(pin_timeout, cluster.idle_timeout or pin_timeout),
-        'members': _describe(list(members), cluster.affinity),
+        'pin_timeout': choose_pin_timeout(members, pin_timeout),
+        'members': _describe(members, cluster.affinity),
         'partners': partners[:schemas.MAX_PARTNERS]})
+
+
+def choose_pin_timeout(members: abc.Iterable[member_repo.Member],
+                       most: int) -> int:
+    """Return for how many seconds silent connections are remembered. Pure.
+
+    haproxy ends those that are silent for longer than listeners allow.
+
+    :param members: of the cluster.
+    :param most: ``[hmsync_cluster] pin_timeout``.
+    """
+    allowed = [member.idle_timeout for member in members
+               if member.state in (member_repo.ACTIVE, member_repo.DRAINING)]
+    if None in allowed:
+        # Of a member that a release before has made.
+        return most
+    return min(most, max((_LEAST, *typing.cast(list[int], allowed))))
 
 
 def is_told(member: member_repo.Member) -> bool:

@@ -22,7 +22,6 @@ from octavia_hmsync.amphora import telling
 from octavia_hmsync.cluster import affinity
 from octavia_hmsync.cluster import backends
 from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster import idle
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import newcomer
 from octavia_hmsync.cluster import outcome
@@ -50,7 +49,6 @@ class Updater:
     def __init__(self, conf, engine):
         self._engine = engine
         self._seconds = conf[cluster_conf.GROUP].update_timeout
-        self._most_silent = conf[cluster_conf.GROUP].pin_timeout
         self._client = agent_client.RestAgentClient(conf)
         self._distributors = backends.make(conf, engine)
 
@@ -68,19 +66,9 @@ class Updater:
         if load_balancer.listeners:
             plans = plans_.Plans(load_balancer)
             self._leave_ports(load_balancer)
-            self._allow_silence(load_balancer)
             self._change(load_balancer, plans.update, plans)
             self._set_ports(load_balancer)
             self._keep_clients(load_balancer)
-
-    def _allow_silence(self, load_balancer):
-        """Have distributors remember connections for as long as is needed.
-
-        Housekeeping tells them.
-        """
-        cluster, _members = roster.read(self._engine, load_balancer.id)
-        idle.allow(self._engine, cluster.id, load_balancer.listeners,
-                   self._most_silent)
 
     def _leave_ports(self, load_balancer, without=None):
         """Have nobody look at members where they will serve no more.

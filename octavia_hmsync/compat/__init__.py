@@ -105,10 +105,6 @@ LISTENER = sa.table(
     sa.column('enabled', sa.Boolean()),
     sa.column('provisioning_status', sa.String(16)),
     sa.column('operating_status', sa.String(16)),
-    sa.column('timeout_client_data', sa.Integer()),
-    sa.column('timeout_member_data', sa.Integer()),
-    sa.column('timeout_member_connect', sa.Integer()),
-    sa.column('timeout_tcp_inspect', sa.Integer()),
     sa.column('tls_certificate_id', sa.String(255)),
     sa.column('client_ca_tls_certificate_id', sa.String(255)),
     sa.column('client_crl_container_id', sa.String(255)))

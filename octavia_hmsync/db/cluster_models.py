@@ -65,10 +65,6 @@ class Cluster(model_base.Base):
     # moves the VIP again.
     vip_moved_at = sa.Column(types.Timestamp, nullable=True)
     vip_hold = sa.Column(sa.Integer, nullable=True)
-    # Seconds for which a connection may be silent, by time-outs of listeners;
-    # and when a smaller value is to count.
-    idle_timeout = sa.Column(sa.Integer, nullable=True)
-    idle_falls_at = sa.Column(types.Timestamp, nullable=True)
     # TCP ports that all members serve, for who looks at them: 80,443.
     ports = sa.Column(sa.Text, nullable=True)
     # Counts up with each change of what distributors are to do.

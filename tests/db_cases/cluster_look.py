@@ -18,7 +18,6 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_idle as idle_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
@@ -87,57 +86,6 @@ class LookCases(base.DatabaseTestCase):
             self.assertEqual((version, ','.join(map(str, sorted(ports)))),
                              (cluster.version, cluster.ports))
         self.assertFalse(cluster_repo.set_ports(self.engine, 'nobody', [1]))
-
-    def get_idle(self):
-        found = cluster_repo.get(self.engine, 'cluster1')
-        return found.idle_timeout, found.version
-
-    def test_idle_timeout(self):
-        """It grows at once, and falls later."""
-        _, version = self.get_idle()
-        self.assertFalse(idle_repo.grow(self.engine, 'cluster1', 90))
-        for recorded, seconds, delay, expected in (
-                (None, 90, 3600, 90), (90, 90, 3600, 90),
-                # Another one was faster.
-                (None, 70, 3600, 90), (80, 100, 3600, 90),
-                (90, 120, 3600, 120), (120, 60, 3600, 120),
-                (120, 60, -1, 120)):
-            before, _ = self.get_idle()
-            self.assertEqual(expected != before, idle_repo.record(
-                self.engine, 'cluster1', recorded, seconds, delay))
-            version += expected != before
-            self.assertEqual((expected, version), self.get_idle())
-        # As it has to be as large again, the time begins anew.
-        idle_repo.record(self.engine, 'cluster1', 120, 120, 3600)
-        idle_repo.record(self.engine, 'cluster1', 120, 60, -1)
-        self.assertEqual((120, version), self.get_idle())
-        self.assertTrue(idle_repo.grow(self.engine, 'cluster1', 130))
-        self.assertFalse(idle_repo.grow(self.engine, 'cluster1', 130))
-        idle_repo.record(self.engine, 'cluster1', 130, 60, -1)
-        self.assertEqual((130, version + 1), self.get_idle())
-        self.assertTrue(idle_repo.record(self.engine, 'cluster1', 130, 60,
-                                         3600))
-        self.assertEqual((60, version + 2), self.get_idle())
-        self.assertFalse(idle_repo.grow(self.engine, 'nobody', 60))
-        self.assertFalse(idle_repo.record(self.engine, 'nobody', None, 60,
-                                          60))
-
-    def test_time_outs(self):
-        self.assertEqual({'cluster1': (None, [])},
-                         idle_repo.get(self.engine))
-        for port in (80, 81):
-            self.add_listener(port, timeout_client_data=port * 1000,
-                              timeout_member_data=50000,
-                              timeout_member_connect=5000,
-                              timeout_tcp_inspect=0)
-        idle_repo.record(self.engine, 'cluster1', None, 60, 60)
-        (recorded, listeners), = idle_repo.get(self.engine).values()
-        self.assertEqual(60, recorded)
-        self.assertEqual(
-            [(port * 1000, 50000, 5000, 0) for port in (80, 81)],
-            sorted((row.timeout_client_data, row.timeout_member_data,
-                    row.timeout_member_connect, row.timeout_tcp_inspect)
-                   for row in listeners))
 
     def test_looked_at(self):
         row, other = distributor_repo.sync(

@@ -16,7 +16,6 @@ See ``tests.db_cases.calls``.
 """
 
 from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_idle as idle_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from tests.db_cases import cluster_calls
@@ -40,22 +39,6 @@ class LookCalls(cluster_calls.ClusterCalls):
     @_call(cluster_repo.set_ports)
     def set_ports(self):
         return self._make(), [80, 443]
-
-    @_call(idle_repo.get)
-    def get_time_outs(self):
-        return self.get_ports()
-
-    @_call(idle_repo.grow)
-    def grow_idle_timeout(self):
-        self._make()
-        idle_repo.record(self.engine, 'cluster1', None, 60, 60)
-        return 'cluster1', 90
-
-    @_call(idle_repo.record)
-    def record_idle_timeout(self):
-        self._make()
-        idle_repo.record(self.engine, 'cluster1', None, 60, 60)
-        return 'cluster1', 60, 50, 3600
 
     @_call(look_repo.get_ports)
     def get_ports(self):

@@ -36,8 +36,8 @@ class TestCluster(clusters.ClusterTestCase):
         # By Octavia's own time-outs.
         self.cloud.wait_for(
             lambda: [row['idle_timeout'] for row in
-                     self.rows('hmsync_cluster')] == [75],
-            lambda: f'clusters: {self.rows("hmsync_cluster")}', 120)
+                     self.rows('hmsync_cluster_member')] == [75, 75],
+            lambda: f'members: {self.rows("hmsync_cluster_member")}', 120)
 
         # Octavia's own workers change it.
         pool = self.api.find_pool('members')

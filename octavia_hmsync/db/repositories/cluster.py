@@ -112,7 +112,6 @@ class Cluster:
     ports: str | None = None
     vip_moved_at: datetime.datetime | None = None
     vip_hold: int | None = None
-    idle_timeout: int | None = None
 
 
 _FIELDS = [field.name for field in dataclasses.fields(Cluster)]

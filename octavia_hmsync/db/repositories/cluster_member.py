@@ -85,6 +85,7 @@ class Member:
     created_at: datetime.datetime
     updated_at: datetime.datetime
     now: datetime.datetime
+    idle_timeout: int | None = None
 
     @property
     def is_configured(self) -> bool:
@@ -356,13 +357,15 @@ def raise_idle_timeout(engine, cluster_id, seconds):
     :param cluster_id: of whose members.
     :param seconds: for how long.
     """
+    # That of before is not known of all.
+    is_less = sa.and_(_TABLE.c.cluster_id == cluster_id,
+                      _TABLE.c.idle_timeout < seconds)
     with engine.begin() as connection:
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.cluster_id == cluster_id,
-                   # That of before is not known of all.
-                   _TABLE.c.idle_timeout < seconds)
-            .values(idle_timeout=seconds))
+        # Distributors are told, too.
+        if cluster_repo.touch(connection, cluster_id,
+                              sa.exists().where(is_less)):
+            connection.execute(sa.update(_TABLE).where(is_less)
+                               .values(idle_timeout=seconds))
 
 
 @api.retry

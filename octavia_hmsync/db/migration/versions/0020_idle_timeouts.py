@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db.migration import operations
 
-revision = '0021'
+revision = '0020'
 down_revision = '0019'
 
 
