@@ -150,10 +150,14 @@ class LookCases(base.DatabaseTestCase):
         vip_repo.set_active(self.engine, 'cluster1', row.id)
         self.assertEqual(unknown, get())
         version = cluster_repo.get(self.engine, 'cluster1').version
-        vip_repo.record_applied(self.engine, vip.id, version, True)
-        member_repo.raise_idle_timeout(self.engine, 'cluster1', 500)
         # It never falls: a haproxy of before goes on.
-        member_repo.raise_idle_timeout(self.engine, 'cluster1', 50)
+        for seconds in (500, 50, 500):
+            member_repo.raise_idle_timeout(self.engine, 'cluster1', seconds)
+        # Distributors are told of what is more.
+        version += 1
+        self.assertEqual(version, cluster_repo.get(self.engine,
+                                                   'cluster1').version)
+        vip_repo.record_applied(self.engine, vip.id, version, True)
         self.execute('UPDATE hmsync_cluster_member SET idle_timeout = NULL '
                      "WHERE id = 'never'")
         found = get()
@@ -182,10 +186,10 @@ class LookCases(base.DatabaseTestCase):
                                      {'network1': 'https://network1:9444'})
         vip = vip_repo.add(self.engine, 'cluster1', row.id)
         vip_repo.set_active(self.engine, 'cluster1', row.id)
+        member_repo.raise_idle_timeout(self.engine, 'cluster1', 100)
         vip_repo.record_applied(
             self.engine, vip.id,
             cluster_repo.get(self.engine, 'cluster1').version, True)
-        member_repo.raise_idle_timeout(self.engine, 'cluster1', 100)
         for table, column in (('hmsync_distributor_vip', 'applied_at'),
                               ('hmsync_cluster_member', 'updated_at')):
             self.assertGreater(self.get_rest(), 0)

@@ -63,8 +63,8 @@ class TestApply(distributors.DistributorTestCase):
         self.assertEqual((distributors.ADDRESS,), document.addresses)
         self.assertEqual([('ACTIVE', 0), ('ACTIVE', 1)],
                          [(m.state, m.slot) for m in document.members])
-        self.assertEqual((1450, 3600), (document.port.mtu,
-                                        document.pin_timeout))
+        self.assertEqual((1450, 60), (document.port.mtu,
+                                      document.pin_timeout))
         self.assertNotIn(self.cluster_id, self.fakes['network3'].documents)
         # They tell each other of pins.
         for one, other in ((self.active, self.other),
@@ -281,6 +281,9 @@ class TestApply(distributors.DistributorTestCase):
         self.assertWhole(self.active)
 
     def test_the_same_version_has_another_content(self):
+        member_repo.raise_idle_timeout(self.engine, self.cluster_id, 86400)
+        self.subject.apply(self.cluster_id)
+        self.assertEqual(3600, self.document(self.other).pin_timeout)
         self.conf.set_override('pin_timeout', 7200, group='hmsync_cluster')
         self.subject.apply(self.cluster_id)
         self.assertEqual(7200, self.document(self.other).pin_timeout)

@@ -396,6 +396,8 @@ class TestLooks(SightTestCase):
         # is silent may be of a haproxy of before.
         member_repo.raise_idle_timeout(self.engine, self.cluster_id, 50)
         self.assertEqual((None, None), count())
+        self.subject.apply(self.cluster_id)
+        self.assertEqual((None, None), count())
         with self.engine.begin() as connection:
             connection.execute(sa.text(
                 'UPDATE hmsync_cluster_member SET idle_timeout = -80'))
