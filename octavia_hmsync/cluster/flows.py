@@ -244,34 +244,6 @@ def _get_waiting():
             tasks.UnlockLoadBalancer()]
 
 
-def get_remove_member_flow(is_claimed=False):
-    """Remove a member from a cluster, once its connections had time to end.
-
-    Requires tasks.MEMBER_ID.
-
-    :param is_claimed: whether the store has an owner, who goes on having it.
-    :returns: a flow.
-    """
-    flow = linear_flow.Flow(f'{PREFIX}-remove-member')
-    flow.add(*_claim(is_claimed), member_tasks.GetAmphora(),
-             *_get_subflow('drain_amphorae'), member_tasks.WaitForDrain(),
-             *_get_subflow('unregister_amphorae'), member_tasks.RemoveMember())
-    return _release(flow, is_claimed)
-
-
-def get_move_vip_flow(is_claimed=False):
-    """Have another distributor of a cluster answer for its VIP.
-
-    Established connections go on.
-
-    :param is_claimed: whether the store has an owner, who goes on having it.
-    :returns: a flow.
-    """
-    flow = linear_flow.Flow(f'{PREFIX}-move-vip')
-    flow.add(*_claim(is_claimed), tasks.MoveVIP())
-    return _release(flow, is_claimed)
-
-
 def _release(flow, is_claimed):
     if not is_claimed:
         flow.add(tasks.ReleaseCluster())

@@ -15,8 +15,6 @@
 They hold to what octavia_hmsync.cluster.tasks says of its own.
 """
 
-import time
-
 from oslo_utils import uuidutils
 from taskflow import task
 from taskflow.types import failure
@@ -118,36 +116,3 @@ class StandBy(task.Task):
             raise exceptions.NotPossible(
                 f'Member {member_id} of cluster {cluster_id} cannot stand '
                 f'by: it has failed, or is gone.')
-
-
-class GetAmphora(task.Task):
-    """Tell the amphora of a member, as distributor drivers take it."""
-
-    default_provides = compat_cluster.AMPHORAE
-
-    def execute(self, cluster_id, owner, member_id):
-        work = tasks.get_work(cluster_id, owner)
-        work.look()
-        return distribution.describe([member_repo.get(work.engine,
-                                                      member_id)])
-
-
-class WaitForDrain(task.Task):
-    """Let connections end for ``[hmsync_cluster] drain_timeout``."""
-
-    def execute(self, cluster_id, owner):
-        work = tasks.get_work(cluster_id, owner)
-        deadline = time.monotonic() + work.options.drain_timeout
-        while time.monotonic() < deadline:
-            work.pause()
-
-
-class RemoveMember(task.Task):
-    """Delete a member that was unregistered, with all that it has."""
-
-    def execute(self, cluster_id, owner, member_id):
-        work = tasks.get_work(cluster_id, owner)
-        work.look()
-        member = member_repo.get(work.engine, member_id)
-        if member is not None:
-            members.remove(work, member)

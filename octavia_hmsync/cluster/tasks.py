@@ -41,8 +41,6 @@ from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync import watched_flow
 
@@ -422,28 +420,4 @@ class TellDistributors(task.Task):
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)
         work.look()
-        distribution.run(work, 'register_amphorae')
-
-
-class MoveVIP(task.Task):
-    """Have another distributor of a cluster answer for its VIP."""
-
-    def execute(self, cluster_id, owner):
-        """Choose one, those that answered last first, and tell them all.
-
-        :raises NotPossible: if the cluster has no other one.
-        """
-        work = get_work(cluster_id, owner)
-        work.look()
-        others = [vip for vip in vip_repo.get_of_cluster(work.engine,
-                                                         cluster_id)
-                  if vip.port_id and not vip.active]
-        if not others:
-            raise exceptions.NotPossible(
-                f'Cluster {cluster_id} has no other distributor that could '
-                f'be active: see "octavia-hmsync distributor list".')
-        chosen = min(others, key=lambda vip: (
-            vip.status != distributor_repo.ONLINE, vip.distributor_name))
-        vip_repo.set_active(work.engine, cluster_id, chosen.distributor_id,
-                            work.read().version)
         distribution.run(work, 'register_amphorae')

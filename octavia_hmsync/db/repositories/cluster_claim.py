@@ -19,15 +19,11 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
-from octavia_hmsync.db import types
 
 _TABLE = models.Cluster.__table__
-
-
-def _is_free():
-    return sa.or_(_TABLE.c.claimed_by.is_(None),
-                  _TABLE.c.claim_expires_at <= types.utcnow())
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
 
 
 @api.retry
@@ -46,13 +42,7 @@ def claim(engine, cluster_id, owner, expiry, status=None):
         (_TABLE.c.provisioning_status == compat.PENDING_DELETE,
          compat.PENDING_DELETE), else_=status)}
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id,
-                   sa.or_(_is_free(), _TABLE.c.claimed_by == owner))
-            .values(claimed_by=owner,
-                    claim_expires_at=types.utcnow_plus(expiry), **values)
-        ).rowcount == 1
+        return _CLAIMS.take(connection, cluster_id, owner, expiry, **values)
 
 
 @api.retry
@@ -73,10 +63,7 @@ def hold(connection, cluster_id, owner, expiry):
 
     :returns: False if somebody else has claimed it meanwhile.
     """
-    return connection.execute(
-        sa.update(_TABLE)
-        .where(_TABLE.c.id == cluster_id, _TABLE.c.claimed_by == owner)
-        .values(claim_expires_at=types.utcnow_plus(expiry))).rowcount == 1
+    return _CLAIMS.hold(connection, cluster_id, owner, expiry)
 
 
 @api.retry
@@ -86,7 +73,4 @@ def release(engine, cluster_id, owner):
     :returns: False if somebody else has claimed it meanwhile.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == cluster_id, _TABLE.c.claimed_by == owner)
-            .values(claimed_by=None, claim_expires_at=None)).rowcount == 1
+        return _CLAIMS.release(connection, cluster_id, owner)

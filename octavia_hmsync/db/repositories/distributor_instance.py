@@ -22,12 +22,14 @@ import datetime
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import turn
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
 
 _TABLE = models.DistributorInstance.__table__
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
 _DISTRIBUTOR = models.Distributor.__table__
 
 BUILDING = 'BUILDING'
@@ -117,9 +119,8 @@ def reserve(engine, instance_id, known, owner, expiry):
             # It may be that it was added, and the answer was lost.
             return instance_id in there
         connection.execute(sa.insert(_TABLE).values(
-            id=instance_id, state=BUILDING, claimed_by=owner,
-            claim_expires_at=types.utcnow_plus(expiry),
-            created_at=types.utcnow()))
+            id=instance_id, state=BUILDING, created_at=types.utcnow(),
+            **_CLAIMS.make(owner, expiry)))
         return True
 
 
@@ -134,15 +135,7 @@ def claim(engine, instance_id, owner, expiry):
     :returns: False if somebody else works on it, or it is gone.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == instance_id,
-                   sa.or_(_TABLE.c.claimed_by.is_(None),
-                          _TABLE.c.claimed_by == owner,
-                          _TABLE.c.claim_expires_at <= types.utcnow()))
-            .values(claimed_by=owner,
-                    claim_expires_at=types.utcnow_plus(expiry))
-        ).rowcount == 1
+        return _CLAIMS.take(connection, instance_id, owner, expiry)
 
 
 @api.retry
@@ -158,12 +151,8 @@ def record(engine, instance_id, owner, expiry, is_booted=False, **values):
     if is_booted:
         values['booted_at'] = types.utcnow()
     with engine.begin() as connection:
-        if not connection.execute(
-                sa.update(_TABLE)
-                .where(_TABLE.c.id == instance_id,
-                       _TABLE.c.claimed_by == owner)
-                .values(claim_expires_at=types.utcnow_plus(expiry),
-                        **values)).rowcount:
+        if not _CLAIMS.hold(connection, instance_id, owner, expiry,
+                            **values):
             raise exceptions.Lost
 
 
@@ -174,10 +163,7 @@ def release(engine, instance_id, owner):
     :returns: False if somebody else has claimed it meanwhile, or it is gone.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.id == instance_id, _TABLE.c.claimed_by == owner)
-            .values(claimed_by=None, claim_expires_at=None)).rowcount == 1
+        return _CLAIMS.release(connection, instance_id, owner)
 
 
 @api.retry
@@ -222,9 +208,6 @@ def forget(engine, instance_id, owner):
               a distributor goes by it.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.delete(_TABLE)
-            .where(_TABLE.c.id == instance_id, _TABLE.c.claimed_by == owner,
-                   ~sa.exists().where(
-                       _DISTRIBUTOR.c.name == _TABLE.c.compute_id))
-        ).rowcount == 1
+        return _CLAIMS.delete(
+            connection, instance_id, owner, ~sa.exists().where(
+                _DISTRIBUTOR.c.name == _TABLE.c.compute_id))

@@ -20,6 +20,7 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.db.repositories import image_replacement as replace_repo
@@ -27,14 +28,10 @@ from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.db import types
 
 _TABLE = models.ImageReplacement.__table__
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claim_owner)
 
 # Rows in one statement.
 _AT_ONCE = 500
-
-
-def _claim_values(owner, expiry):
-    return {'claim_owner': owner,
-            'claim_expires_at': types.utcnow_plus(expiry)}
 
 
 @api.retry
@@ -63,7 +60,7 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
             for new in begun:
                 connection.execute(sa.insert(_TABLE).values(
                     **replace_repo.make_values(new),
-                    **_claim_values(owner, expiry),
+                    **_CLAIMS.make(owner, expiry),
                     rollout_id=rollout_id, state=replace_repo.RUNNING,
                     attempts=1, started_at=types.utcnow()))
             return [new.id for new in begun]
@@ -88,8 +85,7 @@ def _may_be_claimed():
                 sa.or_(_TABLE.c.not_before.is_(None),
                        _TABLE.c.not_before <= types.utcnow())),
         sa.and_(_TABLE.c.state == replace_repo.RUNNING,
-                sa.or_(_TABLE.c.claim_owner.is_(None),
-                       _TABLE.c.claim_expires_at <= types.utcnow())))
+                _CLAIMS.is_free()))
 
 
 def claim(engine, owner, limit, expiry):
@@ -126,7 +122,7 @@ def _claim(engine, ids, owner, expiry):
             .values(state=replace_repo.RUNNING, attempts=_TABLE.c.attempts + 1,
                     started_at=sa.func.coalesce(_TABLE.c.started_at,
                                                 types.utcnow()),
-                    **_claim_values(owner, expiry))).rowcount
+                    **_CLAIMS.make(owner, expiry))).rowcount
         if not claimed:
             return []
         return replace_repo.read(
@@ -135,7 +131,7 @@ def _claim(engine, ids, owner, expiry):
 
 
 def _is_claimed_by(replacement_id, owner):
-    return (_TABLE.c.id == replacement_id, _TABLE.c.claim_owner == owner,
+    return (_CLAIMS.is_of(replacement_id, owner),
             _TABLE.c.state == replace_repo.RUNNING)
 
 
@@ -203,8 +199,7 @@ def release(engine, replacement_id, owner):
 
     :returns: False if somebody else has claimed it meanwhile.
     """
-    return _update(engine, replacement_id, owner, claim_owner=None,
-                   claim_expires_at=None)
+    return _update(engine, replacement_id, owner, **_CLAIMS.none)
 
 
 @api.retry
@@ -229,7 +224,6 @@ def finish(engine, replacement_id, owner, state, reason=None, wait=None):
         return connection.execute(
             sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
             .values(state=state, reason=reason, active_key=None,
-                    finished_at=types.utcnow(), claim_owner=None,
-                    claim_expires_at=None,
+                    finished_at=types.utcnow(), **_CLAIMS.none,
                     not_before=None if wait is None
                     else types.utcnow_plus(wait))).rowcount == 1

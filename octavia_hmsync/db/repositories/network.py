@@ -22,10 +22,12 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 
 _TABLE = models.Network.__table__
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.name, _TABLE.c.claim_owner)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,17 +70,6 @@ def get_ids(engine, name):
                   for field in dataclasses.fields(Ids)})
 
 
-def _claimed(owner, seconds):
-    return {'claim_owner': owner,
-            'claim_expires_at': types.utcnow_plus(seconds)}
-
-
-def _is_free_for(owner):
-    return sa.or_(_TABLE.c.claim_owner.is_(None),
-                  _TABLE.c.claim_owner == owner,
-                  _TABLE.c.claim_expires_at <= types.utcnow())
-
-
 @api.retry
 def claim(engine, name, owner, seconds):
     """Claim a network, whether it is there or still to be made.
@@ -93,10 +84,7 @@ def claim(engine, name, owner, seconds):
     """
     for _attempt in range(2):
         with engine.begin() as connection:
-            if connection.execute(
-                    sa.update(_TABLE)
-                    .where(_TABLE.c.name == name, _is_free_for(owner))
-                    .values(**_claimed(owner, seconds))).rowcount:
+            if _CLAIMS.take(connection, name, owner, seconds):
                 return None
             taken = connection.execute(
                 sa.select(_TABLE.c.claim_owner)
@@ -106,7 +94,7 @@ def claim(engine, name, owner, seconds):
         try:
             with engine.begin() as connection:
                 connection.execute(sa.insert(_TABLE).values(
-                    name=name, repairs=0, **_claimed(owner, seconds)))
+                    name=name, repairs=0, **_CLAIMS.make(owner, seconds)))
             return None
         except db_exc.DBDuplicateEntry:
             # Somebody else was faster, and is the owner now.
@@ -126,28 +114,21 @@ def claim_unreconciled(engine, name, owner, seconds, interval):
     :returns: True if this call claimed it. The look counts from now.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.name == name, _is_free_for(owner),
-                   _TABLE.c.network_id.is_not(None),
-                   sa.or_(_TABLE.c.reconciled_at.is_(None),
-                          _TABLE.c.reconciled_at <=
-                          types.utcnow_plus(-interval)))
-            .values(reconciled_at=types.utcnow(),
-                    **_claimed(owner, seconds))).rowcount == 1
+        return _CLAIMS.take(
+            connection, name, owner, seconds, conditions=(
+                _TABLE.c.network_id.is_not(None),
+                sa.or_(_TABLE.c.reconciled_at.is_(None),
+                       _TABLE.c.reconciled_at <=
+                       types.utcnow_plus(-interval))),
+            reconciled_at=types.utcnow())
 
 
 @api.retry
 def release(engine, name, owner):
     """Give a claim back; the row of a network that was not made goes."""
     with engine.begin() as connection:
-        connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.name == name, _TABLE.c.claim_owner == owner,
-            _TABLE.c.network_id.is_(None)))
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.name == name, _TABLE.c.claim_owner == owner)
-            .values(claim_owner=None, claim_expires_at=None))
+        _CLAIMS.delete(connection, name, owner, _TABLE.c.network_id.is_(None))
+        _CLAIMS.release(connection, name, owner)
 
 
 @api.retry
@@ -166,10 +147,8 @@ def record(engine, name, owner, ids, repairs=None):
     if repairs is not None:
         values['repairs'] = repairs
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.name == name, _TABLE.c.claim_owner == owner)
-            .values(ensured_at=types.utcnow(), **values)).rowcount == 1
+        return _CLAIMS.change(connection, name, owner,
+                              ensured_at=types.utcnow(), **values)
 
 
 @api.retry
@@ -179,6 +158,4 @@ def forget(engine, name, owner):
     :returns: False if somebody else has claimed it meanwhile.
     """
     with engine.begin() as connection:
-        return connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.name == name,
-            _TABLE.c.claim_owner == owner)).rowcount == 1
+        return _CLAIMS.delete(connection, name, owner)

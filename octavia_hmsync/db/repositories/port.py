@@ -22,11 +22,13 @@ from oslo_db import exception as db_exc
 import sqlalchemy as sa
 
 from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync.membership import addresses as addr
 
 _TABLE = models.Port.__table__
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.host, _TABLE.c.claim_owner)
 _HEALTH_MANAGER = models.HealthManager.__table__
 
 
@@ -107,19 +109,13 @@ def claim(engine, host, owner, seconds):
     :param seconds: after which anybody else may.
     :returns: True if this call claimed it.
     """
-    values = {'claim_owner': owner,
-              'claim_expires_at': types.utcnow_plus(seconds)}
     with engine.begin() as connection:
-        if connection.execute(
-                sa.update(_TABLE).where(_TABLE.c.host == host, sa.or_(
-                    _TABLE.c.claim_owner.is_(None),
-                    _TABLE.c.claim_expires_at <= types.utcnow()))
-                .values(**values)).rowcount:
+        if _CLAIMS.take(connection, host, owner, seconds, is_again=False):
             return True
     try:
         with engine.begin() as connection:
             connection.execute(sa.insert(_TABLE).values(
-                host=host, repairs=0, **values))
+                host=host, repairs=0, **_CLAIMS.make(owner, seconds)))
         return True
     except db_exc.DBDuplicateEntry:
         return False
@@ -136,24 +132,15 @@ def renew(engine, host, owner, seconds):
     :returns: False if somebody else has claimed it meanwhile.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.claim_owner == owner)
-            .values(claim_expires_at=types.utcnow_plus(seconds))
-        ).rowcount == 1
+        return _CLAIMS.hold(connection, host, owner, seconds)
 
 
 @api.retry
 def release(engine, host, owner):
     """Give a claim back; the row of a port that was not made goes."""
     with engine.begin() as connection:
-        connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.host == host, _TABLE.c.claim_owner == owner,
-            _TABLE.c.port_id.is_(None)))
-        connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.claim_owner == owner)
-            .values(claim_owner=None, claim_expires_at=None))
+        _CLAIMS.delete(connection, host, owner, _TABLE.c.port_id.is_(None))
+        _CLAIMS.release(connection, host, owner)
 
 
 @api.retry
@@ -172,13 +159,10 @@ def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
     :returns: False if somebody else has claimed it meanwhile.
     """
     with engine.begin() as connection:
-        return connection.execute(
-            sa.update(_TABLE)
-            .where(_TABLE.c.host == host, _TABLE.c.claim_owner == owner)
-            .values(port_id=port_id, mac=mac,
-                    ip_addresses=addr.join_list(ip_addresses),
-                    binding_host=binding_host,
-                    repairs=repairs)).rowcount == 1
+        return _CLAIMS.change(
+            connection, host, owner, port_id=port_id, mac=mac,
+            ip_addresses=addr.join_list(ip_addresses),
+            binding_host=binding_host, repairs=repairs)
 
 
 @api.retry
@@ -226,6 +210,4 @@ def forget(engine, host, owner):
     :returns: False if somebody else has claimed it meanwhile.
     """
     with engine.begin() as connection:
-        return connection.execute(sa.delete(_TABLE).where(
-            _TABLE.c.host == host,
-            _TABLE.c.claim_owner == owner)).rowcount == 1
+        return _CLAIMS.delete(connection, host, owner)

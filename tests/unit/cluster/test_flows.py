@@ -18,19 +18,14 @@ import hypothesis
 from hypothesis import strategies as st
 from oslo_config import fixture as config_fixture
 
-from octavia_hmsync.cluster import flows
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import tasks
 from octavia_hmsync.cluster import work
 from octavia_hmsync.cluster import worker
 from octavia_hmsync import compat
-from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
-from octavia_hmsync import exceptions
 from tests.unit.cluster import cloud
 
 
@@ -259,76 +254,6 @@ class TestFlows(cloud.CloudTestCase):
         cloud.upkeep.adopt(compat.CONF, orphans[0])
         self.keep()
         self.assertWhole(lb, 2)
-
-    def test_moved(self):
-        """Another distributor is active, and only where there is one."""
-        lb = self.create(size=1)
-        cluster = self.get_cluster(lb)
-        self.assertRaises(exceptions.NotPossible, self.move, cluster)
-        for vip_id in [vip_repo.add(
-                self.engine, cluster.id, row.id).id for row in
-                distributor_repo.sync(self.engine, 'hmsync_ovs', {
-                    'network1': 'https://network1:9444',
-                    'network2': 'https://network2:9444'})]:
-            vip_repo.set_port(self.engine, vip_id, vip_id,
-                              'fa:16:3e:00:00:09', 1450)
-        found = []
-        for _ in range(3):
-            self.move(cluster)
-            found.append(next(vip.distributor_name for vip in
-                              vip_repo.get_of_cluster(
-                                  self.engine, cluster.id) if vip.active))
-        self.assertEqual(['network1', 'network2', 'network1'], found)
-        self.assertIsNone(self.get_cluster(lb).claimed_by)
-
-    def move(self, cluster):
-        compat_cluster.run(flows.get_move_vip_flow(),
-                           {'cluster_id': cluster.id})
-
-    def test_removed(self):
-        """First nobody sends it anything, then it is deleted."""
-        lb = self.create(size=3)
-        cluster = self.get_cluster(lb)
-        gone = self.get_members(lb)[1]
-        there = len(self.cloud.steps)
-        self.remove(cluster, gone)
-        self.assertEqual(
-            ['distributors: drain', 'distributors: unregister',
-             'delete instance'],
-            [step[:len('delete instance')] if 'instance' in step else step
-             for step in self.cloud.steps[there:]
-             if 'distributors' in step or 'delete instance' in step])
-        self.assertEqual([0, 2], [member.slot for member
-                                  in self.get_members(lb)])
-        self.assertEqual({0, 2}, set(self.cloud.documents[cluster.id]))
-        self.assertEqual(2, len(self.cloud.instances))
-        self.assertEqual('ACTIVE', self.get_status(lb))
-        self.assertIsNone(self.get_cluster(lb).claimed_by)
-        # There were to be three: another one comes, in the slot that is free.
-        self.keep()
-        self.assertWhole(lb, 3)
-
-    def test_removed_half(self):
-        """An instance that cannot be deleted is deleted later."""
-        lb = self.create(size=2)
-        cluster = self.get_cluster(lb)
-        gone = self.get_members(lb)[0]
-        there = len(self.cloud.steps)
-        self.cloud.refuse('delete instance', 99)
-        self.remove(cluster, gone)
-        self.cloud.rules.clear()
-        left = member_repo.get(self.engine, gone.id)
-        self.assertEqual((member_repo.FAILED, None), (left.state, left.slot),
-                         self.cloud.steps[there:])
-        self.assertEqual({1}, set(self.cloud.documents[cluster.id]))
-        self.keep()
-        self.assertWhole(lb, 2)
-
-    def remove(self, cluster, member):
-        compat_cluster.run(
-            flows.get_remove_member_flow(),
-            {'cluster_id': cluster.id, 'distributor_id': cluster.id,
-             'member_id': member.id})
 
     def test_no_amphora_yet(self):
         """Whoever adds a member dies when it has a row, and nothing else."""

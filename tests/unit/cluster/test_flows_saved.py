@@ -28,9 +28,8 @@ from octavia_hmsync.cluster import worker
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.compat import cluster as compat_cluster
+from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from tests.unit.cluster import cloud
 
 FACTORIES = {name for name, _function in inspect.getmembers(
@@ -104,18 +103,17 @@ class TestSaved(cloud.CloudTestCase):
                             'cluster_min_size': 1})
         self.assertWhole(lb, 2)
         self.members(lb)
-        self.distributors(lb)
         self.records.change('load_balancer', lb,
                             provisioning_status='PENDING_UPDATE')
         subject.failover(lb)
         self.keep()
-        self.assertWhole(lb, 2)
+        self.assertWhole(lb, 3)
         self.delete(lb)
         self.assertGone(lb)
         self.assertEqual(FACTORIES, self.posted)
 
     def members(self, lb):
-        first, second = self.get_members(lb)
+        first, _second = self.get_members(lb)
         self.run_saved(flows.get_replace_member_flow, lb,
                        **{tasks.OLD_MEMBER_ID: first.id})
         new = self.get_states(lb)
@@ -124,8 +122,10 @@ class TestSaved(cloud.CloudTestCase):
                        **{tasks.MEMBER_ID: first.id})
         self.run_saved(flows.get_build_standby_flow, lb)
         self.assertEqual({'ACTIVE': 2, 'STANDBY': 2}, self.get_states(lb))
-        self.run_saved(flows.get_remove_member_flow, lb,
-                       **{tasks.MEMBER_ID: second.id})
+        cluster_id = self.get_cluster(lb).id
+        cluster_repo.set_sizes(self.engine, cluster_id, desired_size=3,
+                               cooldown=0)
+        cluster_repo.resize(self.engine, cluster_id, 3)
         self.run_saved(flows.get_add_member_flow, lb)
         member = next(each for each in self.get_members(lb)
                       if each.slot == 0)
@@ -133,20 +133,8 @@ class TestSaved(cloud.CloudTestCase):
                               member_repo.DRAINING)
         self.run_saved(flows.get_configure_member_flow, lb,
                        **{tasks.MEMBER_ID: member.id})
-        self.assertEqual({'ACTIVE': 2, 'STANDBY': 2}, self.get_states(lb))
+        self.assertEqual({'ACTIVE': 3, 'STANDBY': 2}, self.get_states(lb))
 
     def get_states(self, lb):
         found = [member.state for member in self.get_members(lb)]
         return {state: found.count(state) for state in found}
-
-    def distributors(self, lb):
-        cluster = self.get_cluster(lb)
-        for row in distributor_repo.sync(self.engine, 'hmsync_ovs', {
-                'network1': 'https://network1:9444',
-                'network2': 'https://network2:9444'}):
-            vip_id = vip_repo.add(self.engine, cluster.id, row.id).id
-            vip_repo.set_port(self.engine, vip_id, vip_id,
-                              'fa:16:3e:00:00:09', 1450)
-        self.run_saved(flows.get_move_vip_flow, lb)
-        self.assertTrue(any(vip.active for vip in vip_repo.get_of_cluster(
-            self.engine, cluster.id)))
