@@ -234,6 +234,8 @@ NoImage = octavia_except.ImageGetException
 
 # The VIP is on a function of the network card, not on a virtual switch.
 DIRECT = constants.VNIC_TYPE_DIRECT
+# Where haproxy speaks TLS with clients.
+TERMINATED_HTTPS = constants.PROTOCOL_TERMINATED_HTTPS
 # What haproxy does not serve: an amphora has LVS for it.
 LVS_PROTOCOLS = constants.LVS_PROTOCOLS
 # With which the order of servers tells nothing but who comes first.
