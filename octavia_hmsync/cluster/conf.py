@@ -216,14 +216,15 @@ _manager_opts = [
 ]
 
 _time_opts = [
-    cfg.IntOpt('tls_ticket_period', default=28800, min=0, max=7 * 86400,
+    cfg.IntOpt('tls_ticket_period', default=86400, min=0, max=7 * 86400,
                help='Seconds after which the amphorae of a cluster make TLS '
                     'session tickets by another key, which all of them '
                     'have: a client resumes its session at any of them. '
                     'Housekeeping has each haproxy loaded anew for that, one '
-                    'after the other. A larger value does so less often; '
-                    'with a smaller one a key that leaks tells of fewer '
-                    'sessions. The keys come from the first of '
+                    'after the other, which ends connections over which '
+                    'nothing is asked at that moment. A larger value does so '
+                    'less often; with a smaller one a key that leaks tells '
+                    'of fewer sessions. The keys come from the first of '
                     '[certificates] server_certs_key_passphrase, which has '
                     'to be the same on all controllers. 0: each haproxy has '
                     'keys of its own, and a client that comes to another '

@@ -146,7 +146,10 @@ L7RULE = sa.table(
 LISTENER_STATISTICS = sa.table(
     'listener_statistics', sa.column('listener_id', sa.String(36)),
     sa.column('amphora_id', sa.String(36)),
-    sa.column('active_connections', sa.Integer()))
+    sa.column('bytes_in', sa.BigInteger()),
+    sa.column('bytes_out', sa.BigInteger()),
+    sa.column('active_connections', sa.Integer()),
+    sa.column('total_connections', sa.BigInteger()))
 TAG = sa.table(
     'tags', sa.column('resource_id', sa.String(36)),
     sa.column('tag', sa.String(255)))

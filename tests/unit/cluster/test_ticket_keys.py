@@ -23,7 +23,6 @@ from octavia_hmsync.cluster import work as work_
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_claim as claim_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
 from tests.cloud import records
 from tests.unit import base
@@ -40,7 +39,8 @@ class TestTicketKeys(base.TestCase):
         super().setUp()
         self.subject = self.make()
 
-    def make(self, passphrase=PASSPHRASE, load_balancer_id='lb', seconds=PERIOD):
+    def make(self, passphrase=PASSPHRASE, load_balancer_id='lb',
+             seconds=PERIOD):
         return ticket_keys.TicketKeys(passphrase, load_balancer_id, seconds)
 
     def test_file(self):
@@ -166,6 +166,8 @@ class TicketsTestCase(clusters.ClusterTestCase):
         super().setUp()
         self.conf.set_override('server_certs_key_passphrase', [PASSPHRASE],
                                group='certificates')
+        self.conf.set_override('tls_ticket_period', PERIOD,
+                               group='hmsync_cluster')
         self.patch(noop.NoopCertManager, 'get_secret',
                    lambda _self, _context, ref: f'content of {ref}')
         self.add_cluster(2)
