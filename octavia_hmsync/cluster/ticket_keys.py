@@ -169,7 +169,7 @@ def _stretch(passphrase):
 
 def _is_new_enough(version):
     found = re.match(r'\d+', version)
-    return bool(found) and int(found[0]) >= _FIRST_VERSION
+    return found is not None and int(found[0]) >= _FIRST_VERSION
 
 
 def _name_files(text, lists):

@@ -122,9 +122,10 @@ class TicketRotation:
                 LOG.info('Amphora %s of cluster %s gets no new TLS session '
                          'ticket key now: %s', amphora_id, cluster.id, e)
             except exceptions.AgentRefused as e:
-                LOG.warning('The members of cluster %s keep their TLS '
-                            'session ticket keys for %s s, as one does not '
-                            'take a new one: %s', cluster.id, _PAUSE, e)
+                LOG.warning('Members of cluster %s keep their TLS session '
+                            'ticket key, as one does not take a new one: %s. '
+                            'It is tried again in %s s.', cluster.id,
+                            str(e).rstrip('.'), _PAUSE)
                 have_all = False
                 break
         if took:

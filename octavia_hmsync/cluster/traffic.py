@@ -69,7 +69,8 @@ def ask(conf, engine, cluster_ids, make_client=distributors.make_client):
                      type(e).__name__)
         return []
 
-    sums = collections.defaultdict(lambda: (0, 0))
+    sums: dict[tuple[str, str], tuple[int, int]] = (
+        collections.defaultdict(lambda: (0, 0)))
     with futures.ThreadPoolExecutor(_AT_ONCE) as executor:
         for counted in executor.map(count, asked):
             for key, packets, size in counted:
