@@ -102,6 +102,17 @@ class TestTicketKeys(base.TestCase):
             name, self.subject.get_period(NOW)), files.body)
         self.assertNotIn(files.body, repr(files))
 
+    def test_several_addresses(self):
+        """Own addresses of a member are no other listener."""
+        line = '    bind {}:443 ssl crt-list /certs/lb/l1.pem\n'
+        *files, request = self.subject.add([compat_driver.Request(
+            'PUT', 'loadbalancer/a/lb/haproxy', 'frontend l1\n' + ''.join(
+                line.format(address) for address in (
+                    '192.0.2.5', '2001:db8::5', '192.0.2.17')))],
+            '2.6.12', NOW)
+        self.assertEqual((1, 3), (len(files), request.body.count(
+            ' tls-ticket-keys ')))
+
     def test_what_is_demanded_of_clients(self):
         """A ticket is worth nothing where another certificate is demanded."""
         names = {ticket_keys.find_files(self.add(*args)[0])[0] for args in (
