@@ -27,6 +27,7 @@ from octavia_hmsync.amphora import agent
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import ticket_keys
+from octavia_hmsync.db import api
 from octavia_hmsync.db.repositories import cluster_lock as lock_repo
 from octavia_hmsync.db.repositories import cluster_tls as tls_repo
 from octavia_hmsync import exceptions
@@ -86,7 +87,18 @@ class TicketRotation:
             period = keys.get_period(now)
             if (self._done.get(cluster.id) != period and
                     self._pauses.get(cluster.id, now) <= now):
-                self._rotate(cluster, keys, period)
+                self._try(cluster, keys, period)
+
+    def _try(self, cluster, keys, period):
+        try:
+            self._rotate(cluster, keys, period)
+        except Exception as e:
+            # One that cannot be keeps nobody from the others.
+            if api.is_database_error(e):
+                raise
+            self._pauses[cluster.id] = self._clock() + _PAUSE
+            LOG.exception('Cluster %s keeps its TLS session ticket keys for '
+                          '%s s:', cluster.id, _PAUSE)
 
     def _rotate(self, cluster, keys, period):
         claims = self._context.claims

@@ -391,6 +391,22 @@ class TestRotation(TicketsTestCase):
         self.rotation.run_once()
         self.assertEqual([self.TAKES, self.LOOKS], self.asked())
 
+    def test_a_fault(self):
+        """One cluster keeps nobody from the others, nor itself for good."""
+        self.now += PERIOD
+        real = ticket_rotation.tls_repo.get_agents
+        self.patch(ticket_rotation.tls_repo, 'get_agents', lambda *_: 1 / 0)
+        with self.assertLogs('octavia_hmsync', 'ERROR') as logs:
+            self.rotation.run_once()
+        self.assertIn(self.cluster_id, logs.output[0])
+        self.assertTrue(claim_repo.claim(self.engine, self.cluster_id,
+                                         'somebody', 60))
+        claim_repo.release(self.engine, self.cluster_id, 'somebody')
+        self.patch(ticket_rotation.tls_repo, 'get_agents', real)
+        self.now += 600
+        self.rotation.run_once()
+        self.assertEqual([self.TAKES] * 2, self.asked())
+
     def test_somebody_changes_it(self):
         """A change brings the keys itself."""
         self.now += PERIOD
