@@ -129,6 +129,38 @@ class Agent:
                 f'who answers there')
         return None if status == 404 else text
 
+    def get_file_md5(self, path):
+        """Tell which of the files is there that go beside certificates.
+
+        :param path: below the version of the API.
+        :returns: what its agent says, of whatever truth; None if there is
+                  none.
+        :raises AgentUnreachable, AgentRefused: if it does not say.
+        """
+        status, text = self._ask('GET', path, allowed=(404,))
+        if status == 404:
+            return None
+        try:
+            return str(json.loads(text)['md5sum'])
+        except (ValueError, KeyError, TypeError):
+            return ''
+
+    def upload_file(self, path, content):
+        """Give it such a file.
+
+        :param path: below the version of the API.
+        :param content: text, which may be a secret.
+        :raises AgentUnreachable, AgentRefused: if it may not have taken it.
+        """
+        self._ask('PUT', path, content, 'application/octet-stream')
+
+    def reload_haproxy(self, load_balancer_id):
+        """Have haproxy be loaded anew; the former one keeps its connections.
+
+        :raises AgentUnreachable, AgentRefused: if it may not have been.
+        """
+        self._ask('PUT', f'loadbalancer/{load_balancer_id}/reload')
+
     def get_listeners(self):
         """Tell which listeners it has been configured with.
 

@@ -219,6 +219,21 @@ _manager_opts = [
 ]
 
 _time_opts = [
+    cfg.IntOpt('tls_ticket_period', default=86400, min=0, max=7 * 86400,
+               help='Seconds after which the amphorae of a cluster make TLS '
+                    'session tickets by another key, which all of them '
+                    'have: a client resumes its session at any of them. '
+                    'Housekeeping has each haproxy loaded anew for that, one '
+                    'after the other, which ends connections over which '
+                    'nothing is asked at that moment. A larger value does so '
+                    'less often; with a smaller one a key that leaks tells '
+                    'of fewer sessions. The keys come from the first of '
+                    '[certificates] server_certs_key_passphrase, which has '
+                    'to be the same on all controllers. 0: each haproxy has '
+                    'keys of its own, and a client that comes to another '
+                    'amphora does a full handshake; so it is, too, as long '
+                    'as that passphrase is the one that Octavia has by '
+                    'default.'),
     cfg.IntOpt('update_timeout', default=30, min=1, max=600,
                help='Seconds in which an amphora of a cluster has to take a '
                     'new configuration; all are asked at once. One that '

@@ -15,9 +15,12 @@
 Every housekeeper has the same ones.
 """
 
+from prometheus_client import core
+
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster_figures as figures_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import cluster_traffic as traffic_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_instance as booted_repo
 from octavia_hmsync.metrics import reading
@@ -27,11 +30,20 @@ _PROVISIONING = (compat.ACTIVE, compat.PENDING_CREATE, compat.PENDING_UPDATE,
 _OPERATING = (compat.ONLINE, compat.DEGRADED, compat.ERROR, compat.OFFLINE)
 _HEALTHS = (member_repo.HEALTHY, member_repo.SUSPECT, member_repo.DEAD)
 _ORDERS = (member_repo.DRAIN, member_repo.REPLACE)
+_TRAFFIC = (
+    (core.CounterMetricFamily, 'bytes_in', 'bytes_in', 'Bytes that an amphora '
+     'of a cluster had from clients, as Octavia has it.'),
+    (core.CounterMetricFamily, 'bytes_out', 'bytes_out', 'Bytes that it sent '
+     'to clients, likewise.'),
+    (core.CounterMetricFamily, 'connections', 'total_connections',
+     'Connections that clients have opened to it, likewise.'),
+    (core.GaugeMetricFamily, 'active_connections', 'active_connections',
+     'Its open connections, likewise.'))
 _DISTRIBUTORS = (distributor_repo.ONLINE, distributor_repo.OFFLINE)
 
 
 class Figures:
-    """Reads the figures, in one statement.
+    """Reads the figures, in two statements.
 
     :param engine: an SQLAlchemy engine.
     """
@@ -89,7 +101,19 @@ class Figures:
                       booted_repo.STATES, found.booted),
             _gauge_by('distributor', 'distributor_active_vips', 'VIPs of '
                       'clusters that clients reach by this distributor.', (),
-                      found.active_vips)]
+                      found.active_vips),
+            *self._read_traffic()]
+
+    def _read_traffic(self):
+        """Return what members have told, of each of them."""
+        found = traffic_repo.get_all(self._engine).values()
+        for kind, name, field, text in _TRAFFIC:
+            family = kind(f'{reading.PREFIX}cluster_member_{name}', text,
+                          labels=['loadbalancer_id', 'amphora_id'])
+            for one in found:
+                family.add_metric([one.load_balancer_id, one.amphora_id],
+                                  getattr(one, field))
+            yield family
 
 
 def _gauge_by(label, name, text, all_labels, found):

@@ -56,6 +56,7 @@ class Newcomer:
     """
 
     def __init__(self, conf, engine):
+        self._conf = conf
         self._engine = engine
         self._seconds = conf[cluster_conf.GROUP].update_timeout
         self._client = agent_client.RestAgentClient(conf)
@@ -81,7 +82,7 @@ class Newcomer:
         group = peers.find_group(members, slot, cluster.peer_group_size,
                                  amphora.id)
         try:
-            plans = plans_.Plans(load_balancer)
+            plans = plans_.Plans(self._conf, load_balancer)
             subject = agent.Agent(self._client, amphora.id,
                                   amphora.lb_network_ip, self._seconds)
             if (_may_have_all(member, slot, plans) and
@@ -152,7 +153,7 @@ class Newcomer:
             return
         group = peers.find_group(members, slot, cluster.peer_group_size,
                                  amphora_id)
-        plans = plans_.Plans(load_balancer)
+        plans = plans_.Plans(self._conf, load_balancer)
         targets = []
         for member in members:
             amphora = plans_.find_amphora(load_balancer, member.amphora_id)

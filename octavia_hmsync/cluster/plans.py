@@ -16,6 +16,7 @@ See octavia_hmsync.amphora.listener_plan for what makes it fail.
 
 import hashlib
 import json
+import time
 
 from octavia_hmsync.amphora import listener_plan
 from octavia_hmsync.amphora import listeners
@@ -23,6 +24,7 @@ from octavia_hmsync.cluster import own as own_
 from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import server_order
 from octavia_hmsync.cluster import silent_vip
+from octavia_hmsync.cluster import ticket_keys
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
 
@@ -30,12 +32,15 @@ from octavia_hmsync.compat import amphora_driver as compat_driver
 class Plans:
     """Plans of what members are told of a load balancer.
 
+    :param conf: a parsed oslo.config object.
+    :param load_balancer: Octavia's data model of it.
     :param without: a listener that is about to go.
     :raises SecretsUnavailable: if something that a listener needs cannot be
                                 fetched.
     """
 
-    def __init__(self, load_balancer, without=None):
+    def __init__(self, conf, load_balancer, without=None):
+        self._keys = ticket_keys.make(conf, load_balancer.id)
         self._planner = compat_driver.Planner()
         self._load_balancer = load_balancer
         self._without = without
@@ -64,8 +69,9 @@ class Plans:
         """Return the plan of a Target that gets all listeners."""
         def plan(facts):
             shown = self._show(group, amphora_id, slot)
-            return listener_plan.plan(self._planner, shown, find_amphora(
-                shown, amphora_id), facts)
+            return self._add_keys(listener_plan.plan(
+                self._planner, shown, find_amphora(shown, amphora_id),
+                facts), facts)
         return plan
 
     def delete(self, group, amphora_id, slot):
@@ -83,13 +89,19 @@ class Plans:
                 listener_plan.check(
                     self._load_balancer,
                     self._get_listeners(self._load_balancer), requests)
-            return requests
+            return self._add_keys(requests, facts)
         return plan
+
+    def _add_keys(self, requests, facts):
+        return self._keys.add(requests, facts.info['haproxy_version'],
+                              time.time())
 
     def digest(self):
         """Return what tells one configuration from another one.
 
-        It is the same for all members, whatever their haproxy.
+        It is the same for all members, whatever their haproxy, and does not
+        tell which keys of TLS session tickets they have: those change with
+        time, and no member has to be told anything else for that.
         """
         shown = peers.show(self._load_balancer, frozenset())
         shown.listeners = self._get_listeners(shown)

@@ -47,6 +47,7 @@ class Updater:
     """
 
     def __init__(self, conf, engine):
+        self._conf = conf
         self._engine = engine
         self._seconds = conf[cluster_conf.GROUP].update_timeout
         self._client = agent_client.RestAgentClient(conf)
@@ -64,7 +65,7 @@ class Updater:
                                who have not.
         """
         if load_balancer.listeners:
-            plans = plans_.Plans(load_balancer)
+            plans = plans_.Plans(self._conf, load_balancer)
             self._leave_ports(load_balancer)
             self._change(load_balancer, plans.update, plans)
             self._set_ports(load_balancer)
@@ -122,7 +123,8 @@ class Updater:
         :raises SecretsUnavailable, NotPossible, ClusterNotUpdated: as
                 update().
         """
-        plans = plans_.Plans(listener.load_balancer, without=listener)
+        plans = plans_.Plans(self._conf, listener.load_balancer,
+                             without=listener)
         self._leave_ports(listener.load_balancer, listener.id)
         self._change(listener.load_balancer, plans.delete, plans)
 
@@ -310,7 +312,7 @@ class Updater:
             return
         cluster, members = roster.read(self._engine, load_balancer.id)
         member = roster.find(members, amphora.id)
-        plans = plans_.Plans(load_balancer)
+        plans = plans_.Plans(self._conf, load_balancer)
         group = peers.find_group(members, member and member.slot,
                                  cluster.peer_group_size, amphora.id)
         self._tell_one(amphora, plans.update(group, amphora.id,

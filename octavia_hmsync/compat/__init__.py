@@ -146,7 +146,10 @@ L7RULE = sa.table(
 LISTENER_STATISTICS = sa.table(
     'listener_statistics', sa.column('listener_id', sa.String(36)),
     sa.column('amphora_id', sa.String(36)),
-    sa.column('active_connections', sa.Integer()))
+    sa.column('bytes_in', sa.BigInteger()),
+    sa.column('bytes_out', sa.BigInteger()),
+    sa.column('active_connections', sa.Integer()),
+    sa.column('total_connections', sa.BigInteger()))
 TAG = sa.table(
     'tags', sa.column('resource_id', sa.String(36)),
     sa.column('tag', sa.String(255)))
@@ -234,6 +237,8 @@ NoImage = octavia_except.ImageGetException
 
 # The VIP is on a function of the network card, not on a virtual switch.
 DIRECT = constants.VNIC_TYPE_DIRECT
+# Where haproxy speaks TLS with clients.
+TERMINATED_HTTPS = constants.PROTOCOL_TERMINATED_HTTPS
 # What haproxy does not serve: an amphora has LVS for it.
 LVS_PROTOCOLS = constants.LVS_PROTOCOLS
 # With which the order of servers tells nothing but who comes first.

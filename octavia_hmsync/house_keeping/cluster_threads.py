@@ -20,6 +20,7 @@ import time
 
 from octavia_hmsync.cluster import backends
 from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import ticket_rotation
 from octavia_hmsync.cluster import work
 from octavia_hmsync.house_keeping import cluster_keeper
 from octavia_hmsync.house_keeping import instance_keeper
@@ -49,7 +50,10 @@ class ClusterThreads:
             periodic.PeriodicThread(
             'sight watch', lambda: self._sight_watch.run_once(), interval,
             engine), periodic.PeriodicThread(
-            'distributor instances', self._keep_instances, interval, engine)]
+            'distributor instances', self._keep_instances, interval, engine),
+            periodic.PeriodicThread(
+            'ticket rotation', lambda: self._ticket_rotation.run_once(),
+            ticket_rotation.INTERVAL, engine)]
 
     def wake(self):
         """Have clusters be looked at now."""
@@ -82,6 +86,10 @@ class ClusterThreads:
         return backends.make_sight_watch(
             self._conf, work.get_context().engine,
             backends.get_distributors(), self.wake)
+
+    @functools.cached_property
+    def _ticket_rotation(self):
+        return ticket_rotation.TicketRotation(work.get_context())
 
     @functools.cached_property
     def _instance_keeper(self):

@@ -23,6 +23,7 @@ from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_instance as booted_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
 from octavia_hmsync.metrics import reading
+from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases import cluster_calls
 
@@ -79,6 +80,33 @@ class ClusterFiguresCases(base.DatabaseTestCase):
         version = cluster_repo.get(self.engine, cluster_id).version
         for vip in vip_repo.get_of_cluster(self.engine, cluster_id):
             vip_repo.record_applied(self.engine, vip.id, version, vip.active)
+
+    def test_traffic(self):
+        """Of each member, at all of its listeners."""
+        self.make()
+        amphora_id, other = records.new_id(), records.new_id()
+        member_repo.assign_amphora(self.engine, 'member10', amphora_id)
+        self.records.insert_all({'listener_statistics': [
+            {'listener_id': records.new_id(), 'amphora_id': one,
+             'bytes_in': 2 ** 33, 'bytes_out': 20, 'active_connections': 3,
+             'total_connections': 40, 'request_errors': 0}
+            # One of them is no member of a cluster.
+            for one in (amphora_id, amphora_id, other)]})
+        text = prometheus_client.generate_latest(
+            _Collector(self.subject)).decode()
+        labels = (f'{{amphora_id="{amphora_id}",'
+                  f'loadbalancer_id="{cluster_calls.new(1).load_balancer_id}"'
+                  f'}}')
+        found = dict(
+            line.rsplit(' ', 1) for line in text.splitlines()
+            if line.startswith(f'{reading.PREFIX}cluster_member_'))
+        self.assertEqual({
+            f'{reading.PREFIX}cluster_member_{name}{labels}': number
+            for name, number in (
+                ('bytes_in_total', '1.7179869184e+10'),
+                ('bytes_out_total', '40.0'), ('connections_total', '80.0'),
+                ('active_connections', '6.0'))},
+            found)
 
     def test_empty(self):
         self.assertEqual({
@@ -190,11 +218,11 @@ class ClusterFiguresCases(base.DatabaseTestCase):
         self.assertEqual({'BUILDING': 1, 'READY': 2},
                          self.values()['distributor_instances'])
 
-    def test_one_statement(self):
+    def test_two_statements(self):
         self.make()
         with self.count_statements() as statements:
             self.subject.read()
-        self.assertEqual(1, len(statements), statements)
+        self.assertEqual(2, len(statements), statements)
 
 
 class _Collector:

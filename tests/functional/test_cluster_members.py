@@ -21,11 +21,15 @@ import sys
 import time
 
 import fixtures
+from octavia.certificates.common import local
+from octavia.certificates.manager import noop
 from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster import distributors
 from octavia_hmsync.cluster import newcomer
+from octavia_hmsync.cluster import ticket_rotation
 from octavia_hmsync.cluster import update
+from octavia_hmsync.cluster import work
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -62,7 +66,7 @@ http.server.ThreadingHTTPServer(('', 80), Handler).serve_forever()
 """
 
 
-class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
+class MembersTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def setUp(self):
         super().setUp()
@@ -148,6 +152,9 @@ class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
     def map_clients(self):
         """Return which backend each client gets."""
         return {address: self.get(address) for address in CLIENTS}
+
+
+class TestMembers(MembersTestCase):
 
     def count_known(self, member):
         """How many clients the tables of a member know."""
@@ -265,3 +272,112 @@ class TestMembers(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({self.cluster_id}, {*self.applied})
         self.assertIn(self.get(CLIENTS[0], listener.protocol_port), BACKENDS)
         self.assertEqual(before, self.map_clients())
+
+
+class TestTLS(MembersTestCase):
+    """A client is sent to another member, and resumes its TLS session."""
+
+    def setUp(self):
+        super().setUp()
+        self.conf.set_override('server_certs_key_passphrase', ['x' * 32],
+                               group='certificates')
+        with open(self.certificates.server_path('tenant')) as file:
+            self.pem = file.read()
+        self.useFixture(fixtures.MockPatchObject(
+            noop.NoopCertManager, 'get_cert',
+            lambda *_args, **_kwargs: local.LocalCert(self.pem, self.pem)))
+        with open(self.certificates.client_authority
+                  .certificate_path) as file:
+            authority = file.read()
+        self.useFixture(fixtures.MockPatchObject(
+            noop.NoopCertManager, 'get_secret',
+            lambda *_args: authority))
+        self.now = time.time()
+        self.context = work.Context(self.conf, self.engine)
+        self.addCleanup(self.context.claims.end)
+
+    def add_tls(self, **values):
+        return clusters.add_listener(
+            self.lb, records.new_id(), protocol='TERMINATED_HTTPS',
+            tls_certificate_id='ref', backends=BACKENDS,
+            connection_limit=1000, **values)
+
+    def say(self, member, listener, version, before=None):
+        """Ask for a page.
+
+        :param before: the session of another answer.
+        :returns: 'New', 'Reused', or None if there is no answer; and the
+                  file with the session that it is now.
+        """
+        self.use(member)
+        session = os.path.join(self.directory, records.new_id())
+        said = self.client.run(
+            'sh', '-c', 'printf "GET / HTTP/1.0\\r\\n\\r\\n" | timeout 30 '
+            'openssl s_client -ign_eof "$@"', 'sh', '-connect',
+            f'{VIP}:{listener.protocol_port}', version, '-sess_out', session,
+            *(('-sess_in', before) if before else ()), check=False).stdout
+        if not any(address in said for address in BACKENDS):
+            return None, session
+        # With TLS 1.2 one that is resumed stays the same.
+        return (re.search('^(New|Reused), ', said, re.MULTILINE)[1],
+                session if os.path.exists(session) else before)
+
+    def assertShared(self, listener, *order):
+        for version in ('-tls1_2', '-tls1_3'):
+            session = None
+            for number, member in enumerate(order):
+                how, session = self.say(member, listener, version, session)
+                self.assertEqual('Reused' if number else 'New', how,
+                                 f'{version}, member {number}')
+
+    def rotate(self):
+        self.controller.call(ticket_rotation.TicketRotation(
+            self.context, clock=lambda: self.now).run_once)
+
+    def add_rows(self, listener):
+        row = records.listener_row(listener.id, self.lb.id)
+        self.records.insert_all({
+            'load_balancer': [records.load_balancer_row(self.lb.id)],
+            'listener': [{**row, 'protocol': 'TERMINATED_HTTPS'}],
+            'amphora': [records.amphora_row(
+                member.amphora_id, member.lb_network_ip, self.lb.id)
+                for member in self.members]})
+
+    def test_sessions(self):
+        listener = self.add_tls()
+        first, second = self.add_members(2, slots=2)
+        for member in (first, second):
+            self.configure(member, member.row.slot)
+            member_repo.set_state(self.engine, member.row.id, ('BUILDING',),
+                                  'ACTIVE')
+            waiting.wait_for(
+                lambda member=member: self.say(
+                    member, listener, '-tls1_3')[0] == 'New',
+                'answer at the VIP', 60, processes=[member.instance])
+        self.assertShared(listener, first, second, first)
+
+        # Where one of them is a period ahead, both resume those of the other.
+        self.add_rows(listener)
+        member_repo.set_state(self.engine, second.row.id, ('ACTIVE',),
+                              'DRAINING')
+        _how, old = self.say(second, listener, '-tls1_2')
+        self.now += self.conf.hmsync_cluster.tls_ticket_period
+        self.rotate()
+        self.assertShared(listener, first, second, first)
+        self.assertEqual('Reused', self.say(first, listener, '-tls1_2',
+                                            old)[0])
+        member_repo.set_state(self.engine, second.row.id, ('DRAINING',),
+                              'ACTIVE')
+        self.rotate()
+        self.assertShared(listener, second, first)
+
+        # Nobody gets in by a ticket who has no certificate.
+        _how, session = self.say(first, listener, '-tls1_2')
+        guarded = self.add_tls(client_authentication='MANDATORY',
+                               client_ca_tls_certificate_id='authority')
+        self.controller.call(update.Updater(self.conf, self.engine).update,
+                             self.lb)
+        self.assertEqual('New', self.say(second, listener, '-tls1_2')[0])
+        for member in (first, second):
+            self.assertIsNone(self.say(member, guarded, '-tls1_2',
+                                       session)[0])

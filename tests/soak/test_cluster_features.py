@@ -38,6 +38,17 @@ with socket.socket(socket.AF_UNIX) as client:
     client.sendall(b'show stat -1 1 -1\\n')
     print(client.makefile().read())
 """
+# Speaks TLS with an address, and says whether it was resumed, and the session
+# that it is from then on.
+_SESSION = r"""
+directory=$(mktemp -d)
+echo "$3" > "$directory/in"
+printf 'GET / HTTP/1.0\r\n\r\n' | timeout 10 openssl s_client -ign_eof \
+    -connect "$1" "$2" -sess_out "$directory/out" \
+    ${3:+-sess_in "$directory/in"} 2> /dev/null | grep -Eo '^(New|Reused),'
+cat "$directory/out" 2> /dev/null || cat "$directory/in"
+rm -r "$directory"
+"""
 # Seconds until the haproxy that read its configuration anew serves alone.
 _RELOAD = 20
 # What curl tells as the status of connections that TLS ends.
@@ -65,6 +76,7 @@ class TestFeatures(clusters.ClusterTestCase):
     def setUp(self):
         self.secrets = self.useFixture(tenant_secrets.Secrets())
         self.options = self.secrets.octavia_options()
+        self.options['certificates']['server_certs_key_passphrase'] = 'x' * 32
         super().setUp()
         self.certificates = self.useFixture(certificates.Certificates(
             os.path.join(self.cloud.directory, 'tenant')))
@@ -90,6 +102,7 @@ class TestFeatures(clusters.ClusterTestCase):
         self.check_all(3)
         self.change_certificate()
         self.check_statistics()
+        self.check_traffic()
         self.check_workers()
         self.cloud.delete_cluster(self.lb)
         self.assertNothingLeft()
@@ -98,6 +111,7 @@ class TestFeatures(clusters.ClusterTestCase):
         self.wait_until_whole(self.lb, size)
         self.check_addresses()
         self.check_tls()
+        self.check_sessions()
         self.check_client_authentication()
         self.check_l7()
         self.check_health_monitor()
@@ -213,6 +227,32 @@ class TestFeatures(clusters.ClusterTestCase):
                                *self.trust())
         self.assertAnswers(_NO_TLS, None, f'https://{unknown}/',
                            *self.trust())
+
+    def check_sessions(self):
+        """Each member resumes the sessions of all others, and the VIP too."""
+        ways = [instance.run_inside for instance in self.amphorae.values()]
+        for version in ('-tls1_2', '-tls1_3'):
+            session = ''
+            for number, run in enumerate([*ways, *ways[:1],
+                                          *[self.client.namespace.run] * 8]):
+                said = run('sh', '-c', _SESSION, 'sh',
+                           f'{self.lb.vip_address}:443', version,
+                           session).stdout
+                how, _, session = said.partition(',\n')
+                self.assertEqual('Reused' if number else 'New', how,
+                                 f'{version}, number {number}: {said}')
+
+    def check_traffic(self):
+        """What goes through each member, as operators are told."""
+        rows = json.loads(self.cloud.command(
+            'octavia-hmsync', 'cluster', 'member', 'list', '--traffic', '-f',
+            'json'))
+        self.assertEqual(set(self.amphorae),
+                         {row['amphora_id'] for row in rows})
+        for row in rows:
+            for name in ('packets', 'bytes', 'bytes_in', 'bytes_out',
+                         'total_connections'):
+                self.assertGreater(row[name], 0, rows)
 
     def change_certificate(self):
         self.api.update_listener(

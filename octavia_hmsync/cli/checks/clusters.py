@@ -63,10 +63,25 @@ def check_clusters(conf, engine):
         return result.failure(
             f'No cluster can be recorded: Octavia\'s database has no row '
             f'{", ".join(missing)}. Run "octavia-hmsync db upgrade".')
-    # Of somebody else they do as well; only a roll-back leaves them.
-    return result.success(
+    notes = [_find_own_keys(conf)] + [
+        # They do as well; only a roll-back leaves them.
         f'Added by somebody else than octavia-hmsync, which does no harm: '
-        f'{", ".join(others)}.' if others else None)
+        f'{", ".join(others)}.' if others else None]
+    return result.success(' '.join(filter(None, notes)) or None)
+
+
+def _find_own_keys(conf):
+    """Tell why amphorae have TLS session ticket keys of their own."""
+    # It brings what members need, too, which takes a moment.
+    from octavia_hmsync.cluster import ticket_keys
+
+    if (ticket_keys.find_passphrase(conf) is None and
+            conf[cluster_conf.GROUP].tls_ticket_period):
+        return ('Clients that come to another amphora do full TLS '
+                'handshakes, as [certificates] server_certs_key_passphrase '
+                'is the one that everybody knows: give all controllers one '
+                'of your own, or set [hmsync_cluster] tls_ticket_period = 0.')
+    return None
 
 
 def _find_switched_off(conf, engine, is_enabled):

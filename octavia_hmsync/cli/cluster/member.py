@@ -18,6 +18,7 @@ from octavia_hmsync.cli import base
 from octavia_hmsync.cli.cluster import common
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import cluster_traffic as traffic_repo
 from octavia_hmsync import exceptions
 
 _STAYING = (member_repo.ACTIVE, member_repo.DRAINING)
@@ -28,12 +29,20 @@ class ListMembers(common.LongLister):
 
     A member without a slot gets no connections: it is built to take
     another's place, waits as a standby, or is on its way out.
+
+    With --traffic, what goes through each of them: packets and bytes are
+    those that distributors have sent to it, which nobody counts with
+    hmsync_ovn; the others are what its heartbeats told Octavia, of all
+    listeners.
     """
 
     COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id', 'health',
                'connections', 'ordered', 'error')
     LONG_COLUMNS = ('peer_group', 'mac', 'config_digest', 'created_at',
                     'updated_at')
+    TRAFFIC_COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id',
+                       'packets', 'bytes', 'bytes_in', 'bytes_out',
+                       'active_connections', 'total_connections')
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -44,14 +53,41 @@ class ListMembers(common.LongLister):
         parser.add_argument(
             '--state', type=str.upper, choices=member_repo.STATES,
             help='only those in this state')
+        parser.add_argument(
+            '--traffic', action='store_true',
+            help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead; the '
+                 f'distributors of these clusters are asked')
         return parser
 
-    def read(self, engine, parsed_args):
+    def take_action(self, parsed_args):
+        if not parsed_args.traffic:
+            return super().take_action(parsed_args)
+        # It brings what members need, too, which takes a moment.
+        from octavia_hmsync.cluster import traffic
+
+        conf, engine = self.open_database()
+        members = self._find(engine, parsed_args)
+        sent = traffic.ask(conf, engine,
+                           {member.cluster_id for member in members})
+        told = traffic_repo.get_all(engine)
+        return self.TRAFFIC_COLUMNS, [
+            (member.id, member.cluster_id, member.slot, member.state,
+             member.amphora_id,
+             *sent.get((member.cluster_id, member.amphora_id or member.id),
+                       (None, None)),
+             *_show(told.get(member.id))) for member in members]
+
+    @staticmethod
+    def _find(engine, parsed_args):
         if parsed_args.cluster is None:
             members = member_repo.get_all(engine)
         else:
             members = member_repo.get_of_cluster(
                 engine, common.find_cluster(engine, parsed_args.cluster).id)
+        return [member for member in members
+                if parsed_args.state in (None, member.state)]
+
+    def read(self, engine, parsed_args):
         return [
             (member.id, member.cluster_id, member.slot, member.state,
              member.amphora_id, member.health, member.connections,
@@ -59,8 +95,14 @@ class ListMembers(common.LongLister):
              member.config_digest,
              base.format_time(member.created_at),
              base.format_time(member.updated_at))
-            for member in members
-            if parsed_args.state in (None, member.state)]
+            for member in self._find(engine, parsed_args)]
+
+
+def _show(traffic):
+    if traffic is None:
+        return (None,) * 4
+    return (traffic.bytes_in, traffic.bytes_out, traffic.active_connections,
+            traffic.total_connections)
 
 
 class _Order(base.DatabaseMixin, command.Command):

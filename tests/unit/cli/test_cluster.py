@@ -10,10 +10,15 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import json
+
+from octavia_hmsync.cluster import backends
+from octavia_hmsync.cluster import traffic
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
 from tests.db_cases import cluster_calls
 from tests.unit.cli import base
 
@@ -104,6 +109,64 @@ class TestCluster(_TestCase):
         self.assertEqual([None, 12, None], [
             row['connections'] for row in
             self.run_json('cluster', 'member', 'list')])
+
+    def test_traffic(self):
+        """Of heartbeats for both drivers, of distributors for hmsync_ovs."""
+        self.make()
+        self.records.insert_all({'listener_statistics': [
+            {'listener_id': f'listener{n}', 'amphora_id': 'amp10',
+             'bytes_in': 10, 'bytes_out': 20, 'active_connections': n,
+             'total_connections': 40, 'request_errors': 0}
+            for n in (1, 2)]})
+        answers = {
+            cluster_calls.DISTRIBUTORS['network1']: {'members': [
+                {'id': 'amp10', 'packets': 5, 'bytes': 500},
+                {'id': 'amp11', 'packets': 6, 'bytes': 600}]},
+            # What it sent before somebody else was active.
+            cluster_calls.DISTRIBUTORS['network2']: {'members': [
+                {'id': 'amp10', 'packets': 1, 'bytes': 100}]}}
+        asked = []
+
+        class Client:
+            def __init__(self, _conf, url):
+                self._url = url
+
+            def get_statistics(self, vip_id):
+                asked.append((self._url, vip_id))
+                answer = answers[self._url]
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
+
+        self.patch(traffic.ask, '__defaults__', (Client,))
+
+        def show(said=''):
+            code, out, err = self.run_command(
+                'cluster', 'member', 'list', '--cluster', 'web', '--traffic',
+                '-f', 'json')
+            self.assertEqual(0, code)
+            self.assertIn(said, err)
+            return [tuple(row.values())[2:] for row in json.loads(out)]
+
+        told, nothing = (20, 40, 3, 80), (None,) * 4
+        rest = [(1, 'ACTIVE', 'amp11', 6, 600, *nothing),
+                (2, 'FAILED', 'amp12', None, None, *nothing)]
+        self.assertEqual([(0, 'ACTIVE', 'amp10', 6, 600, *told), *rest],
+                         show())
+        self.assertEqual({(url, 'cluster1') for url in answers}, {*asked})
+        for wrong, said in (
+                (exceptions.DistributorUnreachable('gone'),
+                 'Cluster cluster1: not all of its traffic is shown: gone'),
+                (None, ''),
+                ({'members': [{'id': 'amp10'}]}, 'cannot be read (KeyError)'),
+                ({'members': 7}, 'cannot be read (TypeError)')):
+            answers[cluster_calls.DISTRIBUTORS['network2']] = wrong
+            self.assertEqual([(0, 'ACTIVE', 'amp10', 5, 500, *told), *rest],
+                             show(said))
+        # OVN counts nothing.
+        self.patch(backends, 'is_ovn', lambda _conf: True)
+        self.assertEqual([(0, 'ACTIVE', 'amp10', None, None, *told)],
+                         show()[:1])
 
     def test_two_of_a_name(self):
         self.make()

@@ -380,6 +380,7 @@ CLUSTERS = {
     'controller_worker': {**GOOD['controller_worker'],
                           'amphora_driver': 'hmsync',
                           'distributor_driver': 'hmsync_ovs'},
+    'certificates': {'server_certs_key_passphrase': 'x' * 32},
     'hmsync_cluster': {'distributors': 'one=https://127.0.0.1:1, '
                                        'two=https://127.0.0.1:2'}}
 
@@ -453,6 +454,16 @@ class TestClusters(_TestCase):
             self.add_cluster()
         self.assertEqual({'https://127.0.0.1:1', 'https://127.0.0.1:2'},
                          set(self.asked))
+
+    def test_passphrase_that_everybody_knows(self):
+        known = {'server_certs_key_passphrase':
+                 'insecure-key-do-not-use-this-key'}
+        self.assertWarns('Clients that come to another amphora do full TLS '
+                         'handshakes', self.clusters(certificates=known),
+                         'Success')
+        self.assertEqual(('Success', None), self.clusters(
+            certificates=known, hmsync_cluster={
+                **CLUSTERS['hmsync_cluster'], 'tls_ticket_period': 0}))
 
     def test_drivers(self):
         for option, value in (('amphora_driver',

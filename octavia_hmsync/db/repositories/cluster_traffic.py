@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What amphorae of clusters have told of their traffic.
+
+It is what Octavia adds up from their heartbeats, for each listener; one that
+is deleted takes its numbers with it.
+"""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_STATISTICS = compat.LISTENER_STATISTICS
+
+
+@dataclasses.dataclass(frozen=True)
+class Traffic:
+    """That of one member, at all of its listeners.
+
+    :param load_balancer_id: whose it is.
+    :param amphora_id: of which amphora.
+    :param bytes_in: from clients.
+    :param bytes_out: to clients.
+    :param active_connections: that are open.
+    :param total_connections: that were opened.
+    """
+
+    load_balancer_id: str
+    amphora_id: str
+    bytes_in: int
+    bytes_out: int
+    active_connections: int
+    total_connections: int
+
+
+_NAMES = ('bytes_in', 'bytes_out', 'active_connections', 'total_connections')
+
+
+def get_all(engine):
+    """Return {id of a member: its Traffic}, of those who told anything.
+
+    :param engine: an SQLAlchemy engine.
+    """
+    sums = [sa.func.sum(_STATISTICS.c[name]).label(name) for name in _NAMES]
+    with engine.connect() as connection:
+        return {row.id: Traffic(row.load_balancer_id, row.amphora_id, *(
+            int(getattr(row, name)) for name in _NAMES))
+            for row in connection.execute(
+                sa.select(_MEMBER.c.id, _CLUSTER.c.load_balancer_id,
+                          _MEMBER.c.amphora_id, *sums)
+                .join(_CLUSTER, _CLUSTER.c.id == _MEMBER.c.cluster_id)
+                .join(_STATISTICS,
+                      _STATISTICS.c.amphora_id == _MEMBER.c.amphora_id)
+                .group_by(_MEMBER.c.id, _CLUSTER.c.load_balancer_id,
+                          _MEMBER.c.amphora_id)
+                .order_by(_MEMBER.c.id))}
