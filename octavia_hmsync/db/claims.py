@@ -60,16 +60,16 @@ class Claims:
         return sa.and_(self._key == key, self._owner == owner)
 
     def take(self, connection: sa.Connection, key: str, owner: str,
-             expiry: int, *, is_again: bool = True,
-             conditions: Iterable[Any] = (), **values: Any) -> bool:
+             expiry: int, conditions: Iterable[Any] = (),
+             is_again: bool = True, **values: Any) -> bool:
         """Claim a row that has no owner.
 
         :param connection: in a transaction.
         :param key: of the row.
         :param owner: who claims it.
         :param expiry: seconds after which the claim lapses.
-        :param is_again: whether the owner may claim it again.
         :param conditions: what must hold, too.
+        :param is_again: whether the owner may claim it again.
         :param values: other columns that change.
         :returns: False if it has another owner, or there is no such row.
         """

@@ -15,6 +15,8 @@
 When a claim lapses another one takes the cluster up, as its rows are.
 """
 
+import typing
+
 import sqlalchemy as sa
 
 from octavia_hmsync import compat
@@ -38,7 +40,7 @@ def claim(engine, cluster_id, owner, expiry, status=None):
                    to be deleted; None leaves what it is.
     :returns: False if somebody else works on it, or it is gone.
     """
-    values = {} if status is None else {'provisioning_status': sa.case(
+    values: dict[str, typing.Any] = {} if status is None else {'provisioning_status': sa.case(
         (_TABLE.c.provisioning_status == compat.PENDING_DELETE,
          compat.PENDING_DELETE), else_=status)}
     with engine.begin() as connection:
