@@ -40,9 +40,11 @@ def claim(engine, cluster_id, owner, expiry, status=None):
                    to be deleted; None leaves what it is.
     :returns: False if somebody else works on it, or it is gone.
     """
-    values: dict[str, typing.Any] = {} if status is None else {'provisioning_status': sa.case(
-        (_TABLE.c.provisioning_status == compat.PENDING_DELETE,
-         compat.PENDING_DELETE), else_=status)}
+    values: dict[str, typing.Any] = {}
+    if status is not None:
+        values['provisioning_status'] = sa.case(
+            (_TABLE.c.provisioning_status == compat.PENDING_DELETE,
+             compat.PENDING_DELETE), else_=status)
     with engine.begin() as connection:
         return _CLAIMS.take(connection, cluster_id, owner, expiry, **values)
 
