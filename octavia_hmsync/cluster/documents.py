@@ -71,10 +71,9 @@ def make(cluster: cluster_repo.Cluster,
     ports = sorted(looks.parse_ports(cluster.ports))
     members = list(members)
     own_addresses = own_addresses or {}
-    peers_ = [{'id': member.amphora_id, 'port': PEER_PORT,
-               'address': own_addresses[member.amphora_id]}
-              for member in members
-              if is_told(member) and member.amphora_id in own_addresses]
+    peers_ = [{'id': member.amphora_id, 'port': PEER_PORT, 'address': address}
+              for member in members if is_told(member) and (
+                  address := own_addresses.get(member.amphora_id or ''))]
     look = {} if not (own and ports) else {'look': {
         'addresses': own[:schemas.MAX_LOOK_ADDRESSES],
         'ports': ports[:schemas.MAX_LOOK_PORTS],

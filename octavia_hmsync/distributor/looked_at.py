@@ -271,15 +271,13 @@ class LookedAt:
         self.line.send([
             *(frame for one in self._round.tries.values()
               for frame in one.make_frames()),
-            *(frame for member_id, peer in self._peers.items()
-              if is_full and member_id in self._members
-              for frame in self._calls.call(
-                  member_id, now, lambda member_id=member_id, peer=peer:
-                  self._make_syn(member_id, peer)))])
+            *(frame for member_id in self._members
+              if is_full and member_id in self._peers
+              for frame in self._calls.call(member_id, now, self._make_syn))])
 
-    def _make_syn(self, member_id: str,
-                  peer: doc.Peer) -> look_frames.Segment:
+    def _make_syn(self, member_id: str) -> look_frames.Segment:
         assert self._document and self._pair
+        peer = self._peers[member_id]
         return look_frames.Segment(
             self._document.port.mac, str(self._members[member_id].mac),
             self._pair.own, peer.address, self._take_port(), peer.port,

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Calls at the peers port of members, where haproxy has to answer itself. Pure.
+"""Calls at members' peers port, where haproxy has to answer itself. Pure.
 
 A system takes connections for a haproxy that hangs, and answers for it. So
 each member is asked for something that only haproxy answers: at the port of
@@ -139,11 +139,11 @@ class Calls:
                         if key in member_ids}
 
     def call(self, member_id: str, now: float,
-             make_syn: abc.Callable[[], look_frames.Segment]
+             make_syn: abc.Callable[[str], look_frames.Segment]
              ) -> list[bytes]:
         """Call a member, if it is due.
 
-        :param make_syn: called for what a call begins with.
+        :param make_syn: called with its id for what a call begins with.
         :returns: the frames to send.
         """
         if not self._patience:
@@ -155,7 +155,7 @@ class Calls:
             frames.append(one.call.end())
             self._end(one, now)
         if one.call is None and now >= one.due:
-            one.call = Call(make_syn())
+            one.call = Call(make_syn(member_id))
             one.begun = one.counted = now
             one.waited = 0.0
             frames.append(one.call.first.to_frame())

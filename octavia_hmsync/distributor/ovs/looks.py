@@ -13,8 +13,9 @@
 """Flows for looks at members: their answers come to the process. Pure.
 
 What a member sends to the distributor itself, from the VIP or from its peers
-port, is given to the process and to nobody else. It has to know where to send that: whoever is a
-member is told the MAC address of the distributor's own address.
+port, is given to the process and to nobody else. It has to know where to send
+that: whoever is a member is told the MAC address of the distributor's own
+address.
 """
 
 from octavia_hmsync.distributor import document as doc
