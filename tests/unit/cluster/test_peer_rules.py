@@ -17,6 +17,7 @@ import types
 
 from hypothesis import given
 from hypothesis import strategies as st
+from octavia.network.drivers.neutron import allowed_address_pairs
 from openstack import exceptions as sdk_exc
 import requests
 
@@ -106,6 +107,22 @@ class TestPeerRules(base.TestCase):
                          self.get_rules())
         self.subject.ensure({})
         self.assertEqual([], self.get_rules())
+
+    def test_octavia_leaves_it(self):
+        """Each change of a listener has Octavia look at all rules."""
+        self.subject.ensure({'one': {'10.0.0.9'}})
+        self.rules['by name'] = {**self.rules['rule0'], 'protocol': 'tcp'}
+        driver = object.__new__(
+            allowed_address_pairs.AllowedAddressPairsDriver)
+        driver.network_proxy = types.SimpleNamespace(
+            security_group_rules=lambda security_group_id: [
+                {'id': key, **rule} for key, rule in self.rules.items()],
+            delete_security_group_rule=self.delete_security_group_rule)
+        driver._update_security_group_rules(types.SimpleNamespace(
+            vip=types.SimpleNamespace(sg_ids=[], ip_address='10.0.0.5'),
+            listeners=[], additional_vips=[], topology='ACTIVE_ACTIVE'),
+            'group1')
+        self.assertEqual(['by name'], self.deleted)
 
     def test_neutron_refuses(self):
         """As another controller was first: others are seen to."""
