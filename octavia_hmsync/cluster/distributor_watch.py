@@ -27,11 +27,13 @@ from octavia_hmsync.cluster import balance
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import looks
+from octavia_hmsync.cluster import peer_rules
 from octavia_hmsync.cluster import port_watch
 from octavia_hmsync.cluster import sightings
 from octavia_hmsync.cluster import switching
 from octavia_hmsync.cluster import vips as cluster_vips
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_front as front_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
@@ -165,12 +167,16 @@ class DistributorWatch:
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two looks.
     :param host: the name of this controller.
+    :param rules: a peer_rules.PeerRules; None if members admit distributors
+                  anyway.
     """
 
     def __init__(self, engine, distributors, vips, clock=time.monotonic,
-                 heartbeat_interval=10, interval=5, host='distributors'):
+                 heartbeat_interval=10, interval=5, host='distributors',
+                 rules=None):
         self._engine = engine
         self._host = host
+        self._rules = rules
         self._recorder = sightings.Recorder(engine, interval)
         self._distributors = distributors
         self._vips = vips
@@ -306,10 +312,20 @@ class DistributorWatch:
             looks.record_addresses(self._engine, ports)
             without = self._ports.look()
             self._looked[_PORTS] = self._clock()
-            return without
         except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
             LOG.info('Ports of distributors were not looked at: %s', e)
             return ()
+        self._admit()
+        return without
+
+    def _admit(self):
+        """Have members admit distributors that ask their haproxy."""
+        if self._rules is None:
+            return
+        try:
+            self._rules.ensure(front_repo.get_lookers(self._engine))
+        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            LOG.info('Rules of security groups were not looked at: %s', e)
 
     def _make_anew(self, cluster_ids):
         held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
@@ -455,4 +471,5 @@ def make(conf, engine, distributors):
     return DistributorWatch(engine, distributors, cluster_vips.VIPs(
         conf, engine, distributors),
         heartbeat_interval=conf.health_manager.heartbeat_interval,
-        interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host)
+        interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host,
+        rules=peer_rules.PeerRules(conf))

@@ -29,6 +29,7 @@ from octavia_hmsync.cluster import situation
 from octavia_hmsync.cluster import switching
 from octavia_hmsync.cluster_managers import signs
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_front as front_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import cluster_vip as addresses_repo
 from octavia_hmsync.db.repositories import distributor_vip as vip_repo
@@ -185,6 +186,7 @@ class Distributors:
                     f'The cluster {cluster_id} is gone.')
             members = member_repo.get_of_cluster(self._engine, cluster_id)
             vips = vip_repo.get_of_cluster(self._engine, cluster_id)
+            own = front_repo.get_own_addresses(self._engine, cluster_id)
             addresses = addresses_repo.get(self._engine,
                                            cluster.load_balancer_id)
             again = cluster_repo.get(self._engine, cluster_id)
@@ -195,7 +197,7 @@ class Distributors:
         return _Plan(cluster, vips, {
             vip.distributor_id: documents.make(
                 cluster, members, addresses.subnets if addresses else (),
-                vip, pin_timeout, vips)
+                vip, pin_timeout, vips, own)
             for vip in vips if vip.port_id})
 
     def _is_newest(self, plan):

@@ -29,6 +29,8 @@ from octavia_hmsync.distributor import schemas
 from octavia_hmsync import exceptions
 
 ALGORITHM = 'HASH'
+# Where haproxy of all amphorae has its peers, as Octavia configures it.
+PEER_PORT = 1025
 
 # Seconds: packets may be late, and so may a document.
 _LEAST = 60
@@ -44,7 +46,9 @@ def make(cluster: cluster_repo.Cluster,
          members: abc.Iterable[member_repo.Member],
          addresses: abc.Iterable[str], vip: vip_repo.VIP,
          pin_timeout: int,
-         others: abc.Iterable[vip_repo.VIP] = ()) -> doc.Document:
+         others: abc.Iterable[vip_repo.VIP] = (),
+         own_addresses: abc.Mapping[str, str] | None = None
+         ) -> doc.Document:
     """Make the document of a cluster for one of its distributors.
 
     :param cluster: the cluster.
@@ -54,6 +58,8 @@ def make(cluster: cluster_repo.Cluster,
     :param pin_timeout: ``[hmsync_cluster] pin_timeout``: it is less where no
                         connection of a member may be silent for so long.
     :param others: its VIPs on other distributors, and on this one.
+    :param own_addresses: {id of an amphora: its own address}, where haproxy
+                          of members is asked whether it hangs.
     :returns: a Document, such as a distributor takes.
     :raises InvalidDocument: if no distributor would take it, in one line: a
                              member carries traffic and has no MAC address.
@@ -67,9 +73,15 @@ def make(cluster: cluster_repo.Cluster,
     own = [address for address in (vip.addresses or '').split(',')
            if address and address not in addresses]
     ports = sorted(looks.parse_ports(cluster.ports))
+    members = list(members)
+    own_addresses = own_addresses or {}
+    peers_ = [{'id': member.amphora_id, 'port': PEER_PORT, 'address': address}
+              for member in members if is_told(member) and (
+                  address := own_addresses.get(member.amphora_id or ''))]
     look = {} if not (own and ports) else {'look': {
         'addresses': own[:schemas.MAX_LOOK_ADDRESSES],
-        'ports': ports[:schemas.MAX_LOOK_PORTS]}}
+        'ports': ports[:schemas.MAX_LOOK_PORTS],
+        **({'peers': peers_} if peers_ else {})}}
     partners = sorted(other.mac for other in others
                       if other.port_id and other.mac and other.id != vip.id)
     return doc.parse({

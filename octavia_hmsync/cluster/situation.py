@@ -23,7 +23,8 @@ from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import look_rules
 
-# What a distributor sees of one that says something.
+# What a distributor sees of one that says something. A haproxy that hangs may
+# be busy beyond measure.
 _SAID = (look_rules.REFUSED, claims.CLAIMS)
 # Of members that send heartbeats.
 _HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)

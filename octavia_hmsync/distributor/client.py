@@ -25,6 +25,7 @@ import ssl
 import typing
 import urllib.parse
 
+from oslo_log import log as logging
 import requests
 import urllib3
 
@@ -34,6 +35,8 @@ from octavia_hmsync import exceptions
 
 API_VERSION = 'v1'
 DEFAULT_PORT = 9444
+
+LOG = logging.getLogger(__name__)
 
 _Answer = dict[str, typing.Any]
 
@@ -169,18 +172,23 @@ class Client:
 
         :param vip_id: id of the cluster.
         :param document: a Document. A distributor of a release that knows
-                         nothing of looks and partners is told nothing of
-                         them.
+                         nothing of peers, or of looks and partners, is told
+                         nothing of them.
         :returns: whether it was not in force before.
         """
-        try:
-            answer = self._put(vip_id, document)
-        except exceptions.DistributorRejected:
-            plain = dataclasses.replace(document, look=None, partners=())
-            if plain == document:
-                raise
-            answer = self._put(vip_id, plain)
-        return bool(answer['changed'])
+        ways = [document]
+        if document.look is not None and document.look.peers:
+            ways.append(dataclasses.replace(document, look=dataclasses.replace(
+                document.look, peers=())))
+        plain = dataclasses.replace(document, look=None, partners=())
+        if plain != document:
+            ways.append(plain)
+        for way in ways[:-1]:
+            try:
+                return bool(self._put(vip_id, way)['changed'])
+            except exceptions.DistributorRejected as e:
+                LOG.debug('A distributor does not take all: %s', e)
+        return bool(self._put(vip_id, ways[-1])['changed'])
 
     def _put(self, vip_id: str, document: doc.Document) -> _Answer:
         answer: _Answer = self._ask(

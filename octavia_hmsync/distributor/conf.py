@@ -86,6 +86,15 @@ OPTS = [
                     'member is told to be DOWN. The second one follows at '
                     'once. A larger value bears with members that stop for '
                     'a moment, and finds dead ones later.'),
+    cfg.FloatOpt('hang_timeout', default=10, min=0, max=600,
+                 help='Seconds after which the haproxy of a member hangs, and '
+                      'the member is told to be DOWN, that has taken a '
+                      'connection to its peers port (TCP 1025) and answered '
+                      'nothing, while its system answers looks. 0 for never: '
+                      'then nobody asks. A smaller value finds it sooner, '
+                      'and may take one for it that is merely busy: with '
+                      'its processor shared by six others, haproxy was seen '
+                      'to answer after 2.5 s.'),
     cfg.IntOpt('restore_interval', default=2, min=1, max=60,
                help='Seconds between two looks at whether Open vSwitch has '
                     'all flows. A smaller value puts them back sooner after '

@@ -74,15 +74,32 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True)
+class Peer:
+    """Where the haproxy of a member itself answers.
+
+    :ivar id: of the amphora.
+    :ivar address: of its own, not of the VIP.
+    :ivar port: TCP.
+    """
+
+    id: str
+    address: str
+    port: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Look:
     """How the front ends of members are looked at.
 
     :ivar addresses: of the distributor's own port, IPv4 before IPv6.
     :ivar ports: TCP ports that all members serve, in order.
+    :ivar peers: where haproxy itself answers, by id; none where it is not
+                 asked.
     """
 
     addresses: tuple[str, ...]
     ports: tuple[int, ...]
+    peers: tuple[Peer, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,6 +146,9 @@ class Document:
         if self.look is not None:
             raw['look'] = {'addresses': list(self.look.addresses),
                            'ports': list(self.look.ports)}
+            if self.look.peers:
+                raw['look']['peers'] = [dataclasses.asdict(peer)
+                                        for peer in self.look.peers]
         return raw
 
 
@@ -150,7 +170,10 @@ def parse(raw: object) -> Document:
                             for mac in fields.get('partners', ())))
     look = fields.get('look') and Look(
         _sort(fields['look']['addresses']),
-        tuple(sorted(fields['look']['ports'])))
+        tuple(sorted(fields['look']['ports'])),
+        tuple(sorted((Peer(**{**peer, 'address': str(ipaddress.ip_address(
+            peer['address']))}) for peer in fields['look'].get('peers', ())),
+            key=lambda peer: peer.id)))
     document = Document(**{
         **fields, 'addresses': _sort(fields['addresses']), 'port': port,
         'members': members, 'partners': partners, 'look': look})
@@ -247,6 +270,20 @@ def choose_look(document: Document) -> LookPair | None:
     vip, own = min(pairs, key=lambda pair: (
         pair[0].version, (int(pair[0]) ^ int(pair[1])).bit_length()))
     return LookPair(str(vip), str(own))
+
+
+def choose_peers(document: Document,
+                 pair: LookPair | None) -> dict[str, Peer]:
+    """Return where members are called, by id.
+
+    :param pair: with which they are looked at; those of another family are
+                 not called.
+    """
+    if pair is None or document.look is None:
+        return {}
+    version = ipaddress.ip_address(pair.own).version
+    return {peer.id: peer for peer in document.look.peers
+            if ipaddress.ip_address(peer.address).version == version}
 
 
 def _lower(mac: str | None) -> str | None:
@@ -355,6 +392,8 @@ def _check_uniqueness(document: Document) -> None:
     if document.look:
         _check_unique('look.addresses', document.look.addresses)
         _check_unique('look.ports', document.look.ports)
+        _check_unique('look.peers: id',
+                      [peer.id for peer in document.look.peers])
         for address in document.look.addresses:
             if address in document.addresses:
                 raise exceptions.InvalidDocument(

@@ -12,8 +12,8 @@
 
 """Frames of a look at a TCP port: a SYN, and a RST for whoever answers. Pure.
 
-The member never has a connection: its half is taken back at once, before
-haproxy hears of it.
+At a port of a listener the member never has a connection: its half is taken
+back at once, before haproxy hears of it.
 """
 
 import dataclasses
@@ -27,12 +27,12 @@ _ETHERNET = 14
 _TCP_HEADER = 20
 _WINDOW = 64240
 _MINIMUM = 60
-FIN, SYN, RST, ACK = 1, 2, 4, 16
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A TCP segment without content, in its frame.
+    """A TCP segment in its frame.
 
     :ivar source_mac: who sends it.
     :ivar target_mac: to whom.
@@ -42,7 +42,8 @@ class Segment:
     :ivar target_port: TCP.
     :ivar sequence: of the sender.
     :ivar acknowledged: what the sender expects next.
-    :ivar flags: FIN, SYN, RST, ACK.
+    :ivar flags: FIN, SYN, RST, PSH, ACK.
+    :ivar payload: what it carries, as far as that was heard.
     """
 
     source_mac: str
@@ -54,6 +55,7 @@ class Segment:
     sequence: int
     acknowledged: int
     flags: int
+    payload: bytes = b''
 
     def to_frame(self) -> bytes:
         """Return the Ethernet frame."""
@@ -62,9 +64,9 @@ class Segment:
         tcp = struct.pack(
             '!HHIIBBHHH', self.source_port, self.target_port, self.sequence,
             self.acknowledged, _TCP_HEADER // 4 << 4, self.flags, _WINDOW,
-            0, 0)
+            0, 0) + self.payload
         check = _checksum(source.packed + target.packed + struct.pack(
-            '!II', len(tcp), _TCP) + tcp)
+            '!II', len(tcp), _TCP) + tcp + b'\0' * (len(tcp) % 2))
         tcp = tcp[:16] + struct.pack('!H', check) + tcp[18:]
         if source.version == 4:
             kind, ip = _IP4, struct.pack(
@@ -96,8 +98,8 @@ def parse(frame: bytes) -> Segment | None:
 def _parse(frame: bytes) -> Segment | None:
     kind, = struct.unpack_from('!H', frame, 12)
     if kind == _IP4:
-        version, fragment, protocol = struct.unpack_from('!B5xHxB', frame,
-                                                         _ETHERNET)
+        version, total, fragment, protocol = struct.unpack_from(
+            '!BxHxxHxB', frame, _ETHERNET)
         length = (version & 15) * 4
         # All bits but 'do not fragment'.
         if (version >> 4, protocol) != (4, _TCP) or fragment & 0xbfff or (
@@ -106,19 +108,23 @@ def _parse(frame: bytes) -> Segment | None:
         begin = _ETHERNET + 12
         size = 4
     elif kind == _IP6:
-        version, protocol = struct.unpack_from('!B5xB', frame, _ETHERNET)
+        version, total, protocol = struct.unpack_from('!BxxxHB', frame,
+                                                      _ETHERNET)
         if (version >> 4, protocol) != (6, _TCP):
             return None
         begin, size, length = _ETHERNET + 8, 16, 40
+        total += length
     else:
         return None
-    (source_port, target_port, sequence, acknowledged, flags
-     ) = struct.unpack_from('!HHIIxB', frame, _ETHERNET + length)
+    (source_port, target_port, sequence, acknowledged, offset, flags
+     ) = struct.unpack_from('!HHIIBB', frame, _ETHERNET + length)
+    content = _ETHERNET + length + (offset >> 4) * 4
     return Segment(
         frame[6:12].hex(':'), frame[:6].hex(':'),
         str(ipaddress.ip_address(frame[begin:begin + size])),
         str(ipaddress.ip_address(frame[begin + size:begin + 2 * size])),
-        source_port, target_port, sequence, acknowledged, flags)
+        source_port, target_port, sequence, acknowledged, flags,
+        frame[content:max(content, _ETHERNET + total)])
 
 
 def make_reset(answer: Segment) -> Segment:

@@ -32,6 +32,9 @@ REFUSED = 'its front end refuses connections'
 # It lives: as haproxy at its connection limit.
 FULL = 'its front end takes no more connections'
 
+# It takes connections, as its system does so for it, and answers none.
+HANGS = 'its haproxy hangs'
+
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:

@@ -17,6 +17,8 @@ address, and what comes back. Whoever has not answered when the time is over
 counts as silent only once Open vSwitch has said that it sent all of them and
 has given us what came: it may be what is slow.
 
+At the peers port of members haproxy has to answer itself, see peer_calls.py.
+
 A member that is heard to say that the VIP were its own counts as one that does
 not answer, whatever it does, and is contradicted.
 """
@@ -34,6 +36,7 @@ from octavia_hmsync.distributor import judgement
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 from octavia_hmsync.distributor import look_tries
+from octavia_hmsync.distributor import peer_calls
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import vips as vips_
 from octavia_hmsync import exceptions
@@ -86,14 +89,16 @@ class LookedAt:
                       may be among them.
     :param leave: called with the id of the VIP and a version when another
                   distributor has announced the VIP since this one did.
+    :param patience: seconds after which a haproxy hangs that answers nothing;
+                     0 if it is not asked.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
                  misses: int, now: float,
                  announce: abc.Callable[[str], None],
                  are_lossy: abc.Callable[[], bool] = lambda: False,
-                 leave: abc.Callable[[str, int], None] = lambda *_: None
-                 ) -> None:
+                 leave: abc.Callable[[str, int], None] = lambda *_: None,
+                 patience: float = 0) -> None:
         self.vip_id = vip_id
         self._sights = sights
         self._interval = interval
@@ -117,6 +122,13 @@ class LookedAt:
         # answers for the VIP; since when members are what they are.
         self._told_at = self._active_since = now
         self._since: dict[str, float] = {}
+        # What is thought of members, all in all.
+        self._states: dict[str, str | None] = {}
+        self._calls = peer_calls.Calls(interval, patience)
+        self._patience = patience
+        # Of members, where their haproxy is called.
+        self._peers: dict[str, doc.Peer] = {}
+        self._callers: dict[tuple[str, int], str] = {}
         self.left_out: frozenset[str] = frozenset()
 
     # What it is about
@@ -144,11 +156,20 @@ class LookedAt:
             before = self._members.get(member_id)
             if before is None or before.mac != member.mac:
                 self._verdicts[member_id] = look_rules.Verdict()
+                self._states.pop(member_id, None)
+                self._peers.pop(member_id, None)
                 self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
         # What is under way may be of somebody else, or was not served yet.
         self._round = None
         self._members, self._document = members, document
         self._pair = doc.choose_look(document)
+        peers = doc.choose_peers(document, self._pair)
+        self._calls.keep([member_id for member_id, peer in peers.items()
+                          if self._peers.get(member_id) == peer and
+                          member_id in members])
+        self._peers = peers
+        self._callers = {(peer.address, peer.port): member_id
+                         for member_id, peer in peers.items()}
 
     def _note_version(self, document: doc.Document, now: float) -> None:
         before = self._document
@@ -179,9 +200,9 @@ class LookedAt:
         before = self.left_out
         self.left_out = judgement.choose_left_out(
             self._document.members,
-            {member_id: (str(verdict.state), self._since[member_id])
-             for member_id, verdict in self._verdicts.items()
-             if verdict.state and member_id in self._since},
+            {member_id: (state, self._since[member_id])
+             for member_id, state in self._states.items()
+             if state and member_id in self._members},
             before, self._told_at, now)
         for member_id in self.left_out - before:
             LOG.warning('VIP %s: the member %s does not answer, and no '
@@ -198,6 +219,7 @@ class LookedAt:
     def hang_up(self) -> None:
         """Have no line any more; what is under way comes to nothing."""
         self._round = None
+        self._calls.hang_up(self._judged)
         if self.line is not None:
             self.line.close()
             self.line = None
@@ -232,6 +254,7 @@ class LookedAt:
             self._judged = now
             for member_id in self._members:
                 self._verdicts[member_id] = look_rules.Verdict()
+                self._states[member_id] = None
                 self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
 
     def _begin(self, now: float,
@@ -245,18 +268,33 @@ class LookedAt:
             str(member.mac): self._make_try(member)
             for member in self._members.values()
             if is_full or self._verdicts[member.id].is_in_doubt}, now)
-        self.line.send([frame for one in self._round.tries.values()
-                        for frame in one.make_frames()])
+        self.line.send([
+            *(frame for one in self._round.tries.values()
+              for frame in one.make_frames()),
+            *(frame for member_id in self._members
+              if is_full and member_id in self._peers
+              for frame in self._calls.call(member_id, now, self._make_syn))])
+
+    def _make_syn(self, member_id: str) -> look_frames.Segment:
+        assert self._document and self._pair
+        peer = self._peers[member_id]
+        return look_frames.Segment(
+            self._document.port.mac, str(self._members[member_id].mac),
+            self._pair.own, peer.address, self._take_port(), peer.port,
+            secrets.randbits(32), 0, look_frames.SYN)
+
+    def _take_port(self) -> int:
+        # Two, of which a look has one for each of both frames.
+        self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
+        return FIRST_PORT + self._own_port
 
     def _make_try(self, member: doc.Member) -> look_tries.Try:
         assert self._document and self._document.look and self._pair
         ports = self._document.look.ports
         verdict = self._verdicts[member.id]
-        # Two ports, one for each of both.
-        self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
         return look_tries.Try(
             member, self._pair, self._document.port.mac,
-            ports[verdict.turn % len(ports)], FIRST_PORT + self._own_port,
+            ports[verdict.turn % len(ports)], self._take_port(),
             secrets.randbits(32),
             secrets.randbits(32) if verdict.is_in_doubt or
             verdict.state == look_rules.DOWN or self._misses == 1 else None)
@@ -288,10 +326,10 @@ class LookedAt:
             return False
         try:
             heard = self.line.receive()
-            resets = [reset for frame in heard.frames
-                      if (reset := self._take(frame, now))]
-            if resets:
-                self.line.send(resets)
+            replies = [reply for frame in heard.frames
+                       for reply in self._take(frame, now)]
+            if replies:
+                self.line.send(replies)
         except exceptions.VswitchUnavailable:
             self._due = now + _REDIAL * self._interval
             self.hang_up()
@@ -302,7 +340,7 @@ class LookedAt:
             self._judge(current, now)
         return heard.is_more
 
-    def _take(self, frame: bytes, now: float) -> bytes | None:
+    def _take(self, frame: bytes, now: float) -> list[bytes]:
         """Take an answer, or a claim, if it is one.
 
         :returns: what to say to it: once for each look, and only to who was
@@ -312,9 +350,13 @@ class LookedAt:
         if answer is None:
             if self._document is not None:
                 self._claims.hear(frame, self._document, now)
-            return None
+            return []
+        caller = self._callers.get((answer.source, answer.source_port))
+        if caller is not None:
+            return self._calls.take(caller, answer, now)
         one = self._round and self._round.tries.get(answer.source_mac)
-        return one.take(answer) if one else None
+        reset = one.take(answer) if one else None
+        return [] if reset is None else [reset]
 
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
@@ -329,7 +371,14 @@ class LookedAt:
             before = self._verdicts[member_id]
             verdict = self._verdicts[member_id] = look_rules.judge(
                 before, one.error, misses)
-            if verdict.state != before.state:
+            self._calls.note(member_id, one.error in (None, look_rules.FULL),
+                             now)
+            if verdict.state == look_rules.UP and self._calls.is_hung(
+                    member_id):
+                verdict = dataclasses.replace(
+                    verdict, state=look_rules.DOWN, error=look_rules.HANGS)
+            if verdict.state != self._states.get(member_id):
+                self._states[member_id] = verdict.state
                 self._since[member_id] = now
             if self._claims.holds(one.member.mac, now):
                 self._sights.note(self.vip_id, member_id, look_rules.DOWN,
@@ -344,6 +393,11 @@ class LookedAt:
 
     def _say(self, member: doc.Member, verdict: look_rules.Verdict,
              now: float) -> None:
+        if verdict.error == look_rules.HANGS:
+            LOG.warning('VIP %s: the haproxy of the member %s has answered '
+                        'nothing for %g s, and its system lives: it hangs. '
+                        'See what it does, or replace the member.',
+                        self.vip_id, member.id, self._patience)
         # Where there is too much to do it comes and goes.
         if verdict.error == look_rules.FULL and now - self._said > _SILENCE:
             self._said = now

@@ -50,15 +50,19 @@ class Looker:
     :param interval: seconds between two looks at a member; 0 for none ever.
     :param misses: after how many in a row without an answer one is DOWN.
     :param clock: seconds.
+    :param patience: seconds after which a haproxy hangs that answers nothing;
+                     0 if it is not asked.
     """
 
     def __init__(self, vips: vips_.Vips, sights: sights_.Sights,
                  interval: float, misses: int,
-                 clock: abc.Callable[[], float] = time.monotonic) -> None:
+                 clock: abc.Callable[[], float] = time.monotonic,
+                 patience: float = 0) -> None:
         self._vips = vips
         self._sights = sights
         self._interval = interval
         self._misses = misses
+        self._patience = patience
         self._clock = clock
         self._losses = losses.Losses(vips.count_lost, interval, clock)
         self._looked_at: dict[str, looked_at.LookedAt] = {}
@@ -150,7 +154,7 @@ class Looker:
                     vip_id, self._sights, self._interval, self._misses,
                     self._clock() + slot * self._interval / _TICKS,
                     self._vips.announce, self._losses.are_recent,
-                    self._vips.leave)
+                    self._vips.leave, self._patience)
             self._looked_at[vip_id].follow(document, self._clock())
             self._may_begin[vip_id] = is_in_force
 

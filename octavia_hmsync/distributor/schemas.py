@@ -107,6 +107,17 @@ LOOK: Schema = {
                    'nobody looks at them. It may change without a new '
                    'version.'}
 
+# Controllers of before leave it out.
+LOOK['properties']['peers'] = {
+    'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': _object(
+        id={**_ID, 'description': 'The id of the amphora.'},
+        address={'type': 'string', 'format': 'ip',
+                 'description': 'Its own, not of the VIP.'},
+        port={'type': 'integer', 'minimum': 1, 'maximum': 65535}),
+    'description': 'Where haproxy of members itself answers, as the peers of '
+                   'its stick tables know it. Those that are not there are '
+                   'not asked.'}
+
 _MAPPING = _object(
     affinity={'type': 'string', 'enum': list(AFFINITIES)},
     slots={'type': 'array', 'maxItems': MAX_SLOT + 1, 'items': {

@@ -180,7 +180,8 @@ class Server(base.BaseApplication):
         self._sights = sights.Sights(options.threads // 2)
         self._looker = looker.Looker(all_vips, self._sights,
                                      options.look_interval,
-                                     options.look_misses)
+                                     options.look_misses,
+                                     patience=options.hang_timeout)
         return api.create_app(all_vips, self._restorer, self._sights,
                               distributor_conf.get_host(self._conf),
                               options.allowed_clients,

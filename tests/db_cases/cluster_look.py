@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_front as front_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
@@ -207,6 +208,28 @@ class LookCases(base.DatabaseTestCase):
         self.assertEqual([None, 3], [
             member_repo.get(self.engine, name).connections
             for name in ('well', 'drains')])
+
+    def test_where_haproxy_is_asked(self):
+        amphora_id = self.records.add_amphora('192.0.2.1', self.lb_id)
+        self.records.change('amphora', amphora_id, vrrp_ip='10.0.0.20')
+        member_repo.add(self.engine, 'cluster1', 'one', 8)
+        member_repo.assign_amphora(self.engine, 'one', amphora_id)
+        self.add_member('without', 'ACTIVE')
+        self.assertEqual({amphora_id: '10.0.0.20'},
+                         front_repo.get_own_addresses(self.engine,
+                                                      'cluster1'))
+        row, = distributor_repo.sync(self.engine, cluster_calls.DRIVER,
+                                     {'network1': 'https://network1:9444'})
+        vip = vip_repo.add(self.engine, 'cluster1', row.id)
+        cluster_repo.set_ports(self.engine, 'cluster1', [80])
+        self.assertEqual({}, front_repo.get_lookers(self.engine))
+        vip_repo.set_port(self.engine, vip.id, 'port1', 'fa:16:3e:00:00:01',
+                          1450, ('10.0.0.9', 'fd00::9'))
+        self.assertEqual({self.lb_id: {'10.0.0.9', 'fd00::9'}},
+                         front_repo.get_lookers(self.engine))
+        # Nobody looks.
+        cluster_repo.set_ports(self.engine, 'cluster1', [])
+        self.assertEqual({}, front_repo.get_lookers(self.engine))
 
     def test_forget_sights(self):
         for name in ('a', 'b', 'c'):

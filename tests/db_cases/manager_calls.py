@@ -132,6 +132,15 @@ class ManagerCalls(cluster_calls.ClusterCalls):
         self._make()
         return ()
 
+    @_call(front_repo.get_own_addresses)
+    def get_own_addresses(self):
+        return self._make(),
+
+    @_call(front_repo.get_lookers)
+    def get_lookers(self):
+        self._make()
+        return ()
+
     @_call(front_repo.get_listener_ports)
     def get_listener_ports(self):
         cluster_id = self._make()

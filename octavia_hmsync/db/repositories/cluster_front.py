@@ -129,6 +129,39 @@ def get_of_cluster(engine, cluster_id):
                               _MEMBER.c.id))]
 
 
+def get_own_addresses(engine, cluster_id):
+    """Return {id of an amphora: its own address} in the network of the VIP.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of which cluster.
+    """
+    with engine.connect() as connection:
+        return dict(connection.execute(
+            sa.select(_AMPHORA.c.id, _AMPHORA.c.vrrp_ip)
+            .join_from(_MEMBER, _AMPHORA,
+                       _AMPHORA.c.id == _MEMBER.c.amphora_id)
+            .where(_MEMBER.c.cluster_id == cluster_id,
+                   _AMPHORA.c.vrrp_ip.is_not(None))).all())
+
+
+def get_lookers(engine):
+    """Return {id of a load balancer: addresses of its distributors}.
+
+    Of those whose members are looked at.
+
+    :param engine: an SQLAlchemy engine.
+    """
+    vips = models.DistributorVIP.__table__
+    found = collections.defaultdict(set)
+    with engine.connect() as connection:
+        for row in connection.execute(
+                sa.select(_CLUSTER.c.load_balancer_id, vips.c.addresses)
+                .join_from(_CLUSTER, vips, vips.c.cluster_id == _CLUSTER.c.id)
+                .where(_CLUSTER.c.ports != '', vips.c.addresses != '')):
+            found[row.load_balancer_id].update(row.addresses.split(','))
+    return dict(found)
+
+
 def get_listener_ports(engine, among=None):
     """Return {id of a cluster: frozenset of ports} of what is listened to.
 

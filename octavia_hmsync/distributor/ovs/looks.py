@@ -12,9 +12,10 @@
 
 """Flows for looks at members: their answers come to the process. Pure.
 
-What a member sends to the distributor itself, from the VIP, is given to the
-process and to nobody else. It has to know where to send that: whoever is a
-member is told the MAC address of the distributor's own address.
+What a member sends to the distributor itself, from the VIP or from its peers
+port, is given to the process and to nobody else. It has to know where to send
+that: whoever is a member is told the MAC address of the distributor's own
+address.
 """
 
 from octavia_hmsync.distributor import document as doc
@@ -52,6 +53,16 @@ def make_flows(document: doc.Document, in_port: int, living: list[str],
             f'{source}={pair.vip}', f'{target}={pair.own}',
             f'tcp_dst={FIRST_PORT:#x}/{FIRST_PORT:#x}'),
         (f'controller(max_len={_LENGTH})',)) for member in living]
+    peers = doc.choose_peers(document, pair)
+    flows += [openflow.Flow(
+        table, _PRIORITY, (
+            f'in_port={in_port}', f'eth_src={member.mac}', f'eth_dst={mac}',
+            kind, f'{source}={peers[member.id].address}',
+            f'{target}={pair.own}', f'tcp_src={peers[member.id].port}',
+            f'tcp_dst={FIRST_PORT:#x}/{FIRST_PORT:#x}'),
+        (f'controller(max_len={_LENGTH})',))
+        for member in document.members
+        if member.id in peers and member.mac in living]
     for flow in answers.make_flows(pair.own, mac, in_port, table,
                                    second_table, active=True):
         if flow.table == second_table:

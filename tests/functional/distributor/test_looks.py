@@ -13,7 +13,9 @@
 """What a distributor sees of its members, on a real Open vSwitch."""
 
 import contextlib
+import csv
 import os
+import signal
 import socket
 import threading
 import time
@@ -32,6 +34,7 @@ from octavia_hmsync.distributor.ovs import frames
 from octavia_hmsync.distributor import sights as sights_
 from octavia_hmsync.distributor import store
 from octavia_hmsync.distributor import vips
+from tests.cloud import process
 from tests.cloud import waiting
 from tests.functional.distributor import fabric
 from tests.functional.distributor import raw
@@ -41,6 +44,24 @@ OTHER_ID = '22222222-2222-4222-8222-222222222222'
 OWN, OWN6 = '10.0.0.9', 'fd00::9'
 UP, DOWN = look_rules.UP, look_rules.DOWN
 TIMEOUT = 60
+# What Octavia renders for a listener without a pool, and peers.
+HAPROXY = """\
+global
+    stats socket {path}/{name}.sock mode 0666 level user
+    maxconn 50
+    nbthread 1
+defaults
+    no log
+    timeout connect 5000
+    timeout server 50000
+peers peers
+    peer {name} {address}:1025
+frontend listener
+    maxconn 2
+    bind {vip}:{port}
+    mode http
+    timeout client 50000
+"""
 # A port that members serve, and one that none does.
 PORTS = [fabric.PORT, 81]
 
@@ -52,7 +73,8 @@ class Distributor:
         self.kept = store.Store(directory, timeout=0)
         self.vips = vips.Vips(self.kept, node.distributor)
         self.sights = sights_.Sights()
-        self.looker = looker.Looker(self.vips, self.sights, 1, 2)
+        self.looker = looker.Looker(self.vips, self.sights, 1, 2,
+                                    patience=10)
 
     def start(self):
         for vip_id in self.vips.list_due():
@@ -131,11 +153,12 @@ class TestLooks(base.BaseTestCase):
         self.listener.start()
         self.addCleanup(self.listener.stop)
 
-    def put(self, vip=None, addresses=(OWN, OWN6), ports=PORTS):
+    def put(self, vip=None, addresses=(OWN, OWN6), ports=PORTS, peers=()):
         vip = vip or self.vip
         document = doc.parse({
             **vip.document(self.node).to_dict(),
-            'look': {'addresses': list(addresses), 'ports': ports}})
+            'look': {'addresses': list(addresses), 'ports': ports,
+                     'peers': list(peers)}})
         self.distributor.vips.put(vip.id, document)
         self.node.vswitch.vsctl('set', 'Port', vip.peer, f'tag={vip.tag}')
 
@@ -226,6 +249,70 @@ class TestLooks(base.BaseTestCase):
         began = time.monotonic()
         host.namespace.run('ip', 'link', 'set', 'eth0', 'down')
         self.listener.wait_for(self.get_id(3), DOWN, began)
+
+    def serve_by_haproxy(self, number):
+        """Have one more member, with a haproxy as Octavia configures it.
+
+        :returns: the Host, and the process.
+        """
+        host = self.make_host(f'm{number}', 10 + number)
+        host.take_vip()
+        path = os.path.join(self.directory, f'{host.name}.cfg')
+        with open(path, 'w') as conf:
+            conf.write(HAPROXY.format(
+                path=self.directory, name=host.name, address=host.address,
+                vip=fabric.VIP, port=fabric.PORT))
+        haproxy = self.useFixture(process.ChildProcess(
+            f'haproxy-{host.name}', host.namespace.wrap([
+                process.system_program('haproxy'), '-db', '-L', host.name,
+                '-f', path]), self.directory))
+        self.vip.set(host, doc.ACTIVE, number)
+        self.members.append(host)
+        return host, haproxy
+
+    def ask_haproxy(self, host, command):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(os.path.join(self.directory, f'{host.name}.sock'))
+            client.sendall(command.encode() + b'\n')
+            return b''.join(iter(lambda: client.recv(65536), b'')).decode()
+
+    def test_haproxy_hangs(self):
+        """One whose system takes connections, beside one that is busy."""
+        busy, _ = self.serve_by_haproxy(3)
+        stuck, haproxy = self.serve_by_haproxy(4)
+        self.put(ports=[fabric.PORT], peers=[
+            {'id': self.get_id(slot), 'address': host.address, 'port': 1025}
+            for slot, host in ((3, busy), (4, stuck))])
+        everybody = {slot: UP for slot in range(5)}
+        waiting.wait_for(lambda: self.get() == everybody, 'all UP', TIMEOUT)
+        # As many as its connection_limit lets in, and its queue.
+        for _ in range(8):
+            one = busy.socket(socket.AF_INET, socket.SOCK_STREAM)
+            self.addCleanup(one.close)
+            one.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                one.connect((fabric.VIP, fabric.PORT))
+        waiting.wait_for(lambda: look_rules.FULL in {
+            one.error for one in
+            self.distributor.sights.get_of_vip(VIP_ID).values()},
+            'it is full', TIMEOUT)
+        begun = time.monotonic()
+        os.kill(haproxy.pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, haproxy.pid, signal.SIGCONT)
+        seconds, error = self.listener.wait_for(self.get_id(4), DOWN, begun)
+        self.assertEqual(look_rules.HANGS, error)
+        self.assertEqual({**everybody, 4: DOWN}, self.get())
+        begun = time.monotonic()
+        os.kill(haproxy.pid, signal.SIGCONT)
+        back, _ = self.listener.wait_for(self.get_id(4), UP, begun)
+        self.assertNotIn((self.get_id(3), DOWN),
+                         [one[1:3] for one in self.listener.heard])
+        # Nothing of it is a tenant's: no connection, no error.
+        shown = next(csv.DictReader(self.ask_haproxy(
+            stuck, 'show stat')[2:].splitlines()))
+        self.assertEqual(('listener', '0', '0'), (
+            shown['pxname'], shown['stot'], shown['ereq']))
+        print(f'told after {seconds} s, back after {back} s')
 
     def follow(self):
         """Have the data plane do what is due, as the restorer does."""

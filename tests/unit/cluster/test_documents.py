@@ -155,5 +155,28 @@ class TestDocuments(base.TestCase):
             self.assertEqual(tuple(vips[n].mac for n in expected),
                              made.partners)
 
+    def test_peers(self):
+        """Whose haproxy is asked, where members are looked at."""
+        found = [make_member(1, member_repo.ACTIVE, 0),
+                 make_member(2, member_repo.DRAINING, 1),
+                 make_member(3, member_repo.STANDBY, None),
+                 make_member(4, member_repo.ACTIVE, 2),
+                 make_member(5, member_repo.FAILED, 3, has_amphora=False)]
+        own = {member.amphora_id: f'192.0.2.{20 + slot}' for slot, member in
+               enumerate(found) if member.amphora_id and slot != 3}
+        cluster = dataclasses.replace(make_cluster(), ports='80')
+        vip = test_handover.vip('d', port_id=PORT, mac='fa:16:3e:00:00:ff',
+                                addresses='192.0.2.9')
+
+        def make(*args):
+            return documents.make(cluster, found, ['192.0.2.5'], vip, 60, (),
+                                  *args).look
+
+        self.assertEqual(
+            {(member.amphora_id, own[member.amphora_id], 1025)
+             for member in found[:2]},
+            {(peer.id, peer.address, peer.port) for peer in make(own).peers})
+        self.assertEqual((), make().peers)
+
     def test_no_address(self):
         self.assertRaises(exceptions.InvalidDocument, self.make, [], ())

@@ -90,6 +90,11 @@ def raw_documents(draw):
                 unique=True)),
             'ports': draw(st.lists(st.integers(1, 65535), min_size=1,
                                    max_size=16, unique=True))}
+        if draw(st.booleans()):
+            more['look']['peers'] = [
+                {'id': member['id'], 'port': 1025,
+                 'address': draw(st.sampled_from(('10.9.9.9', 'FD00::99')))}
+                for member in members]
     return {
         **more, 'version': draw(st.integers(1, 2 ** 53 - 1)),
         'active': draw(st.booleans()), 'algorithm': 'HASH',

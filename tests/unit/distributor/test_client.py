@@ -192,6 +192,18 @@ class TestClient(ClientTestCase):
             self.assertTrue(self.client.put_vip(VIP_ID, document))
         self.assertEqual([{**examples.RAW, 'look': look}, examples.RAW],
                          [call.args[3] for call in ask.mock_calls])
+        # One that knows of looks alone has these.
+        peers = {**look, 'peers': [{'id': examples.make_id(10), 'port': 1025,
+                                    'address': '10.0.0.20'}]}
+        document = examples.make_document(look=peers)
+        for refusals, told in ((1, look), (2, None)):
+            with mock.patch.object(
+                    self.client, '_ask', autospec=True, side_effect=[
+                        *[refused] * refusals,
+                        {'version': 7, 'changed': True}]) as ask:
+                self.assertTrue(self.client.put_vip(VIP_ID, document))
+            self.assertEqual(told, ask.mock_calls[-1].args[3].get('look'))
+            self.assertEqual(refusals + 1, ask.call_count)
         # What is wrong in another way stays so.
         for raw, count in ((look, 2), (None, 1)):
             document = examples.make_document(**{'look': raw} if raw else {})

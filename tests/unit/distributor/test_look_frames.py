@@ -36,25 +36,26 @@ def sum_words(data):
 
 class TestFrames(base.TestCase):
 
-    @given(ADDRESSES, PORTS, PORTS, NUMBERS, NUMBERS, st.integers(0, 31))
+    @given(ADDRESSES, PORTS, PORTS, NUMBERS, NUMBERS, st.integers(0, 31),
+           st.binary(max_size=40))
     def test_any(self, addresses, source_port, target_port, sequence,
-                 acknowledged, flags):
+                 acknowledged, flags, payload):
         segment = look_frames.Segment(
             examples.make_mac(1), examples.make_mac(2),
             *map(str, addresses), source_port, target_port, sequence,
-            acknowledged, flags)
+            acknowledged, flags, payload)
         frame = segment.to_frame()
         self.assertEqual(segment, look_frames.parse(frame))
         self.assertLessEqual(60, len(frame))
         # The check sums are right, as a kernel looks at them.
         if addresses[0].version == 4:
             self.assertEqual(0xffff, sum_words(frame[14:34]))
-            tcp = frame[34:54]
+            tcp = frame[34:54 + len(payload)]
         else:
-            tcp = frame[54:74]
+            tcp = frame[54:74 + len(payload)]
         self.assertEqual(0xffff, sum_words(
             b''.join(address.packed for address in addresses) +
-            struct.pack('!II', 20, 6) + tcp))
+            struct.pack('!II', len(tcp), 6) + tcp + b'\0' * (len(tcp) % 2)))
 
     @given(st.binary(max_size=100))
     def test_whatever_comes(self, frame):

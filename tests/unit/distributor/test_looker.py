@@ -30,6 +30,7 @@ from octavia_hmsync import exceptions
 from tests.unit import base
 from tests.unit.distributor import examples
 
+PEER_PORT = 1025
 LOOK = {'addresses': ['10.0.0.9'], 'ports': [80, 443]}
 VIP_IDS = [examples.make_id(0x300 + number) for number in range(4)]
 ACK = look_frames.ACK
@@ -56,11 +57,23 @@ class Network:
         # They live, and take nothing.
         self.full = set()
         self.closed = set()
+        # Their haproxy reads nothing; nothing of theirs admits calls.
+        self.hung, self.shut = set(), set()
+        # Calls that haproxy has not read, and all that there were.
+        self.unread, self.calls = [], []
         self.liars = []
         self.is_hung = self.is_down = False
         self.lost = 0
         self.synced = []
         self.resets = []
+
+    def serve(self):
+        """Have haproxy read what came, where it does."""
+        for line, segment in list(self.unread):
+            if segment.target_mac not in self.hung:
+                self.unread.remove((line, segment))
+                line.waiting.frames.append(reply(
+                    segment, look_frames.PSH, payload=b'501\n').to_frame())
 
     def dial(self, vip_id):
         if self.is_down:
@@ -93,12 +106,29 @@ class Line:
         self._check()
         for frame in frames:
             segment = look_frames.parse(frame)
-            if segment.flags == look_frames.RST:
+            if segment.target_port == PEER_PORT:
+                self._answer_call(segment)
+            elif segment.flags == look_frames.RST:
                 self.network.resets.append(segment)
             else:
                 self._answer(segment)
         if mark and not self.network.is_hung:
             self.waiting.marks.append(mark)
+
+    def _answer_call(self, segment):
+        network = self.network
+        if network.is_hung or segment.target_mac in (
+                network.silent | network.shut):
+            return
+        if segment.flags == look_frames.SYN:
+            network.calls.append(segment)
+            self.waiting.frames.append(answer(
+                segment, look_frames.RST if segment.target_mac in
+                network.refusing else look_frames.SYN))
+        elif segment.flags & look_frames.PSH:
+            self.waiting.frames.append(reply(segment, 0).to_frame())
+            network.unread.append((self, segment))
+        self.network.serve()
 
     def _answer(self, syn):
         network = self.network
@@ -139,6 +169,8 @@ def answer(syn, flags):
 
 class LookedAtTestCase(base.TestCase):
 
+    patience = 0
+
     def setUp(self):
         super().setUp()
         self.begin()
@@ -154,7 +186,7 @@ class LookedAtTestCase(base.TestCase):
             lambda vip_id: self.announced.append((self.now, vip_id)),
             losses.Losses(lambda: self.network.lost, 1,
                           lambda: self.now).are_recent,
-            lambda *args: self.left.append(args))
+            lambda *args: self.left.append(args), self.patience)
 
     def follow(self, states=('ACTIVE', 'ACTIVE', 'DRAINING', 'DEAD'),
                **changes):
@@ -616,6 +648,167 @@ class Selector:
 
     def close(self):
         self.lines = None
+
+
+class TestHangs(LookedAtTestCase):
+    """A haproxy that does nothing, while its system takes connections."""
+
+    patience = 10
+
+    def follow(self, *states, **changes):
+        states = states or ('ACTIVE', 'ACTIVE', 'DRAINING')
+        super().follow(states, look={**LOOK, 'peers': [
+            {'id': examples.make_id(10 + slot), 'port': PEER_PORT,
+             'address': f'10.0.0.{20 + slot}'}
+            for slot in range(len(states))]}, **changes)
+
+    def test_well(self):
+        self.follow()
+        self.run_for(30)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        # Each third second.
+        self.assertIn(len(self.network.calls), range(3 * 8, 3 * 12))
+        for call in self.network.calls:
+            self.assertEqual('10.0.0.9', call.source)
+            self.assertIn((call.target_mac, call.target), [
+                (self.macs[slot], f'10.0.0.{20 + slot}')
+                for slot in range(3)])
+        # No port is used twice, whatever it is for.
+        ports = [one.source_port for one in (
+            *self.network.calls, *(syn for _, syn in self.network.synced))]
+        self.assertEqual(len(ports), len(set(ports)))
+
+    def test_hangs(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.follow()
+        self.run_for(5)
+        self.network.hung.add(self.macs[1])
+        self.run_for(9)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.run_for(6)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        self.assertEqual({None, look_rules.HANGS}, self.get_errors())
+        self.assertEqual(1, log.output.count('it hangs'))
+        before = self.sights.read(None, 0, 0).sequence
+        self.run_for(300)
+        self.assertEqual(before, self.sights.read(None, 0, 0).sequence)
+        # It has no place for many calls that nobody reads.
+        self.assertLess(len(self.network.unread), 8)
+        self.network.hung.clear()
+        self.run_for(120)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_goes_on(self):
+        """It reads what waited, and is asked once more."""
+        self.follow()
+        self.network.hung.add(self.macs[1])
+        self.run_for(15)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        self.network.hung.clear()
+        self.network.serve()
+        self.run_for(3)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_busy(self):
+        """One that answers late, for hours, does not hang."""
+        self.follow()
+        for _ in range(40):
+            self.network.hung.update(self.macs)
+            self.run_for(8)
+            self.network.hung.clear()
+            self.network.serve()
+            self.run_for(1)
+            self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_full(self):
+        """One that takes no connections of clients, and answers calls."""
+        self.follow()
+        self.run_for(3)
+        self.network.full.add(self.macs[1])
+        self.run_for(60)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        # Its queue is full because nobody takes them from it.
+        self.network.hung.add(self.macs[1])
+        self.run_for(25)
+        self.assertEqual({0: UP, 1: DOWN, 2: UP}, self.get())
+        self.assertIn(look_rules.HANGS, self.get_errors())
+
+    def test_nobody_is_admitted(self):
+        """As by a security group, or a member of an older release."""
+        self.follow()
+        self.network.shut.add(self.macs[0])
+        self.network.refusing.add(self.macs[1])
+        self.network.closed.discard(80)
+        self.run_for(3)
+        self.network.refusing.clear()
+        self.network.hung.add(self.macs[0])
+        self.run_for(60)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_dies_after_that(self):
+        self.follow()
+        self.network.hung.add(self.macs[1])
+        self.run_for(20)
+        self.network.silent.add(self.macs[1])
+        self.run_for(3)
+        self.assertEqual({None, look_rules.SILENT}, self.get_errors())
+
+    def test_this_process_stood_still(self):
+        """What came meanwhile is read late, and speaks for the member."""
+        self.follow()
+        self.network.hung.update(self.macs)
+        self.run_for(5)
+        self.now += 60
+        self.run_for(3)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.network.hung.clear()
+        self.network.serve()
+        self.run_for(3)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_open_vswitch_is_away(self):
+        self.follow()
+        self.run_for(3)
+        self.network.is_down = True
+        self.run_for(5)
+        self.network.is_down = False
+        self.run_for(30)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+        self.network.is_hung = True
+        self.run_for(20)
+        self.network.is_hung = False
+        self.run_for(30)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
+
+    def test_nobody_controls(self):
+        self.follow()
+        self.network.hung.add(self.macs[0])
+        self.run_for(90)
+        self.assertEqual({self.document.members[0].id},
+                         self.subject.left_out)
+
+    def test_another_member_has_its_place(self):
+        self.follow()
+        self.network.hung.add(self.macs[0])
+        self.run_for(20)
+        self.assertEqual(DOWN, self.get()[0])
+        self.network.hung.clear()
+        self.follow('ACTIVE', 'ACTIVE', version=8)
+        # It is the same one.
+        self.assertEqual(DOWN, self.get()[0])
+        self.follow('DEAD', 'ACTIVE', version=9)
+        self.follow('ACTIVE', 'ACTIVE', version=10)
+        self.run_for(3)
+        self.assertEqual(UP, self.get()[0])
+
+    def test_never(self):
+        self.patience = 0
+        self.begin()
+        self.follow()
+        self.network.hung.update(self.macs)
+        self.run_for(60)
+        self.assertEqual([], self.network.calls)
+        self.assertEqual({0: UP, 1: UP, 2: UP}, self.get())
 
 
 class TestLooker(base.TestCase):

@@ -56,6 +56,21 @@ class TestFlows(base.TestCase):
              f'eth_src={member}' for target in ('ff:ff:ff:ff:ff:ff', MAC)],
             [','.join(flow.match) for flow in flows if 'arp' in flow.match])
 
+    def test_peers(self):
+        """What comes from where haproxy of a member itself answers."""
+        document, _ = make(doc.ACTIVE, doc.DEAD, doc.DRAINING, doc.ACTIVE)
+        look = dataclasses.replace(LOOK, peers=tuple(
+            doc.Peer(member.id, address, 1025) for member, address in zip(
+                document.members, ('10.0.0.20', '10.0.0.21', 'fd00::22'))))
+        _, flows = make(doc.ACTIVE, doc.DEAD, doc.DRAINING, doc.ACTIVE,
+                        look=look)
+        self.assertEqual(
+            [f'table=0,priority=850,in_port=1,eth_src={documents.mac(0)},'
+             f'eth_dst={MAC},tcp,nw_src=10.0.0.20,nw_dst=10.0.0.9,'
+             f'tcp_src=1025,tcp_dst=0x8000/0x8000,'
+             f'actions=controller(max_len=128)'],
+            [flow.to_text() for flow in flows if 'tcp_src=1025' in flow.match])
+
     def test_ipv6(self):
         _, flows = make(doc.ACTIVE, addresses=['fd00::5'])
         answers = [flow for flow in flows if flow.table == pipeline.CLASSIFY]

@@ -1,0 +1,210 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Calls at members' peers port, where haproxy has to answer itself. Pure.
+
+A system takes connections for a haproxy that hangs, and answers for it. So
+each member is asked for something that only haproxy answers: at the port of
+its stick tables' peers, which is no listener of a tenant. It is told nonsense,
+says that it does not understand it, and ends the connection. No limit of
+connections holds there, and nothing is logged or counted for a tenant.
+
+One that is busy answers late. So only who has taken a call, and has answered
+nothing for long, counts as one that hangs; as long as its system answers
+looks, and these come through, so would what it says, which its system repeats.
+Where nothing answers at that port, as where a security group does not admit
+it, nobody knows.
+"""
+
+from collections import abc
+import dataclasses
+
+from octavia_hmsync.distributor import look_frames
+from octavia_hmsync.distributor import look_rules
+
+# No version of its protocol begins so.
+HELLO = b'\n'
+# Shares of the interval between two rounds: from one call to the next; after
+# which nobody will take one any more; what counts of a round at most.
+_EVERY, _LOST, _COUNTS = 3, 5, 2
+# Seconds for which one call waits at one that hangs: it takes a few of them.
+_KEEP = 60
+# How often one is told the same.
+_REPEATS = 5
+
+
+@dataclasses.dataclass
+class Call:
+    """A call at one member, that is under way.
+
+    :ivar first: the SYN.
+    :ivar is_taken: whether its system has what haproxy is to read.
+    :ivar is_done: whether it is over.
+    :ivar is_answered: whether haproxy has said something.
+    """
+
+    first: look_frames.Segment
+    is_taken: bool = False
+    is_done: bool = False
+    is_answered: bool = False
+    repeats: int = 0
+
+    def take(self, answer: look_frames.Segment) -> list[bytes]:
+        """Take what comes from the member.
+
+        :returns: the frames to send to it.
+        """
+        said = self.first.sequence + 1
+        heard = said + len(HELLO)
+        if self.is_done or (
+                (answer.source_mac, answer.target_port) !=
+                (self.first.target_mac, self.first.source_port)):
+            return []
+        if answer.flags & look_frames.RST:
+            self.is_done = True
+        elif not answer.flags & look_frames.ACK:
+            return []
+        elif answer.flags & look_frames.SYN:
+            if (answer.acknowledged == said % 2 ** 32 and
+                    self.repeats < _REPEATS):
+                self.repeats += 1
+                return [self._speak(answer).to_frame()]
+        elif answer.acknowledged == heard % 2 ** 32:
+            self.is_taken = True
+            if answer.payload or answer.flags & look_frames.FIN:
+                self.is_done = self.is_answered = True
+                return [look_frames.make_reset(answer).to_frame()]
+        return []
+
+    def _speak(self, answer: look_frames.Segment) -> look_frames.Segment:
+        return dataclasses.replace(
+            self.first, sequence=answer.acknowledged,
+            acknowledged=(answer.sequence + 1) % 2 ** 32,
+            flags=look_frames.ACK | look_frames.PSH, payload=HELLO)
+
+    def end(self) -> bytes:
+        """Return what takes it back."""
+        return dataclasses.replace(
+            self.first, flags=look_frames.RST, sequence=(
+                self.first.sequence + 1 + len(HELLO)) % 2 ** 32).to_frame()
+
+
+@dataclasses.dataclass
+class _Called:
+    """What is known of one member.
+
+    :ivar due: when it is called next.
+    :ivar call: the Call, if one is under way.
+    :ivar begun: when.
+    :ivar waited: seconds for which it could have been heard.
+    :ivar counted: up to when.
+    :ivar is_hung: whether it hangs.
+    :ivar hits: how often it has answered since.
+    """
+
+    due: float
+    call: Call | None = None
+    begun: float = 0.0
+    waited: float = 0.0
+    counted: float = 0.0
+    is_hung: bool = False
+    hits: int = 0
+
+
+class Calls:
+    """The calls at the members of one VIP. One thread may use it.
+
+    :param interval: seconds between two rounds.
+    :param patience: seconds after which one hangs that answers nothing; 0 for
+                     no calls at all.
+    """
+
+    def __init__(self, interval: float, patience: float) -> None:
+        self._interval = interval
+        self._patience = patience
+        self._called: dict[str, _Called] = {}
+
+    def keep(self, member_ids: abc.Collection[str]) -> None:
+        """Forget all others."""
+        self._called = {key: one for key, one in self._called.items()
+                        if key in member_ids}
+
+    def call(self, member_id: str, now: float,
+             make_syn: abc.Callable[[str], look_frames.Segment]
+             ) -> list[bytes]:
+        """Call a member, if it is due.
+
+        :param make_syn: called with its id for what a call begins with.
+        :returns: the frames to send.
+        """
+        if not self._patience:
+            return []
+        one = self._called.setdefault(member_id, _Called(now))
+        frames = []
+        if one.call is not None and now - one.begun > (
+                _KEEP if one.call.is_taken else _LOST * self._interval):
+            frames.append(one.call.end())
+            self._end(one, now)
+        if one.call is None and now >= one.due:
+            one.call = Call(make_syn(member_id))
+            one.begun = one.counted = now
+            one.waited = 0.0
+            frames.append(one.call.first.to_frame())
+        return frames
+
+    def take(self, member_id: str, answer: look_frames.Segment,
+             now: float) -> list[bytes]:
+        """Take what comes from the peers port of a member.
+
+        :returns: the frames to send to it.
+        """
+        one = self._called.get(member_id)
+        if one is None or one.call is None:
+            return []
+        frames = one.call.take(answer)
+        if not one.call.is_done:
+            return frames
+        # What refuses it is not what hung.
+        one.hits += 1
+        if not one.call.is_answered or one.hits >= look_rules.HITS:
+            one.is_hung = False
+        self._end(one, now)
+        if one.is_hung:
+            one.due = now
+        return frames
+
+    def _end(self, one: _Called, now: float) -> None:
+        one.call, one.due = None, now + _EVERY * self._interval
+
+    def note(self, member_id: str, is_heard: bool, now: float) -> None:
+        """Note that a round is over.
+
+        :param is_heard: whether the system of the member has answered in it.
+        """
+        one = self._called.get(member_id)
+        if one is None or one.call is None:
+            return
+        if is_heard and one.call.is_taken:
+            one.waited += min(now - one.counted, _COUNTS * self._interval)
+        one.counted = now
+        if one.waited > self._patience:
+            one.is_hung, one.hits = True, 0
+
+    def is_hung(self, member_id: str) -> bool:
+        """Tell whether the haproxy of a member hangs."""
+        one = self._called.get(member_id)
+        return one is not None and one.is_hung
+
+    def hang_up(self, now: float) -> None:
+        """Have no call be under way: what would come is lost."""
+        for one in self._called.values():
+            one.call, one.due = None, now
