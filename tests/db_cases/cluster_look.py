@@ -14,6 +14,7 @@
 
 from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
+from octavia_hmsync.db.repositories import cluster_front as front_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import distributor as distributor_repo
@@ -70,6 +71,18 @@ class LookCases(base.DatabaseTestCase):
         self.records.change('load_balancer', self.lb_id,
                             provisioning_status='PENDING_UPDATE')
         self.assertEqual({}, look_repo.get_ports(self.engine))
+
+    def test_listened_to(self):
+        """A port that OVN would look at by TCP is one of TCP."""
+        self.add_listener(80)
+        self.add_listener(53, protocol='UDP')
+        self.add_listener(5000, protocol='SCTP')
+        self.add_listener(81, enabled=False)
+        self.assertEqual({'cluster1': {80}},
+                         front_repo.get_listener_ports(self.engine))
+        self.add_listener(53)
+        self.assertEqual({'cluster1': {53, 80}},
+                         front_repo.get_listener_ports(self.engine))
 
     def test_record_ports(self):
         version = cluster_repo.get(self.engine, 'cluster1').version
@@ -149,6 +162,12 @@ class LookCases(base.DatabaseTestCase):
         self.assertEqual({
             **unknown, 'told': ('cluster1', ids['told'], 9, 7),
             'none': ('cluster1', ids['none'], None, 0)}, get())
+        # No heartbeat counts what goes on by datagrams.
+        listener_id = self.add_listener(53, protocol='UDP')
+        self.assertEqual({
+            **unknown, 'told': ('cluster1', ids['told'], 9, 7)}, get())
+        self.records.change('listener', listener_id, enabled=False)
+        self.assertEqual(0, get()['none'][3])
         # There is something newer that they do not know.
         cluster_repo.raise_version(self.engine, 'cluster1', version)
         self.assertEqual(unknown, get())
