@@ -39,7 +39,6 @@ _HEALTH = compat.AMPHORA_HEALTH
 _STATISTICS = compat.LISTENER_STATISTICS
 
 
-
 def get_ports(engine):
     """Return at which ports members are to be looked at.
 
