@@ -447,6 +447,33 @@ class TestOneFirst(clusters.ClusterTestCase):
         self.assertEqual([{}] * 4,
                          [agent.state.files for agent in self.agents])
 
+    def test_datagrams(self):
+        """What LVS had is given back, and what it had not is deleted."""
+        udp = self.add_datagrams('udp')
+        self.subject.update(self.lb)
+        self.known = self.digests()
+        self.before = [dict(agent.state.files) for agent in self.agents]
+        self.assertIn(b'virtual_server', self.before[0]['udp/udp_listener'])
+        udp.protocol_port = 5353
+        self.add_datagrams('udp2')
+        for agent in self.agents:
+            agent.requests.clear()
+            agent.statuses['PUT /1.0/loadbalancer/udp2/reload'] = 500
+        self.assertNotIn('could not be given back',
+                         self.assertRefused('answered 500'))
+        self.assertEqual(self.before, [agent.state.files
+                                       for agent in self.agents])
+        self.assertEqual((['ACTIVE'] * 4, self.known),
+                         (self.states(), self.digests()))
+        # The other members were told nothing.
+        self.assertEqual([True, True, False, False],
+                         [bool(agent.asked()) for agent in self.agents])
+
+    def add_datagrams(self, name):
+        listener = self.add_listener(name, protocol='UDP')
+        listener.default_pool.protocol = 'UDP'
+        return listener
+
     def test_delete(self):
         for agent in self.agents:
             agent.statuses['PUT /1.0/loadbalancer/amphora-'] = 400
