@@ -111,11 +111,11 @@ class Trial:
 
     def _read(self, subject):
         """Return what a member has: {id of what it serves: text or None}."""
-        return {
-            self._load_balancer_id:
-                subject.get_haproxy(self._load_balancer_id),
-            **{listener_id: subject.get_lvs(listener_id)
-               for listener_id in self._of_lvs}}
+        found = {listener_id: subject.get_lvs(listener_id)
+                 for listener_id in self._of_lvs}
+        found[self._load_balancer_id] = subject.get_haproxy(
+            self._load_balancer_id)
+        return found
 
     def _tell(self, target, subject):
         """Tell one; return why it does not serve with it, or None."""

@@ -18,8 +18,10 @@ from unittest import mock
 
 import fixtures
 from octavia.certificates.manager import noop
+from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster import update
+from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
@@ -43,6 +45,21 @@ class TestUpdate(clusters.ClusterTestCase):
         self.assertEqual(['ACTIVE'] * 3, self.states())
         self.assertEqual(1, len({*self.digests()}))
         self.assertEqual([], self.applied)
+
+    def test_datagrams_where_ovn_distributes(self):
+        """LVS serves the own address, too, which its agent counts."""
+        self.add_cluster(2)
+        listener = self.add_listener('l1', protocol='UDP')
+        listener.default_pool.protocol = 'UDP'
+        self.useFixture(config_fixture.Config(compat.CONF)).config(
+            group='controller_worker', distributor_driver='hmsync_ovn')
+        self.subject.update(self.lb)
+        for amphora, agent in zip(self.lb.amphorae, self.agents):
+            text = agent.state.files['l1/udp_listener'].decode()
+            self.assertEqual(
+                [amphora.vrrp_ip, '80', clusters.VIP, '80'],
+                text.partition('group {')[2].partition('}')[0].split())
+        self.assertEqual(1, len({*self.digests()} - {None}))
 
     def test_without_listeners_nobody_is_asked(self):
         self.add_cluster(2)
