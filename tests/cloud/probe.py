@@ -268,6 +268,7 @@ class _Client:
                     continue
                 if isinstance(answer, Exception):
                     raise answer
+                self._check(answer.encode())
                 home.append(answer)
                 if answer != home[0]:
                     raise ValueError(f'{answer} in place of {home[0]}')
