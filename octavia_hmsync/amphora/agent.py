@@ -119,14 +119,22 @@ class Agent:
         :returns: text, or None if it has none.
         :raises AgentUnreachable, AgentRefused: if it does not say.
         """
-        status, text = self._ask(
-            'GET', f'loadbalancer/{load_balancer_id}/haproxy',
-            allowed=(404,), kept=_KEPT_OF_HAPROXY)
+        return self._get_configuration(
+            f'loadbalancer/{load_balancer_id}/haproxy')
+
+    def get_lvs(self, listener_id):
+        """Return the configuration of LVS for a listener, as get_haproxy()."""
+        return self._get_configuration(
+            f'listeners/{listener_id}/udp_listener')
+
+    def _get_configuration(self, path):
+        status, text = self._ask('GET', path, allowed=(404,),
+                                 kept=_KEPT_OF_HAPROXY)
         if '\ufffd' in text:
             raise exceptions.AgentRefused(
                 f'The agent of amphora {self.amphora_id} at '
-                f'{self.lb_network_ip} answered no text to GET haproxy. See '
-                f'who answers there')
+                f'{self.lb_network_ip} answered no text to GET '
+                f'{path.rpartition("/")[2]}. See who answers there')
         return None if status == 404 else text
 
     def get_file_md5(self, path):

@@ -73,7 +73,6 @@ def make(cluster: cluster_repo.Cluster,
     own = [address for address in (vip.addresses or '').split(',')
            if address and address not in addresses]
     ports = sorted(looks.parse_ports(cluster.ports))
-    members = list(members)
     own_addresses = own_addresses or {}
     peers_ = [{'id': member.amphora_id, 'port': PEER_PORT, 'address': address}
               for member in members if is_told(member) and (

@@ -32,7 +32,6 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-_OTHERS = ('UDP', 'SCTP')
 # What a column bears.
 _MOST = 2 ** 31 - 1
 # Seconds for which clocks may be apart, and a connection may begin.
@@ -57,7 +56,8 @@ def choose_ports(load_balancer: typing.Any,
             if load_balancer.enabled and listener.enabled and
             not load_balancer.vip.sg_ids and
             listener.provisioning_status != compat.ERROR and
-            listener.id != without and listener.protocol not in _OTHERS and
+            listener.id != without and
+            listener.protocol not in compat.LVS_PROTOCOLS and
             not listener.allowed_cidrs}
 
 

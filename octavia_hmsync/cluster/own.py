@@ -17,6 +17,7 @@ one another. So members serve them as they serve the VIPs, where OVN
 distributes; elsewhere they serve the VIPs alone.
 """
 
+import copy
 import ipaddress
 import types
 
@@ -69,10 +70,19 @@ def show(shown, addresses):
     :param shown: of peers.show(); changed in place.
     :param addresses: own ones of the amphora.
     """
-    if addresses:
-        shown.additional_vips = [*shown.additional_vips, *(
-            types.SimpleNamespace(ip_address=address)
-            for address in addresses)]
+    if not addresses:
+        return
+    vips = [shown.vip, *shown.additional_vips]
+    first, *more = own = [types.SimpleNamespace(ip_address=address)
+                          for address in addresses]
+    shown.additional_vips = [*vips[1:], *own]
+    # Of what LVS serves the agent counts the first address of each family
+    # alone, and OVN sends all to own ones.
+    counted = copy.copy(shown)
+    counted.vip, counted.additional_vips = first, [*more, *vips]
+    for listener in shown.listeners:
+        if listener.protocol in compat.LVS_PROTOCOLS:
+            listener.load_balancer = counted
 
 
 def read(network_config, vips, first, conf=None):

@@ -39,6 +39,8 @@ from octavia_hmsync.compat import provider
 LOG = logging.getLogger(__name__)
 
 NAME = 'amphora_cluster'
+# What OVN distributes beside what is TCP.
+_OF_OVN = ('UDP',)
 
 _NOT_SET_UP = ('Clusters of amphorae are not set up completely in this cloud. '
                'Ask its operator, who finds the reason in the log of '
@@ -115,9 +117,9 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
         flavor = self._get(loadbalancer.flavor) or {}
         size = self._resolve(flavor)
         for listener in self._get(loadbalancer.listeners) or ():
-            _check_protocol('listener', listener)
+            self._check_protocol('listener', listener)
         for pool in self._get(loadbalancer.pools) or ():
-            _check_protocol('pool', pool)
+            self._check_protocol('pool', pool)
         self._check_addresses(loadbalancer, size)
         self._cast(topics.CREATE,
                    load_balancer_id=loadbalancer.loadbalancer_id,
@@ -136,11 +138,11 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     # What else is made
 
     def listener_create(self, listener):
-        _check_protocol('listener', listener)
+        self._check_protocol('listener', listener)
         super().listener_create(listener)
 
     def pool_create(self, pool):
-        _check_protocol('pool', pool)
+        self._check_protocol('pool', pool)
         super().pool_create(pool)
 
     # Flavors
@@ -171,6 +173,9 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                     {places.COMPUTE_ZONE: zone})
 
     # Inside
+
+    def _check_protocol(self, kind, made):
+        _check_protocol(kind, made, backends.is_ovn(self._conf))
 
     @staticmethod
     def _get(value):
@@ -246,15 +251,22 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                 f'to {topics.TOPIC}.') from None
 
 
-def _check_protocol(kind, made):
-    """Refuse what a distributor cannot keep together.
+def _check_protocol(kind, made, is_ovn):
+    """Refuse what does not come to amphorae, or was never seen to.
 
     :param kind: what it is.
     :param made: a listener or a pool, as octavia-api gives it to a driver.
+    :param is_ovn: whether OVN distributes.
     """
-    if made.protocol in provider.LVS_PROTOCOLS:
-        raise _refuse(
-            f'A cluster of amphorae does not distribute {made.protocol}, so '
-            f'it has no {kind} of that protocol. It has: '
-            f'{", ".join(provider.SUPPORTED_PROTOCOLS)}. Provider amphora '
-            f'has {made.protocol}, too.')
+    supported = [*provider.SUPPORTED_PROTOCOLS, *(
+        _OF_OVN if is_ovn else ())]
+    if (made.protocol not in provider.LVS_PROTOCOLS or
+            made.protocol in supported):
+        return
+    reason = (f'{made.protocol} has not been tried with OVN' if is_ovn else
+              f'distributors of Open vSwitch cannot keep what goes on by '
+              f'{made.protocol} at the same amphora')
+    raise _refuse(
+        f'A cluster of amphorae has no {kind} of protocol {made.protocol} in '
+        f'this cloud: {reason}. It has: {", ".join(supported)}. Provider '
+        f'amphora has {made.protocol}, too.')

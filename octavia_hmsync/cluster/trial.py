@@ -55,13 +55,15 @@ class Trial:
     :param client: an agent_client.RestAgentClient.
     :param load_balancer_id: whose change it is.
     :param expected: ids of the listeners that haproxy is to serve with it.
+    :param of_lvs: ids of the listeners that LVS serves, before it or with it.
     :param seconds: that each member has, as telling.tell() takes them.
     """
 
-    def __init__(self, client, load_balancer_id, expected, seconds):
+    def __init__(self, client, load_balancer_id, expected, of_lvs, seconds):
         self._client = client
         self._load_balancer_id = load_balancer_id
         self._expected = sorted(expected)
+        self._of_lvs = sorted(of_lvs)
         self._seconds = seconds
         # {id of a member: why it did not take it}, of those that were told.
         self.failures: dict[str, str] = {}
@@ -83,7 +85,7 @@ class Trial:
                                   target.lb_network_ip,
                                   min(_ASK_TIMEOUT, self._seconds))
             try:
-                before = subject.get_haproxy(self._load_balancer_id)
+                before = self._read(subject)
             except _AGENT_ERRORS as e:
                 LOG.info('Load balancer %s: a change is not tried with '
                          'amphora %s: %s', self._load_balancer_id,
@@ -107,6 +109,14 @@ class Trial:
                    for problem in left.values())]), left)
         return told
 
+    def _read(self, subject):
+        """Return what a member has: {id of what it serves: text or None}."""
+        found = {listener_id: subject.get_lvs(listener_id)
+                 for listener_id in self._of_lvs}
+        found[self._load_balancer_id] = subject.get_haproxy(
+            self._load_balancer_id)
+        return found
+
     def _tell(self, target, subject):
         """Tell one; return why it does not serve with it, or None."""
         failures = telling.tell(self._client, [target], self._seconds)
@@ -129,20 +139,26 @@ class Trial:
     def _put_back(self, target, subject, before):
         """Have a member be as it was; return what is wrong with that."""
         try:
-            if subject.get_haproxy(self._load_balancer_id) == before:
-                # Its agent has refused it, and haproxy goes on.
-                return None
+            now = self._read(subject)
         except _AGENT_ERRORS as e:
             return str(e)
-        path = f'loadbalancer/{self._load_balancer_id}'
-        requests = [compat_driver.Request(
-            'DELETE', f'listeners/{self._load_balancer_id}')]
-        if before is not None:
-            requests = [compat_driver.Request(
-                'PUT', f'loadbalancer/{target.amphora_id}/'
-                f'{self._load_balancer_id}/haproxy', before),
-                compat_driver.Request('PUT', f'{path}/reload')]
+        # What its agent has refused it goes on without.
+        requests = [
+            request for served, text in before.items() if now[served] != text
+            for request in self._plan_put_back(target, served, text)]
+        if not requests:
+            return None
         return telling.tell(self._client, [telling.Target(
             target.member_id, target.amphora_id, target.lb_network_ip,
             lambda _facts: requests, needs_facts=False)],
             self._seconds).get(target.member_id)
+
+    def _plan_put_back(self, target, served, text):
+        if text is None:
+            return [compat_driver.Request('DELETE', f'listeners/{served}')]
+        kind, name = (('loadbalancer', 'haproxy')
+                      if served == self._load_balancer_id else
+                      ('listeners', 'udp_listener'))
+        return [compat_driver.Request(
+            'PUT', f'{kind}/{target.amphora_id}/{served}/{name}', text),
+            compat_driver.Request('PUT', f'loadbalancer/{served}/reload')]

@@ -29,6 +29,7 @@ from octavia_hmsync.cluster import peers
 from octavia_hmsync.cluster import plans as plans_
 from octavia_hmsync.cluster import roster
 from octavia_hmsync.cluster import trial
+from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
@@ -196,8 +197,10 @@ class Updater:
         """
         active = {member.id: member for member in told
                   if member.state == outcome.ACTIVE}
-        subject = trial.Trial(self._client, load_balancer.id, served,
-                              self._seconds)
+        subject = trial.Trial(
+            self._client, load_balancer.id, served,
+            [listener.id for listener in load_balancer.listeners
+             if listener.protocol in compat.LVS_PROTOCOLS], self._seconds)
         try:
             tried = subject.run(sorted(
                 (target for target in targets

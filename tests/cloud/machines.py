@@ -180,18 +180,22 @@ class Client(Machine):
             address, port, rate, timeout, '--how', json.dumps(how),
             scheme=scheme, path=path))
 
-    def hold(self, address, number, port=80, rate=0.5, timeout=20):
+    def hold(self, address, number, port=80, rate=0.5, timeout=20,
+             scheme='http', **how):
         """Open connections, and use them from now on; see probe.py.
 
         :param rate: requests a second, over each of them.
         :param timeout: seconds; packets that get lost come again, and break
                         no connection.
+        :param scheme: http or udp.
+        :param how: what it expects.
         :returns: a Connections; stop it.
         """
         # By their ports all of a test are told apart.
         first = next(_FIRST_PORTS)
         return Connections(self._start_probe(
-            address, port, rate, timeout, number, first), number)
+            address, port, rate, timeout, number, first, '--how',
+            json.dumps(how), scheme=scheme), number)
 
     def _start_probe(self, address, port, *arguments, scheme='http',
                      path='/'):

@@ -23,7 +23,9 @@ how (new or kept), when it began, in seconds, its time, and its error or "ok".
 
 With NUMBER, it opens as many connections instead, and asks as often over each
 of them, until it breaks; the first word of a line is then "held-" and the
-connection's own port. These begin with FIRST.
+connection's own port. These begin with FIRST. With udp:// each has a port that
+it keeps, sends again each second, and breaks when another one answers than
+did first.
 """
 
 import argparse
@@ -227,6 +229,9 @@ class _Client:
     async def _hold(self, delay, pause, port):
         # Not all at the same moment.
         await asyncio.sleep(delay)
+        if self._is_udp:
+            await self._hold_datagrams(pause, port)
+            return
         began = time.time()
         try:
             stream = await asyncio.wait_for(
@@ -242,6 +247,37 @@ class _Client:
             with contextlib.suppress(OSError):
                 await asyncio.wait_for(stream[0].read(1), pause)
         stream[1].close()
+
+    async def _hold_datagrams(self, pause, port):
+        inbox = asyncio.Queue()
+        transport, _ = await asyncio.get_running_loop(
+        ).create_datagram_endpoint(
+            lambda: _Inbox(inbox), local_addr=port and (
+                '::' if ':' in self._address[0] else '0.0.0.0',  # nosec
+                port), remote_addr=self._address)
+        port = transport.get_extra_info('sockname')[1]
+        home = []
+
+        async def ask():
+            # Sooner than _timed() gives up, which does not know the home.
+            for _ in range(int(self._timeout) - 1):
+                transport.sendto(b'?')
+                try:
+                    answer = await asyncio.wait_for(inbox.get(), 1)
+                except TimeoutError:
+                    continue
+                if isinstance(answer, Exception):
+                    raise answer
+                self._check(answer.encode())
+                home.append(answer)
+                if answer != home[0]:
+                    raise ValueError(f'{answer} in place of {home[0]}')
+                return
+            raise ValueError(f'no answer of {" ".join(home[:1])}')
+
+        while not await self._timed(f'held-{port}', ask()):
+            await asyncio.sleep(pause)
+        transport.close()
 
     async def _timed(self, how, request):
         began, error = time.time(), 'ok'
@@ -324,6 +360,18 @@ class _Datagrams(asyncio.DatagramProtocol):
     def error_received(self, exc):
         if not self._answer.done():
             self._answer.set_exception(exc)
+
+
+class _Inbox(asyncio.DatagramProtocol):
+
+    def __init__(self, inbox):
+        self._inbox = inbox
+
+    def datagram_received(self, data, addr):
+        self._inbox.put_nowait(data.decode(errors='replace'))
+
+    def error_received(self, exc):
+        self._inbox.put_nowait(exc)
 
 
 def _describe(error):

@@ -76,6 +76,18 @@ class LookCases(base.DatabaseTestCase):
                             provisioning_status='PENDING_UPDATE')
         self.assertEqual({}, look_repo.get_ports(self.engine))
 
+    def test_listened_to(self):
+        """A port that OVN would look at by TCP is one of TCP."""
+        self.add_listener(80)
+        self.add_listener(53, protocol='UDP')
+        self.add_listener(5000, protocol='SCTP')
+        self.add_listener(81, enabled=False)
+        self.assertEqual({'cluster1': {80}},
+                         front_repo.get_listener_ports(self.engine))
+        self.add_listener(53)
+        self.assertEqual({'cluster1': {53, 80}},
+                         front_repo.get_listener_ports(self.engine))
+
     def test_record_ports(self):
         version = cluster_repo.get(self.engine, 'cluster1').version
         for ports, expected in (([443, 80], True), ([80, 443], False),
@@ -169,6 +181,13 @@ class LookCases(base.DatabaseTestCase):
         self.assertEqual(
             {**{name: None for name in unknown}, 'told': 7, 'none': 0},
             {name: one.told for name, one in found.items()})
+        # No heartbeat counts what goes on by datagrams.
+        listener_id = self.add_listener(53, protocol='UDP')
+        self.assertEqual(
+            {**{name: None for name in unknown}, 'told': 7},
+            {name: one.told for name, one in get().items()})
+        self.records.change('listener', listener_id, enabled=False)
+        self.assertEqual(0, get()['none'].told)
         # There is something newer that they do not know.
         cluster_repo.raise_version(self.engine, 'cluster1', version)
         self.assertEqual(unknown, get())

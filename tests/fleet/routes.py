@@ -65,7 +65,11 @@ def _get_listeners(amphora):
 def _list_listeners(amphora, _body):
     return 200, [{'status': 'ERROR' if listener_id in amphora.dead_listeners
                   else 'ACTIVE', 'uuid': listener_id, 'type': 'http'}
-                 for listener_id in _get_listeners(amphora)]
+                 for listener_id in _get_listeners(amphora)] + [
+        {'status': 'ACTIVE' if b'virtual_server' in text else 'OFFLINE',
+         'uuid': path.partition('/')[0], 'type': 'UDP'}
+        for path, text in amphora.files.items()
+        if path.endswith('/udp_listener')]
 
 
 def _find_interface(amphora, _body, address):
@@ -111,8 +115,9 @@ def _addresses(told, *fixed_ips):
 
 
 def _serve(amphora, _body, load_balancer_id):
-    """Start, stop or reload a haproxy; there is none."""
-    if f'{load_balancer_id}/haproxy' in amphora.files:
+    """Start, stop or reload a haproxy, or LVS; there is none."""
+    if {f'{load_balancer_id}/haproxy',
+            f'{load_balancer_id}/udp_listener'} & set(amphora.files):
         return 202, {'message': 'OK'}
     return 404, {'message': 'Loadbalancer Not Found'}
 
@@ -126,6 +131,18 @@ def _get_haproxy(amphora, _body, load_balancer_id):
     found = amphora.files.get(f'{load_balancer_id}/haproxy')
     if found is None:
         return 404, {'message': 'Loadbalancer Not Found'}
+    return 200, found
+
+
+def _upload_datagrams(amphora, body, _amphora_id, listener_id):
+    amphora.files[f'{listener_id}/udp_listener'] = body
+    return 200, {'message': 'OK'}
+
+
+def _get_datagrams(amphora, _body, listener_id):
+    found = amphora.files.get(f'{listener_id}/udp_listener')
+    if found is None:
+        return 404, {'message': 'UDP Listener Not Found'}
     return 200, found
 
 
@@ -176,6 +193,9 @@ ROUTES = [(re.compile(path), method, function) for path, method, function in (
     ('/1.0/loadbalancer/([^/]+)/(?:start|stop|reload)', 'PUT', _serve),
     ('/1.0/loadbalancer/([^/]+)/([^/]+)/haproxy', 'PUT', _upload_haproxy),
     ('/1.0/loadbalancer/([^/]+)/haproxy', 'GET', _get_haproxy),
+    ('/1.0/listeners/([^/]+)/([^/]+)/udp_listener', 'PUT',
+     _upload_datagrams),
+    ('/1.0/listeners/([^/]+)/udp_listener', 'GET', _get_datagrams),
     ('/1.0/listeners/([^/]+)', 'DELETE', _delete_haproxy),
     (_CERTIFICATE, 'GET', _get_certificate),
     (_CERTIFICATE, 'PUT', _upload_certificate),

@@ -225,8 +225,7 @@ class TestRefused(ProviderTestCase):
             for parts in ({'listeners': [listener]}, {'pools': [pool]},
                           {'listeners': [{**listener, 'default_pool': pool}]},
                           {'listeners': [listener], 'vip_port_id': port.id}):
-                self._refuse([f'does not distribute {protocol}', 'HTTPS'],
-                             **parts)
+                self._refuse([f'of protocol {protocol}', 'HTTPS'], **parts)
 
     def _later(self):
         """The same of a load balancer that is there."""
@@ -234,7 +233,7 @@ class TestRefused(ProviderTestCase):
         self.take()
         self.front.settle()
         for protocol in ('UDP', 'SCTP'):
-            words = [f'does not distribute {protocol}']
+            words = [f'of protocol {protocol}']
             self.assertRefused(
                 words, self.api.create_listener, name='one',
                 protocol=protocol, protocol_port=53, load_balancer_id=made.id)

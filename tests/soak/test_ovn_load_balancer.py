@@ -113,14 +113,16 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
                 'network_id': self.cloud.network.id, **each}
                 for each in more]})
         self.load_balancer_id = load_balancer_id
-        self.add_listener(80)
+        self.listener_id = self.add_listener(80)
         self.cluster_id = records.new_id()
         cluster_repo.add(self.engine, cluster_repo.New(
             self.cluster_id, load_balancer_id, 'web', 8, 1, 'hmsync_ovn'))
 
     def add_listener(self, port):
+        listener_id = records.new_id()
         self.records.insert_all({'listener': [records.listener_row(
-            records.new_id(), self.load_balancer_id, port)]})
+            listener_id, self.load_balancer_id, port)]})
+        return listener_id
 
     def add_member(self):
         """Add a machine; clients come to it once it is told."""
@@ -155,6 +157,14 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
                 lambda: names == {client.get(address) for _ in range(24)},
                 f'{names} for {client.name} at {address}', 30)
 
+    def start(self):
+        outcome = self.subject.add(self.cluster_id)
+        self.assertEqual({}, outcome.problems)
+        # It is followed, as routers and networks are.
+        self.floating = self.cloud.add_floating_ip(self.port.id)
+        waiting.wait_for(lambda: self.watch.look().told,
+                         'floating address in OVN', 20)
+
     def broken(self):
         return set().union(*(each.report().broken for each in self.held))
 
@@ -173,12 +183,7 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_life(self):
         one, _two = (self.add_member() for _ in range(2))
-        outcome = self.subject.add(self.cluster_id)
-        self.assertEqual({}, outcome.problems)
-        # It is followed, as routers and networks are.
-        self.floating = self.cloud.add_floating_ip(self.port.id)
-        waiting.wait_for(lambda: self.watch.look().told,
-                         'floating address in OVN', 20)
+        self.start()
         self.assert_answers(self.names())
         self.held = [client.hold(address, NUMBER, rate=1).wait_until_open()
                      for client, address in self.ways]
@@ -218,3 +223,61 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
                               member_repo.FAILED)
         self.subject.apply(self.cluster_id)
         self.assert_answers(self.names(one, three))
+
+    def assert_datagrams(self, names):
+        """Only these machines get flows that begin now.
+
+        From ports that were not used before: OVN remembers those that were.
+        """
+        for client, address in self.ways:
+            report = client.hold(
+                address, NUMBER, rate=1, timeout=4, scheme='udp',
+                answers=sorted(names)).wait_until_open().stop()
+            self.assertEqual(NUMBER, len(report.opened))
+            self.assertEqual({}, report.broken, (client.name, address))
+
+    def test_datagrams(self):
+        """Members are mere machines that answer datagrams, without LVS."""
+        self.records.change('listener', self.listener_id, protocol='UDP')
+        one, _two = (self.add_member() for _ in range(2))
+        self.start()
+        self.assert_datagrams(self.names())
+
+        def hold():
+            return [client.hold(address, NUMBER, rate=1, timeout=9,
+                                scheme='udp').wait_until_open()
+                    for client, address in self.ways]
+
+        self.held = hold()
+        opened = set().union(*(each.report().opened for each in self.held))
+        self.assertEqual(5 * NUMBER, len(opened))
+
+        # A member more, and one that is drained: each port keeps its home.
+        three = self.add_member()
+        self.subject.apply(self.cluster_id)
+        self.assert_datagrams(self.names())
+        self.assert_broken(set())
+        member_repo.set_state(self.engine, one, [member_repo.ACTIVE],
+                              member_repo.DRAINING)
+        self.subject.apply(self.cluster_id)
+        self.assert_datagrams(self.names(one))
+        self.assert_broken(set())
+        # Who is silent by TCP is not taken for dead: OVN does not look.
+        self.assertEqual({}, self.get_sights())
+
+        # Of the one that dies all ports go unanswered, and no others.
+        self.held += hold()
+        dead = self.members[three]
+        dead.kill()
+        member_repo.set_state(self.engine, three, [member_repo.ACTIVE],
+                              member_repo.FAILED)
+        self.subject.apply(self.cluster_id)
+        self.assert_datagrams(self.names(one, three))
+        waiting.wait_for(self.broken, 'silence of the dead', 60)
+        # Each of the others is used once more after the last of its own.
+        time.sleep(12)
+        errors = [error for each in self.held
+                  for error in each.report().broken.values()]
+        self.assertEqual({f'ValueError: no answer of {dead.name}'},
+                         set(errors))
+        print(len(errors), 'flows of the dead of', 10 * NUMBER)

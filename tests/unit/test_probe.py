@@ -254,6 +254,41 @@ class TestHow(base.TestCase):
         self.assertEqual(set(), errors)
         self.assertGreater(good, 1)
 
+    def test_datagrams_of_a_port(self):
+        """It is broken when another one answers, or none."""
+        self.assertEqual({'ValueError: b in place of a'},
+                         self.hold_datagrams(b'a', b'a', b'b'))
+        self.assertEqual({'ValueError: no answer of a'},
+                         self.hold_datagrams(b'a'))
+
+    def hold_datagrams(self, *answers):
+        async def hold():
+            transport, _ = await (
+                asyncio.get_running_loop().create_datagram_endpoint(
+                    lambda: _Answers(answers), local_addr=('127.0.0.1', 0)))
+            port = transport.get_extra_info('sockname')[1]
+            await probe._Client(f'udp://127.0.0.1:{port}/', 2).hold(100, 1)
+            transport.close()
+
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            asyncio.run(hold())
+        return set(probe.report_held(probe.read(
+            out.getvalue())).broken.values())
+
+
+class _Answers(asyncio.DatagramProtocol):
+    """Answers so many, each with the next one, and no more."""
+
+    def __init__(self, answers):
+        self._answers = list(answers)
+
+    def connection_made(self, transport):
+        self.transport = transport
+
+    def datagram_received(self, data, addr):
+        if self._answers:
+            self.transport.sendto(self._answers.pop(0), addr)
+
 
 class _Echo(asyncio.DatagramProtocol):
 

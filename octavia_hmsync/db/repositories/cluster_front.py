@@ -165,7 +165,8 @@ def get_lookers(engine):
 def get_listener_ports(engine, among=None):
     """Return {id of a cluster: frozenset of ports} of what is listened to.
 
-    Those that are about to come or go are not among them.
+    Those that are about to come or go are not among them, nor are those of
+    UDP and SCTP: OVN would look at members there by TCP.
 
     :param engine: an SQLAlchemy engine.
     :param among: ids of the clusters that are looked at; None for all.
@@ -181,6 +182,7 @@ def get_listener_ports(engine, among=None):
                            _CLUSTER.c.load_balancer_id)
                 .join(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
                 .where(_LB.c.enabled, _LISTENER.c.enabled,
+                       _LISTENER.c.protocol.not_in(compat.LVS_PROTOCOLS),
                        _LISTENER.c.provisioning_status.in_(
                            (compat.ACTIVE, compat.PENDING_UPDATE)),
                        *conditions)):

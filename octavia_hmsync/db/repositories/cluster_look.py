@@ -41,9 +41,6 @@ _GROUP = compat.VIP_SECURITY_GROUP
 _HEALTH = compat.AMPHORA_HEALTH
 _STATISTICS = compat.LISTENER_STATISTICS
 
-# The protocols of listeners that are no TCP.
-_OTHERS = ('UDP', 'SCTP')
-
 
 @dataclasses.dataclass(frozen=True)
 class Drain:
@@ -90,7 +87,8 @@ def get_ports(engine):
                         _LB.c.enabled, _LISTENER.c.enabled,
                         # Nobody knows whether members have ever had that.
                         _LISTENER.c.provisioning_status != compat.ERROR,
-                        _LISTENER.c.protocol.not_in(_OTHERS), is_open)))
+                        _LISTENER.c.protocol.not_in(
+                            compat.LVS_PROTOCOLS), is_open)))
                 .where(_LB.c.provisioning_status == compat.ACTIVE,
                        _CLUSTER.c.provisioning_status == compat.ACTIVE)):
             recorded[row.id] = row.ports
@@ -120,7 +118,8 @@ def get_connections(engine, margin):
 
     What a heartbeat tells counts once distributors have known for a while
     that the member drains: before that new ones may have come, and the
-    numbers may be those of the heartbeat before.
+    numbers may be those of the heartbeat before. What goes on by datagrams is
+    in no heartbeat: where there is a listener for them zero is no answer.
 
     :param engine: an SQLAlchemy engine.
     :param margin: seconds after which a heartbeat counts.
@@ -130,6 +129,11 @@ def get_connections(engine, margin):
         _STATISTICS.c.active_connections), 0))
         .where(_STATISTICS.c.amphora_id == _MEMBER.c.amphora_id)
         .scalar_subquery())
+    has_datagrams = sa.exists().where(
+        _LB.c.id == _CLUSTER.c.load_balancer_id,
+        _LISTENER.c.load_balancer_id == _LB.c.id,
+        _LB.c.enabled, _LISTENER.c.enabled,
+        _LISTENER.c.protocol.in_(compat.LVS_PROTOCOLS))
     with engine.connect() as connection:
         return {
             row.id: Drain(
@@ -141,7 +145,8 @@ def get_connections(engine, margin):
                           _MEMBER.c.amphora_id, _MEMBER.c.connections,
                           _MEMBER.c.updated_at, _MEMBER.c.idle_timeout,
                           _VIP.c.applied_at, types.utcnow().label('now'),
-                          _HEALTH.c.last_update, told.label('told'))
+                          _HEALTH.c.last_update, told.label('told'),
+                          has_datagrams.label('has_datagrams'))
                 .select_from(
                     _MEMBER.join(_CLUSTER,
                                  _CLUSTER.c.id == _MEMBER.c.cluster_id)
@@ -156,6 +161,8 @@ def get_connections(engine, margin):
 
 def _counts(row, margin):
     if row.last_update is None or row.applied_at is None:
+        return False
+    if row.has_datagrams and not row.told:
         return False
     since = max(row.updated_at, row.applied_at)
     return row.last_update > since + datetime.timedelta(seconds=margin)

@@ -94,6 +94,25 @@ class TestOwn(base.TestCase):
                                       in shown.additional_vips])
             self.assertEqual(1, len(load_balancer.additional_vips))
 
+    def test_show_datagrams(self):
+        """An agent counts what came to the first address of each family."""
+        load_balancer = make_load_balancer('fd00::5', '192.0.2.6')
+        load_balancer.listeners = [
+            types.SimpleNamespace(protocol=protocol,
+                                  load_balancer=load_balancer)
+            for protocol in ('TCP', 'UDP')]
+        shown = peers.show(load_balancer, frozenset('a'))
+        own.show(shown, ('192.0.2.10', 'fd00::10'))
+        tcp, udp = shown.listeners
+        self.assertIs(shown, tcp.load_balancer)
+        self.assertEqual(
+            ['192.0.2.10', 'fd00::10', '192.0.2.5', 'fd00::5', '192.0.2.6'],
+            [vip.ip_address for vip in (udp.load_balancer.vip,
+                                        *udp.load_balancer.additional_vips)])
+        self.assertEqual('192.0.2.5', shown.vip.ip_address)
+        for each in load_balancer.listeners:
+            self.assertIs(load_balancer, each.load_balancer)
+
     def test_read(self):
         config = {'vrrp_port': {'fixed_ips': [
             {'ip_address': '192.0.2.10', 'subnet_id': '4'},

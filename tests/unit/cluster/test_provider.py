@@ -298,14 +298,27 @@ class TestProtocols(ProviderTestCase):
         return data_models.Pool(pool_id='pool', protocol=protocol,
                                 lb_algorithm='ROUND_ROBIN')
 
+    def assert_refused(self, protocol, *words):
+        words = [f'has no {{}} of protocol {protocol}', 'TERMINATED_HTTPS',
+                 'Provider amphora', *words]
+        for kind in ('listener', 'pool'):
+            self.assertUnsupported(
+                [word.format(kind) for word in words],
+                getattr(self.driver, f'{kind}_create'),
+                getattr(self, kind)(protocol))
+
     def test_refused(self):
         for protocol in ('UDP', 'SCTP'):
-            words = [f'does not distribute {protocol}', 'TERMINATED_HTTPS',
-                     'Provider amphora']
-            self.assertUnsupported(words, self.driver.listener_create,
-                                   self.listener(protocol))
-            self.assertUnsupported(words, self.driver.pool_create,
-                                   self.pool(protocol))
+            self.assert_refused(protocol, 'distributors of Open vSwitch')
+
+    def test_ovn(self):
+        """OVN follows datagrams; nobody has tried SCTP with it."""
+        self.conf.config(group='controller_worker',
+                         distributor_driver='hmsync_ovn')
+        self.assert_refused('SCTP', 'has not been tried', 'UDP')
+        self.driver.listener_create(self.listener('UDP'))
+        self.driver.pool_create(self.pool('UDP'))
+        self.assertEqual(2, len(self.queue.cast))
 
     def test_refused_with_the_load_balancer(self):
         for protocol in ('UDP', 'SCTP'):
@@ -313,7 +326,7 @@ class TestProtocols(ProviderTestCase):
                                          self.listener(protocol)]},
                           {'pools': [self.pool(protocol)]}):
                 self.assertUnsupported(
-                    [f'does not distribute {protocol}'], self.create, **parts)
+                    [f'of protocol {protocol}'], self.create, **parts)
 
     def test_all_others(self):
         for protocol in ('TCP', 'HTTP', 'HTTPS', 'TERMINATED_HTTPS',

@@ -18,8 +18,10 @@ from unittest import mock
 
 import fixtures
 from octavia.certificates.manager import noop
+from oslo_config import fixture as config_fixture
 
 from octavia_hmsync.cluster import update
+from octavia_hmsync import compat
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
@@ -43,6 +45,21 @@ class TestUpdate(clusters.ClusterTestCase):
         self.assertEqual(['ACTIVE'] * 3, self.states())
         self.assertEqual(1, len({*self.digests()}))
         self.assertEqual([], self.applied)
+
+    def test_datagrams_where_ovn_distributes(self):
+        """LVS serves the own address, too, which its agent counts."""
+        self.add_cluster(2)
+        listener = self.add_listener('l1', protocol='UDP')
+        listener.default_pool.protocol = 'UDP'
+        self.useFixture(config_fixture.Config(compat.CONF)).config(
+            group='controller_worker', distributor_driver='hmsync_ovn')
+        self.subject.update(self.lb)
+        for amphora, agent in zip(self.lb.amphorae, self.agents):
+            text = agent.state.files['l1/udp_listener'].decode()
+            self.assertEqual(
+                [amphora.vrrp_ip, '80', clusters.VIP, '80'],
+                text.partition('group {')[2].partition('}')[0].split())
+        self.assertEqual(1, len({*self.digests()} - {None}))
 
     def test_without_listeners_nobody_is_asked(self):
         self.add_cluster(2)
@@ -446,6 +463,33 @@ class TestOneFirst(clusters.ClusterTestCase):
         self.assertRefused('has listener l1 as ERROR')
         self.assertEqual([{}] * 4,
                          [agent.state.files for agent in self.agents])
+
+    def test_datagrams(self):
+        """What LVS had is given back, and what it had not is deleted."""
+        udp = self.add_datagrams('udp')
+        self.subject.update(self.lb)
+        self.known = self.digests()
+        self.before = [dict(agent.state.files) for agent in self.agents]
+        self.assertIn(b'virtual_server', self.before[0]['udp/udp_listener'])
+        udp.protocol_port = 5353
+        self.add_datagrams('udp2')
+        for agent in self.agents:
+            agent.requests.clear()
+            agent.statuses['PUT /1.0/loadbalancer/udp2/reload'] = 500
+        self.assertNotIn('could not be given back',
+                         self.assertRefused('answered 500'))
+        self.assertEqual(self.before, [agent.state.files
+                                       for agent in self.agents])
+        self.assertEqual((['ACTIVE'] * 4, self.known),
+                         (self.states(), self.digests()))
+        # The other members were told nothing.
+        self.assertEqual([True, True, False, False],
+                         [bool(agent.asked()) for agent in self.agents])
+
+    def add_datagrams(self, name):
+        listener = self.add_listener(name, protocol='UDP')
+        listener.default_pool.protocol = 'UDP'
+        return listener
 
     def test_delete(self):
         for agent in self.agents:
