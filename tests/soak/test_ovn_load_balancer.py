@@ -40,9 +40,12 @@ NUMBER = 40
 class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
     """Clients of the same subnet, of another one, and outside."""
 
+    # What tenants.Networks takes.
+    how: dict = {}
+
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(tenants.Networks())
+        self.cloud = self.useFixture(tenants.Networks(**self.how))
         self.addOnException(lambda _: self.addDetail(
             'OVN', content.text_content(self.describe())))
         central = self.cloud.networking.central
