@@ -29,9 +29,9 @@ LOG = logging.getLogger(__name__)
 
 # Seconds for which a tenant waits for OVN.
 _PATIENCE = 5
-WHAT_TO_DO = ('Neutron has [ovn] enable_distributed_floating_ip = True: switch '
-              'that off, or set [controller_worker] distributor_driver = '
-              'hmsync_ovn for new clusters.')
+WHAT_TO_DO = ('Neutron has [ovn] enable_distributed_floating_ip = True: '
+              'switch that off, or set [controller_worker] '
+              'distributor_driver = hmsync_ovn for new clusters.')
 
 
 def are_distributed(conf):

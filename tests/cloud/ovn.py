@@ -93,6 +93,13 @@ class Chassis(nodes.Node):
             self.vswitch.vsctl(
                 'set', 'Open_vSwitch', '.', 'external_ids:'
                 f'ovn-bridge-mappings="{self.bridge_mappings}"')
+        if self._provider:
+            # What a router sends into a VLAN comes from each node: with one
+            # MAC address for all, switches would lose the way to it.
+            self.vswitch.vsctl(
+                'set', 'Open_vSwitch', '.', 'external_ids:'
+                f'ovn-chassis-mac-mappings="{self._provider}:'
+                f'0e:00:00:00:00:{self._number:02x}"')
         if self._external:
             self.vswitch.vsctl(
                 'set', 'Open_vSwitch', '.',

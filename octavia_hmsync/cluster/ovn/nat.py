@@ -59,7 +59,7 @@ def find_distributed(conf, timeout=None):
     remotes = opts[_OPTION]
     connections.use_certificates(opts, ','.join(remotes))
     deadline = time.monotonic() + (timeout or opts.ovn_timeout)
-    error = 'it names no database'
+    error: str | Exception = 'it names no database'
     # Each member of the database can be read from.
     for remote in remotes:
         try:

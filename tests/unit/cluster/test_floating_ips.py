@@ -11,9 +11,9 @@
 #    under the License.
 import fixtures
 
-from octavia_hmsync import compat
 from octavia_hmsync.cluster import floating_ips
 from octavia_hmsync.cluster.ovn import nat
+from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 from tests.unit.cluster import distributors
 
