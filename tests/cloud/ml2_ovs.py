@@ -52,6 +52,9 @@ class _Service(process.ChildProcess):
             env=process.environment(path, **env))
         for variable in ('PYTHONPATH', 'VIRTUAL_ENV'):
             self.env.pop(variable, None)
+        # For neutron-keepalived-state-change.
+        self.env['PATH'] = (f'{neutron.environment() / "bin"}:'
+                            f'{self.env["PATH"]}')
 
 
 class Neutron(neutron.OnMariaDB):
