@@ -73,25 +73,6 @@ class StrangeClients:
         return self.useFixture(machines.Client(
             self.cloud, 'second-router', network, host='compute2'))
 
-    def add_trunk(self, network):
-        """Add a client in the tenant's network by a trunk of another one."""
-        api = self.cloud.connection.network
-        client = self.useFixture(machines.Client(self.cloud, 'trunk', network,
-                                                 host='compute2'))
-        port = api.create_port(
-            network_id=self.cloud.network.id, project_id=neutron.PROJECT_ID,
-            security_group_ids=[self.cloud.open_group.id])
-        api.create_trunk(port_id=client.port.id, sub_ports=[{
-            'port_id': port.id, 'segmentation_type': 'vlan',
-            'segmentation_id': 7}], project_id=neutron.PROJECT_ID)
-        run = client.namespace.run
-        run('ip', 'link', 'add', 'link', 'eth0', 'name', 'sub', 'address',
-            port.mac_address, 'type', 'vlan', 'id', '7')
-        run('ip', 'address', 'add',
-            f'{port.fixed_ips[0]["ip_address"]}/24', 'dev', 'sub')
-        run('ip', 'link', 'set', 'sub', 'up')
-        return client
-
     def add_paired(self, addresses):
         """Add a machine that may have the VIP, and says nothing of it."""
         return self.useFixture(machines.Member(
@@ -103,11 +84,8 @@ class StrangeClients:
 class TestFabrics(test_ovn_data_plane.VipTestCase, StrangeClients):
     """OVN."""
 
-    how = {'provider': networking.PROVIDER, 'options': {
-        'DEFAULT': {'service_plugins': 'ovn-router,trunk'},
-        'ml2_type_vlan': {
-            'network_vlan_ranges': f'{networking.PROVIDER}:100:199'}}}
-    has_trunks = True
+    how = {'provider': networking.PROVIDER, 'options': {'ml2_type_vlan': {
+        'network_vlan_ranges': f'{networking.PROVIDER}:100:199'}}}
 
     def setUp(self):
         super().setUp()
@@ -171,8 +149,6 @@ class TestFabrics(test_ovn_data_plane.VipTestCase, StrangeClients):
         clients = [self.add_second_router(made.members), paired,
                    self.add_client('inside', self.cloud.network),
                    self.add_client('routed', self.other)]
-        if self.has_trunks:
-            clients.append(self.add_trunk(self.other))
         self.assert_answers([(each, address) for each in clients])
         # It took nothing from members.
         self.assertNotIn(paired.name, {
@@ -183,10 +159,6 @@ class TestFabricsOVS(TestFabrics):
     """ML2/OVS."""
 
     network = 'ovs'
-    how = {**TestFabrics.how, 'options': {
-        'ml2_type_vlan': TestFabrics.how['options']['ml2_type_vlan']}}
-    # Nova, in place of us, would make a bridge for each.
-    has_trunks = False
 
     def check_bare(self, machine):
         """It is nothing to ML2/OVS."""
