@@ -135,7 +135,10 @@ _ovn_opts = [
                 help='Where OVN\'s northbound database is, for [controller_'
                      'worker] distributor_driver = hmsync_ovn: as Neutron '
                      'has it in [ovn] ovn_nb_connection, all members of the '
-                     'database, ssl:10.0.0.5:6641.'),
+                     'database, ssl:10.0.0.5:6641. Set it with hmsync_ovs and '
+                     'ML2/OVN, too, in octavia.conf of all controllers: '
+                     'floating IPs that OVN distributes, by which clusters '
+                     'get no answer back, are found and refused.'),
     cfg.ListOpt('ovn_sb_connection',
                 default=['unix:/var/run/ovn/ovnsb_db.sock'],
                 help='Where OVN\'s southbound database is, which tells '

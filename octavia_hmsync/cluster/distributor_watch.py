@@ -26,6 +26,7 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster import balance
 from octavia_hmsync.cluster import claims
 from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster import floating_ips
 from octavia_hmsync.cluster import looks
 from octavia_hmsync.cluster import peer_rules
 from octavia_hmsync.cluster import port_watch
@@ -169,11 +170,12 @@ class DistributorWatch:
     :param host: the name of this controller.
     :param rules: a peer_rules.PeerRules; None if members admit distributors
                   anyway.
+    :param floating: a floating_ips.FloatingIPs, or None.
     """
 
     def __init__(self, engine, distributors, vips, clock=time.monotonic,
                  heartbeat_interval=10, interval=5, host='distributors',
-                 rules=None):
+                 rules=None, floating=None):
         self._engine = engine
         self._host = host
         self._rules = rules
@@ -182,6 +184,7 @@ class DistributorWatch:
         self._vips = vips
         self._ports = port_watch.PortWatch(engine, distributors.ports,
                                            vips.repair)
+        self._floating = floating
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
         # When what is rare was done, by the id of a distributor.
@@ -230,6 +233,8 @@ class DistributorWatch:
             {row.id for row in rows})
         if is_due:
             self._make_anew(self._switch_ports())
+            if self._floating is not None:
+                self._floating.look()
         if is_full:
             is_all_done &= self._settle({
                 row.id: row.name not in problems for row in rows
@@ -472,4 +477,5 @@ def make(conf, engine, distributors):
         conf, engine, distributors),
         heartbeat_interval=conf.health_manager.heartbeat_interval,
         interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host,
-        rules=peer_rules.PeerRules(conf))
+        rules=peer_rules.PeerRules(conf),
+        floating=floating_ips.make(conf, engine))

@@ -28,6 +28,7 @@ from oslo_log import log as logging
 from octavia_hmsync.cluster import backends
 from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync.cluster import flavor as flavors
+from octavia_hmsync.cluster import floating_ips
 from octavia_hmsync.cluster import places
 from octavia_hmsync.cluster import readiness
 from octavia_hmsync.cluster import sizes
@@ -214,12 +215,15 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
         with _refusing():
             is_ovn = backends.is_ovn(self._conf)
             more = self._get(loadbalancer.additional_vips) or ()
-            check = (vip_network.check_routers if is_ovn
-                     else vip_network.check_not_distributed)
-            check(network_driver, loadbalancer.vip_network_id,
-                  [loadbalancer.vip_subnet_id,
-                   *(vip['subnet_id'] for vip in more)])
-            if is_ovn:
+            where = (network_driver, loadbalancer.vip_network_id,
+                     [loadbalancer.vip_subnet_id,
+                      *(vip['subnet_id'] for vip in more)])
+            if not is_ovn:
+                vip_network.check_not_distributed(*where)
+                if floating_ips.are_distributed(self._conf):
+                    vip_network.check_floating_ips(*where)
+            else:
+                vip_network.check_routers(*where)
                 vip_network.check_overlay(network_driver,
                                           loadbalancer.vip_network_id)
                 # OVN asks members from an address of its own.

@@ -146,6 +146,24 @@ def check_not_distributed(network_driver, network_id, subnet_ids):
             f'nobody. Choose a subnet whose router is not distributed.')
 
 
+def check_floating_ips(network_driver, network_id, subnet_ids):
+    """Check that there can be no floating IP, where OVN distributes them.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the VIP.
+    :param subnet_ids: of the VIP and the additional ones.
+    :raises Unsuitable: with what to do.
+    """
+    found = sorted(set(subnet_ids) & provider.get_subnets_with_gateway(
+        network_driver, network_id))
+    if found:
+        raise Unsuitable(
+            f'Subnet {", ".join(found)} has a router with an external '
+            f'gateway. Floating IPs are distributed in this cloud, and no '
+            f'answer comes back by that of a cluster. Choose a subnet whose '
+            f'router has no external gateway, or one without a router.')
+
+
 def _count_free(network_driver, network_id, subnet_id):
     """Return how many addresses nobody has, None where nobody knows."""
     network = network_driver.get_network(network_id)

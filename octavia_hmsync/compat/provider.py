@@ -103,6 +103,26 @@ def get_routed_subnets(network_driver, network_id, owners=None):
             for fixed_ip in port.fixed_ips}
 
 
+def get_subnets_with_gateway(network_driver, network_id):
+    """Return the ids of subnets whose router goes outside.
+
+    :param network_driver: Octavia's.
+    :param network_id: of the network.
+    :returns: a set; it is empty where that driver does not tell.
+    """
+    api = getattr(network_driver, 'network_proxy', None)
+    if api is None:
+        return set()
+    found = set()
+    for owner in _ROUTERS:
+        for port in api.ports(network_id=network_id, device_owner=owner):
+            # It may be deleted right now.
+            router = api.find_router(port.device_id)
+            if router is not None and router.external_gateway_info:
+                found |= {each['subnet_id'] for each in port.fixed_ips}
+    return found
+
+
 def find_refusal(error):
     """Tell why Neutron refused to make a port, where the request is to blame.
 

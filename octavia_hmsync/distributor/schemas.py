@@ -155,7 +155,8 @@ _DOCUMENT = _object(
     port=PORT,
     pin_timeout={'type': 'integer', 'minimum': 1, 'maximum': 7 * 86400,
                  'description': 'Seconds after which a connection '
-                                'without a packet is forgotten.'},
+                                'without a packet is forgotten: no longer '
+                                'than time-outs of listeners allow for.'},
     members={'type': 'array', 'maxItems': MAX_SLOT + 1,
              'items': MEMBER,
              'description': 'All of them. A slot that nobody has does '

@@ -52,6 +52,9 @@ class _Service(process.ChildProcess):
             env=process.environment(path, **env))
         for variable in ('PYTHONPATH', 'VIRTUAL_ENV'):
             self.env.pop(variable, None)
+        # For neutron-keepalived-state-change.
+        self.env['PATH'] = (f'{neutron.environment() / "bin"}:'
+                            f'{self.env["PATH"]}')
 
 
 class Neutron(neutron.OnMariaDB):
@@ -69,7 +72,7 @@ class Neutron(neutron.OnMariaDB):
         super().__init__(directory, server, options=octavia_conf.merge({
             'DEFAULT': {'service_plugins': 'router',
                         'transport_url': rabbitmq.url, 'rpc_workers': 1},
-            'ml2': {'type_drivers': 'vxlan, flat'},
+            'ml2': {'type_drivers': 'vxlan, flat, vlan'},
         }, options))
 
     def _setUp(self):
@@ -105,8 +108,7 @@ class Node(nodes.Node):
                       'report_interval': 10, 'polling_interval': 1},
             'ovs': {'ovsdb_connection': self.vswitch.connection,
                     'datapath_type': 'netdev', 'local_ip': self.address,
-                    'bridge_mappings': (f'{self._external}:br-ex'
-                                        if self._external else None)},
+                    'bridge_mappings': self.bridge_mappings or None},
             'securitygroup': {'firewall_driver': 'openvswitch'},
             **{context: {'helper_command': helper} for context in _CONTEXTS}}
         self._start('neutron-openvswitch-agent', options)

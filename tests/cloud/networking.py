@@ -34,6 +34,7 @@ COMPUTES = ('compute1', 'compute2')
 NETWORK_NODES = ('network1', 'network2')
 GATEWAY = 'gateway'
 EXTERNAL = 'external'
+PROVIDER = 'provider'
 
 
 class Bridges(fixtures.Fixture):
@@ -60,12 +61,15 @@ class _Nodes(fixtures.Fixture):
 
     .chassis has a nodes.Node for each: those of COMPUTES run instances and
     machines, NETWORK_NODES distributors alone, GATEWAY routes into EXTERNAL.
+
+    :param provider: the name of a physical network that all of them have.
     """
 
-    def __init__(self, directory, options=None):
+    def __init__(self, directory, options=None, provider=None):
         super().__init__()
         self._directory = directory
         self._options = options
+        self._provider = provider
         self.chassis = {}
 
     def _setUp(self):
@@ -75,7 +79,8 @@ class _Nodes(fixtures.Fixture):
                 (*COMPUTES, *NETWORK_NODES, GATEWAY), 1):
             self.chassis[host] = self.useFixture(self._make_node(
                 host, underlay, number, self._directory,
-                external=EXTERNAL if host == GATEWAY else None))
+                external=EXTERNAL if host == GATEWAY else None,
+                provider=self._provider))
         self.fabric = self.useFixture(node_fabric.Fabric(
             self._directory, {host: self.chassis[host] for host in COMPUTES},
             self.chassis[GATEWAY]))

@@ -31,11 +31,15 @@ class Node(fixtures.Fixture):
     :param number: its number in 10.99.0.0/24, the network between nodes
     :param external: the name of a physical network, for a node that routes
                      into it; it is the bridge br-ex
+    :param provider: the name of a physical network that all nodes have, or
+                     None; it is the bridge br-provider
     """
 
-    def __init__(self, host, underlay, number, directory, external=None):
+    def __init__(self, host, underlay, number, directory, external=None,
+                 provider=None):
         super().__init__()
         self._external = external
+        self._provider = provider
         self.host = host
         self._underlay = underlay
         self._number = number
@@ -56,6 +60,26 @@ class Node(fixtures.Fixture):
         if self._external:
             self.vswitch.vsctl('add-br', 'br-ex', '--', 'set', 'Bridge',
                                'br-ex', 'datapath_type=netdev')
+        if self._provider:
+            self._connect_provider()
+
+    @property
+    def bridge_mappings(self):
+        """Physical networks and their bridges, as agents have them."""
+        # They may be one.
+        bridges = {self._provider: 'br-provider', self._external: 'br-ex'}
+        return ','.join(f'{name}:{bridge}'
+                        for name, bridge in bridges.items() if name)
+
+    def _connect_provider(self):
+        name = f'p{self._number}'
+        self._underlay.link(self.namespace, name, 'eth1')
+        self._underlay.run('ip', 'link', 'set', name, 'master', 'provider')
+        bridge = ('br-ex' if self._provider == self._external
+                  else 'br-provider')
+        self.vswitch.vsctl(
+            '--may-exist', 'add-br', bridge, '--', 'set', 'Bridge', bridge,
+            'datapath_type=netdev', '--', 'add-port', bridge, 'eth1')
 
     def _connect(self):
         # Tunnels of a vswitch in user space leave through a bridge of its.
@@ -125,8 +149,9 @@ class Node(fixtures.Fixture):
 
 
 def make_underlay(test, directory):
-    """Return a namespace with the bridge that connects the nodes."""
+    """Return a namespace with the bridges that connect the nodes."""
     underlay = test.useFixture(openvswitch.Namespace('underlay', directory))
-    underlay.run('ip', 'link', 'add', 'underlay', 'type', 'bridge')
-    underlay.run('ip', 'link', 'set', 'underlay', 'up')
+    for name in ('underlay', 'provider'):
+        underlay.run('ip', 'link', 'add', name, 'type', 'bridge')
+        underlay.run('ip', 'link', 'set', name, 'up')
     return underlay

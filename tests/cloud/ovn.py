@@ -89,10 +89,20 @@ class Chassis(nodes.Node):
             'external_ids:ovn-encap-type=geneve',
             f'external_ids:ovn-encap-ip={self.address}',
             'external_ids:ovn-bridge-datapath-type=netdev')
+        if self.bridge_mappings:
+            self.vswitch.vsctl(
+                'set', 'Open_vSwitch', '.', 'external_ids:'
+                f'ovn-bridge-mappings="{self.bridge_mappings}"')
+        if self._provider:
+            # What a router sends into a VLAN comes from each node: with one
+            # MAC address for all, switches would lose the way to it.
+            self.vswitch.vsctl(
+                'set', 'Open_vSwitch', '.', 'external_ids:'
+                f'ovn-chassis-mac-mappings="{self._provider}:'
+                f'0e:00:00:00:00:{self._number:02x}"')
         if self._external:
             self.vswitch.vsctl(
                 'set', 'Open_vSwitch', '.',
-                f'external_ids:ovn-bridge-mappings={self._external}:br-ex',
                 'external_ids:ovn-cms-options=enable-chassis-as-gw')
         directory = self.vswitch.directory
         self.controller = self.useFixture(process.ChildProcess(
@@ -140,7 +150,7 @@ class Neutron(neutron.OnMariaDB):
                  options=None):
         super().__init__(directory, server, options=octavia_conf.merge({
             'DEFAULT': {'service_plugins': 'ovn-router'},
-            'ml2': {'type_drivers': 'geneve, flat',
+            'ml2': {'type_drivers': 'geneve, flat, vlan',
                     'tenant_network_types': 'geneve',
                     'mechanism_drivers': 'ovn'},
             'ml2_type_geneve': {'vni_ranges': '1:1000',

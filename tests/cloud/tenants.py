@@ -127,18 +127,23 @@ class Tenants:
 
 
 class Networks(Tenants, fixtures.Fixture):
-    """A cloud of networks alone, for machines.Machine and others."""
+    """A cloud of networks alone, for machines.Machine and others.
 
-    def __init__(self, network='ovn'):
+    :param network: a kind of networking.KINDS.
+    :param how: what that takes besides a directory.
+    """
+
+    def __init__(self, network='ovn', **how):
         super().__init__()
         self._kind = network
+        self._how = how
 
     def _setUp(self):
         self.directory = self.useFixture(
             fixtures.TempDir(rootdir=tempfile.gettempdir())).path
         os.makedirs(os.path.join(self.directory, 'tmp'))
         self.networking = self.useFixture(
-            networking.KINDS[self._kind](self.directory))
+            networking.KINDS[self._kind](self.directory, **self._how))
         self.networking.wait_until_ready()
         self.connection = neutron.connect(self.networking.neutron)
         self.addCleanup(self.connection.close)

@@ -22,6 +22,7 @@ import fixtures
 
 from octavia_hmsync.cluster.ovn import balancers
 from octavia_hmsync.cluster.ovn import connections
+from octavia_hmsync.cluster.ovn import nat
 from octavia_hmsync.cluster.ovn import northbound
 from octavia_hmsync.cluster.ovn import southbound
 from octavia_hmsync.db.repositories import member_sight as sight_repo
@@ -284,6 +285,24 @@ class TestNorthbound(fakes.OVNTestCase):
         waiting.wait_for(lambda: not self.is_away(), 'a connection', TIMEOUT)
         self.plug()
 
+    def test_distributed_floating_ips(self):
+        """By a question of its own, which copies nothing."""
+        self.assertEqual({}, nat.find_distributed(self.conf))
+        self.nb('lr-nat-add', 'neutron-r', 'dnat_and_snat', '203.0.113.8',
+                '192.0.2.10')
+        self.nb('lr-nat-add', 'neutron-r', 'dnat_and_snat', '203.0.113.9',
+                '192.0.2.5', self.vip_port_id, '0a:00:00:00:99:09')
+        self.assertEqual({self.vip_port_id: '203.0.113.9'},
+                         nat.find_distributed(self.conf))
+        # Frozen, it answers nothing.
+        server = self.central.children['ovn-nb']
+        server.pause()
+        e = self.assertRaises(exceptions.DistributorUnreachable,
+                              nat.find_distributed, self.conf, 1)
+        server.resume()
+        self.assertIn('ovn_nb_connection', str(e))
+        self.assertIn('timed out', str(e))
+
     def test_never_there(self):
         self.conf.set_override('ovn_timeout', 1, group='hmsync_cluster')
         for remote in ('unix:/nowhere', 'tcp:127.0.0.1:1', 'nonsense'):
@@ -291,6 +310,9 @@ class TestNorthbound(fakes.OVNTestCase):
                                    group='hmsync_cluster')
             e = self.assertRaises(exceptions.DistributorUnreachable,
                                   self.northbound.list)
+            self.assertIn(remote, str(e))
+            e = self.assertRaises(exceptions.DistributorUnreachable,
+                                  nat.find_distributed, self.conf)
             self.assertIn(remote, str(e))
 
     def test_sights(self):

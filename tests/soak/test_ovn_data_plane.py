@@ -36,10 +36,13 @@ class VipTestCase(base.BaseTestCase):
 
     # A kind of networking.KINDS.
     network = 'ovn'
+    # What that takes.
+    how: dict = {}
 
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(tenants.Networks(self.network))
+        self.cloud = self.useFixture(tenants.Networks(self.network,
+                                                      **self.how))
         self.distributors = self.useFixture(vip.Distributors(
             self.cloud, self.useFixture(certificates.Certificates(
                 os.path.join(self.cloud.directory, 'certs'))))).all

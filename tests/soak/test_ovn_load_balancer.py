@@ -26,23 +26,28 @@ from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db.repositories import member_sight as sight_repo
 from tests.cloud import machines
+from tests.cloud import networking
 from tests.cloud import neutron
 from tests.cloud import process
 from tests.cloud import records
 from tests.cloud import tenants
 from tests.cloud import waiting
 from tests.db_cases import base
+from tests.soak import test_fabrics
 from tests.unit.db import sqlite
 
 NUMBER = 40
 
 
-class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
+class LoadBalancerTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
     """Clients of the same subnet, of another one, and outside."""
+
+    # What tenants.Networks takes.
+    how: dict = {}
 
     def setUp(self):
         super().setUp()
-        self.cloud = self.useFixture(tenants.Networks())
+        self.cloud = self.useFixture(tenants.Networks(**self.how))
         self.addOnException(lambda _: self.addDetail(
             'OVN', content.text_content(self.describe())))
         central = self.cloud.networking.central
@@ -158,12 +163,22 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
                 f'{names} for {client.name} at {address}', 30)
 
     def start(self):
+        """Have the members there are, and a floating IP."""
         outcome = self.subject.add(self.cluster_id)
         self.assertEqual({}, outcome.problems)
         # It is followed, as routers and networks are.
         self.floating = self.cloud.add_floating_ip(self.port.id)
-        waiting.wait_for(lambda: self.watch.look().told,
-                         'floating address in OVN', 20)
+        self.wait_until_followed('floating address in OVN')
+
+    def add_two(self):
+        """Have two members and a floating IP, by which all answer."""
+        ids = [self.add_member() for _ in range(2)]
+        self.start()
+        self.assert_answers(self.names())
+        return ids
+
+    def wait_until_followed(self, what):
+        waiting.wait_for(lambda: self.watch.look().told, what, 20)
 
     def broken(self):
         return set().union(*(each.report().broken for each in self.held))
@@ -181,10 +196,11 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
         return {sight.member_id: sight.state for sight in
                 sight_repo.get_of_cluster(self.engine, self.cluster_id)}
 
+
+class TestLoadBalancer(LoadBalancerTestCase):
+
     def test_life(self):
-        one, _two = (self.add_member() for _ in range(2))
-        self.start()
-        self.assert_answers(self.names())
+        one, _two = self.add_two()
         self.held = [client.hold(address, NUMBER, rate=1).wait_until_open()
                      for client, address in self.ways]
         # A node may lose a packet in the moment when it learns of a change.
@@ -281,3 +297,29 @@ class TestLoadBalancer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual({f'ValueError: no answer of {dead.name}'},
                          set(errors))
         print(len(errors), 'flows of the dead of', 10 * NUMBER)
+
+class TestFabrics(LoadBalancerTestCase, test_fabrics.StrangeClients):
+    """What test_fabrics has of clients, and of floating IPs."""
+
+    # Each node goes outside by itself.
+    how = {'provider': networking.EXTERNAL, 'options': {
+        'ovn': {'enable_distributed_floating_ip': True}}}
+
+    def test_distributed_floating_ip(self):
+        """No machine has the VIP, so OVN translates at the gateway."""
+        self.add_two()
+
+    def test_clients(self):
+        self.add_two()
+        address = self.addresses[0]
+        second = self.add_second_router(self.members.values())
+        self.wait_until_followed('second router')
+        clients = [second, self.add_paired([address]), self.inside,
+                   self.routed]
+        found = {each.name: test_fabrics.count_answers(each, address)
+                 for each in clients}
+        found['outside'] = test_fabrics.count_answers(self.outside,
+                                                      self.floating)
+        self.assertEqual(dict.fromkeys(found, test_fabrics.NUMBER), found)
+        self.assertEqual(self.names(), {
+            second.get(address) for _ in range(24)})

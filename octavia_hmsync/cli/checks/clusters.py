@@ -132,6 +132,7 @@ def check_distributors(conf, engine):
         return result.failure(
             f'No distributor can be used: {" ".join(problems)}')
     problems += ends
+    problems += _find_floating_ips(conf)
     if known:
         problems.append(
             f'{", ".join(row.name for row in known)} left [hmsync_cluster] '
@@ -183,6 +184,22 @@ def _check_ovn(conf):
     connections.disconnect()
     return (result.failure(' '.join(problems)) if problems
             else result.success())
+
+
+def _find_floating_ips(conf):
+    """Tell whether floating IPs of clusters lead nowhere, in a list."""
+    from octavia_hmsync.cluster import floating_ips
+    from octavia_hmsync.cluster.ovn import nat
+
+    if not nat.is_known(conf):
+        return []
+    try:
+        found = nat.find_distributed(conf)
+    except exceptions.HMSyncException as e:
+        return [str(e)]
+    return [f'{len(found)} floating IPs are distributed by OVN, and clusters '
+            f'get no answer back by one. {floating_ips.WHAT_TO_DO}'
+            ] if found else []
 
 
 def _ask(conf, wanted):

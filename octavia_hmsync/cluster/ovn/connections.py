@@ -109,7 +109,7 @@ def disconnect():
 
 
 def _connect(opts, database, remote):
-    _use_certificates(opts, remote)
+    use_certificates(opts, remote)
     helper = idlutils.create_schema_helper({
         'name': database, 'version': _VERSIONS[database], 'tables': {
             table: {'columns': columns, 'isRoot': table in _ROOTS}
@@ -139,7 +139,13 @@ def _connect(opts, database, remote):
     return api
 
 
-def _use_certificates(opts, remote):
+def use_certificates(opts, remote):
+    """Have connections of this process use the certificates of options.
+
+    :param opts: the group of options.
+    :param remote: where the database is.
+    :raises InvalidConfiguration: if they cannot be used.
+    """
     if 'ssl:' not in remote:
         return
     for name, use in (

@@ -15,6 +15,9 @@
 from tests.cloud.compute import fabric
 from tests.cloud import waiting
 
+# The host of what is in a provider network, and none of the cloud's.
+OUTSIDE = 'outside'
+
 
 class Fabric(fabric.Fabric):
     """Plugs namespaces into the vswitches of compute nodes.
@@ -31,6 +34,7 @@ class Fabric(fabric.Fabric):
         self._bridged = set()
         self._external = set()
         self._chassis = {}
+        self._tags = {}
 
     def keep_apart(self, network_id):
         """Have a network be a bridge: that of management."""
@@ -40,19 +44,29 @@ class Fabric(fabric.Fabric):
         """Tell that a network is the physical one."""
         self._external.add(network_id)
 
+    def set_tag(self, network_id, tag):
+        """Tell the VLAN of a provider network, for machines at OUTSIDE."""
+        self._tags[network_id] = tag
+
     def plug(self, namespace, network_id, mac, name, port_id=None, host=None):
         if network_id in self._bridged:
             return super().plug(namespace, network_id, mac, name)
         if network_id in self._external:
             chassis, bridge = self._gateway, 'br-ex'
+        elif host == OUTSIDE:
+            chassis, bridge = self._gateway, 'br-provider'
         else:
             chassis, bridge = self._computes[host], 'br-int'
         tap = chassis.plug(namespace, name, port_id, mac, bridge, up=False)
         self._chassis[tap] = chassis
+        if host == OUTSIDE and self._tags.get(network_id):
+            chassis.vswitch.vsctl('set', 'Port', tap,
+                                  f'tag={self._tags[network_id]}')
         return tap
 
     def wait_until_plugged(self, network, port):
-        if port.network_id not in self._bridged | self._external:
+        if (port.network_id not in self._bridged | self._external and
+                port.binding_host_id != OUTSIDE):
             waiting.wait_for(
                 lambda: network.get_port(port.id).status == 'ACTIVE',
                 f'ACTIVE port {port.name}', 30)

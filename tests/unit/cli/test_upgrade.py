@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from octavia_hmsync.amphora import heartbeat_key
 from octavia_hmsync.cluster import distributors
 from octavia_hmsync.cluster.ovn import connections
+from octavia_hmsync.cluster.ovn import nat
 from octavia_hmsync.db import models
 from octavia_hmsync.db.repositories import amphora as amphora_repo
 from octavia_hmsync.db.repositories import claim as claim_repo
@@ -631,6 +632,22 @@ class TestClusters(_TestCase):
         self.assertEqual(('Success', None), self.found(
             'Distributors', **self.with_ovn()))
         self.assertEqual(['OVN_Northbound', 'OVN_Southbound'], asked)
+
+    def test_floating_ips(self):
+        """Where octavia.conf says where OVN is."""
+        known = {**CLUSTERS['hmsync_cluster'],
+                 'ovn_nb_connection': 'unix:/nowhere/nb', 'ovn_timeout': 1}
+        self.assertWarns(
+            'OVN_Northbound of OVN cannot be used at unix:/nowhere/nb',
+            self.distributors(hmsync_cluster=known))
+        found = {}
+        self.patch(nat, 'find_distributed', lambda conf: found)
+        self.assertEqual(('Success', None),
+                         self.distributors(hmsync_cluster=known))
+        found['port'] = '203.0.113.9'
+        self.assertWarns('1 floating IPs are distributed by OVN',
+                         self.distributors(hmsync_cluster=known))
+        self.assertEqual(('Success', None), self.distributors())
 
     def test_no_tls(self):
         found = self.found('Options', **{**CLUSTERS, 'hmsync_cluster': {

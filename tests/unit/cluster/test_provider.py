@@ -33,6 +33,7 @@ from oslo_config import fixture as config_fixture
 import oslo_messaging
 import requests
 
+from octavia_hmsync.cluster.ovn import nat
 from octavia_hmsync.cluster import provider
 from octavia_hmsync.cluster import sizes
 from octavia_hmsync.cluster import topics
@@ -100,8 +101,11 @@ class Network:
         self.error = None
         # (subnet, owner of the router's port), where somebody asks.
         self.routers = set()
+        # Subnets whose router goes outside.
+        self.outside = set()
         self.network_proxy = types.SimpleNamespace(
-            ports=self.get_routers, get=self.get)
+            ports=self.get_routers, get=self.get,
+            find_router=self.find_router)
         # What Neutron shows of the network, and with which status.
         self.shown = {'l2_adjacency': True}
         self.status = 200
@@ -136,8 +140,16 @@ class Network:
 
     def get_routers(self, network_id, device_owner):
         assert network_id == 'network'
-        return [types.SimpleNamespace(fixed_ips=[{'subnet_id': subnet}])
+        return [types.SimpleNamespace(fixed_ips=[{'subnet_id': subnet}],
+                                      device_id=f'router-{subnet}')
                 for subnet, owner in self.routers if owner == device_owner]
+
+    def find_router(self, router_id):
+        subnet = router_id.removeprefix('router-')
+        if subnet == 'gone':
+            return None
+        return types.SimpleNamespace(external_gateway_info={
+            'network_id': 'public'} if subnet in self.outside else None)
 
     def get_network_ip_availability(self, network):
         if self.free is None:
@@ -489,6 +501,42 @@ class TestNetworks(ProviderTestCase):
         self.assertUnsupported(['Subnet subnet has a distributed router'],
                                self.create)
         # Octavia's noop driver does not tell.
+        del self.network.network_proxy
+        self.network.ports.clear()
+        self.create()
+
+    def test_distributed_floating_ips(self):
+        """OVN would translate nothing back."""
+        found = {}
+        self.useFixture(fixtures.MockPatchObject(
+            nat, 'find_distributed', lambda conf, timeout: found))
+        self.network.routers.update(
+            (subnet, 'network:router_interface')
+            for subnet in ('subnet', 'other', 'gone'))
+        self.network.outside.add('subnet')
+        found['port'] = '203.0.113.9'
+        # Nobody says where OVN is, as with ML2/OVS.
+        self.create()
+        self.set_cluster(ovn_nb_connection=['tcp:192.0.2.1:6641'])
+        self.network.ports.clear()
+        self.queue.cast.clear()
+        self.assertUnsupported(
+            ['Subnet subnet has a router with an external gateway.',
+             'Choose a subnet whose router has no'], self.create)
+        self.network.outside.remove('subnet')
+        self.network.outside.add('other')
+        self.create()
+        self.network.outside.add('subnet')
+        for driver, distributed in (('hmsync_ovs', {}),
+                                    ('hmsync_ovn', {'port': '::1'})):
+            self.set(distributor_driver=driver)
+            found.clear()
+            found.update(distributed)
+            self.network.ports.clear()
+            self.create()
+        # Octavia's noop driver does not tell.
+        self.set(distributor_driver='hmsync_ovs')
+        found['port'] = '203.0.113.9'
         del self.network.network_proxy
         self.network.ports.clear()
         self.create()
