@@ -298,6 +298,7 @@ class TestLoadBalancer(LoadBalancerTestCase):
                          set(errors))
         print(len(errors), 'flows of the dead of', 10 * NUMBER)
 
+
 class TestFabrics(LoadBalancerTestCase, test_fabrics.StrangeClients):
     """What test_fabrics has of clients, and of floating IPs."""
 
