@@ -18,6 +18,8 @@ See ``tests.db_cases.calls``.
 from octavia_hmsync.db.repositories import cluster as cluster_repo
 from octavia_hmsync.db.repositories import cluster_look as look_repo
 from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.db.repositories import cluster_tls as tls_repo
+from octavia_hmsync.db.repositories import cluster_traffic as traffic_repo
 from tests.db_cases import cluster_calls
 
 CALLS = []
@@ -63,6 +65,19 @@ class LookCalls(cluster_calls.ClusterCalls):
     @_call(member_repo.raise_idle_timeout)
     def raise_idle_timeout(self):
         return self._make(), 50
+
+    @_call(tls_repo.get_all)
+    def get_those_with_tls(self):
+        return self.get_ports()
+
+    @_call(tls_repo.get_agents)
+    def get_agents(self):
+        return self._make(),
+
+    @_call(traffic_repo.get_all)
+    def get_traffic(self):
+        self._make()
+        return ()
 
     @_call(look_repo.forget_connections)
     def forget_connections(self):
