@@ -179,7 +179,33 @@ class TestSigns(KeepingCase):
     def wait_until_open(self, amphora_id, number):
         self.cloud.wait_for(
             lambda: self.read_members()[amphora_id]['connections'] == number,
-            lambda: f'{number} open connections: {self.read_members()}')
+            lambda: f'{number} open connections: {self.read_members()}',
+            # None are open once one that is silent would have been closed.
+            180)
+
+
+class TestSilent(KeepingCase):
+
+    def test_scale_in(self):
+        """Nobody counts connections of before a reload that are silent."""
+        lb = self.cloud.add_cluster('web', self.members)
+        self.wait_until_whole(lb, 2)
+        held = self.client.hold(lb.vip_address, OPEN,
+                                rate=0.04).wait_until_open(120)
+        self.api.create_listener(
+            name='other', protocol='HTTP', protocol_port=81,
+            load_balancer_id=lb.id)
+        self.cloud.wait_until_active(lb.id)
+        self.cloud.set_size(lb, 1)
+        # Each is used twice.
+        time.sleep(60)
+        self.assertEqual(['ACTIVE', 'DRAINING'], sorted(
+            row['state'] for row in self.rows('hmsync_cluster_member')))
+        self.assertEqual({}, held.stop().broken)
+        self.cloud.wait_for(
+            lambda: len(self.rows('hmsync_cluster_member')) == 1,
+            lambda: f'an end of the drain: '
+            f'{self.rows("hmsync_cluster_member")}', 240)
 
 
 class TestOutage(KeepingCase):
