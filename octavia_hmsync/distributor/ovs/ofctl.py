@@ -16,8 +16,6 @@ from octavia_hmsync import exceptions
 _VERSION = 'OpenFlow15'
 # Of bytes, the most that a greeting has.
 _HELLO_LENGTH, _HELLO = 4096, b'\0'
-_COUNTERS = re.compile(
-    r'packet_count=(\d+) byte_count=(\d+) flow_count=(\d+)')
 _LOST = re.compile(r'lookups:.* lost:(\d+)')
 _LOOK_DURATION = re.compile(r'dump duration\s*: (\d+)ms')
 _FLOWS = re.compile(r'\brules:(\d+)')
@@ -63,35 +61,17 @@ class Ofctl:
         """
         self._run('bundle', bridge, '-', text='\n'.join((*lines, '')))
 
-    def count(self, bridge, match):
-        """Count flows.
+    def count(self, bridge, *matches):
+        """Count flows, without a process for it.
 
         :param bridge: its name.
-        :param match: of which flows, as ovs-ofctl takes it.
-        :returns: their number, and that of the packets and bytes that they
-                  had.
-        :raises VswitchUnavailable: saying what is wrong.
-        """
-        out = self._run('dump-aggregate', bridge, match)
-        found = _COUNTERS.search(out)
-        if found is None:
-            raise exceptions.VswitchUnavailable(
-                f'ovs-ofctl does not say how many flows {bridge} has: '
-                f'{out.strip() or "nothing"}.')
-        packets, size, flows = map(int, found.groups())
-        return flows, packets, size
-
-    def count_flows(self, bridge, *cookies):
-        """Count flows by their cookies, without a process for it.
-
-        :param bridge: its name.
-        :param cookies: pairs of a cookie and the bits of it that count.
-        :returns: how many flows have each of them, a list.
+        :param matches: of which flows, each an openflow.Match.
+        :returns: how many there are of each match, a list.
         :raises VswitchUnavailable: saying what is wrong.
         """
         with contextlib.closing(wire.Line(self.get_socket(bridge),
                                           0)) as line:
-            return line.count(cookies, self._timeout)
+            return line.count(matches, self._timeout)
 
     def get_groups(self, bridge):
         """Return the ids of the groups of a bridge, as a set.
@@ -106,10 +86,10 @@ class Ofctl:
         """Return flows, each as text of ovs-ofctl, with its counters.
 
         :param bridge: its name.
-        :param match: of which flows, as ovs-ofctl takes it.
+        :param match: of which flows, an openflow.Match.
         :raises VswitchUnavailable: saying what is wrong.
         """
-        out = self._run('dump-flows', bridge, match)
+        out = self._run('dump-flows', bridge, match.to_text())
         return [line.strip() for line in out.splitlines()
                 if line.strip().startswith('cookie=')]
 

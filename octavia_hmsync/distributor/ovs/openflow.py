@@ -5,18 +5,38 @@
 from collections import abc
 import dataclasses
 import hashlib
+import typing
 
 # The first byte of the cookie of all flows that are programmed; what those
 # learn has 0 there.
 COOKIE_PREFIX = 0x6d << 56
 COOKIE_PREFIX_MASK = 0xff << 56
 _DIGEST_BITS = 56
-ALL_BITS = 0xffffffffffffffff
+_ALL_BITS = 0xffffffffffffffff
 
 
-def match_programs() -> str:
-    """Return what matches all that is programmed, for ovs-ofctl."""
-    return f'cookie={COOKIE_PREFIX:#x}/{COOKIE_PREFIX_MASK:#x}'
+class Match(typing.NamedTuple):
+    """Which flows are meant; all of a bridge by default.
+
+    :param table: the number of their table; None for any.
+    :param cookie: that of theirs.
+    :param mask: the bits of it that count.
+    """
+
+    table: int | None = None
+    cookie: int = 0
+    mask: int = 0
+
+    def to_text(self) -> str:
+        """Return it as ovs-ofctl takes it."""
+        terms = [f'cookie={self.cookie:#x}/{self.mask:#x}']
+        if self.table is not None:
+            terms.append(f'table={self.table}')
+        return ','.join(terms)
+
+
+# All that is programmed, and nothing that was learned.
+PROGRAMS = Match(cookie=COOKIE_PREFIX, mask=COOKIE_PREFIX_MASK)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +131,11 @@ class Program:
         digest = hashlib.sha256(text.encode()).digest()
         return COOKIE_PREFIX | int.from_bytes(digest[:_DIGEST_BITS // 8],
                                               'big')
+
+    @property
+    def match(self) -> Match:
+        """Its flows."""
+        return Match(cookie=self.cookie, mask=_ALL_BITS)
 
     def to_bundle(self, old_cookies: abc.Iterable[int],
                   old_groups: abc.Iterable[int],

@@ -39,6 +39,8 @@ _MAX_READ, _MAX_BEGUN = 20000, 2000
 _CLEAR = ('flow delete cookie=0/0', 'group delete group_id=all')
 # By which ovs-vswitchd says that it has sent what it was given.
 _SENT = b'sent'
+# Tables of what is remembered of a member's connections.
+_PINS = (sharing.PINS, sharing.HANDSHAKES)
 
 
 # What apply() left of a VIP: its Document, the OpenFlow port, the Program, and
@@ -236,9 +238,8 @@ class OpenVSwitch:
     def _take_over(self, bridge, after):
         """Program what may have been programmed by another one."""
         program = after.program
-        every, own = self._ofctl.count_flows(
-            bridge, (openflow.COOKIE_PREFIX, openflow.COOKIE_PREFIX_MASK),
-            (program.cookie, openflow.ALL_BITS))
+        every, own = self._ofctl.count(bridge, openflow.PROGRAMS,
+                                       program.match)
         if every == own == len(program.flows):
             return
         if not every:
@@ -247,7 +248,7 @@ class OpenVSwitch:
             self._program(bridge, program, after.document)
             return
         there = counters.read_program(self._ofctl.get_flows(
-            bridge, openflow.match_programs()))
+            bridge, openflow.PROGRAMS))
         self._add_meters(bridge, after)
         self._program(bridge, program, after.document, there.flows,
                       self._ofctl.get_groups(bridge), there.macs)
@@ -255,17 +256,17 @@ class OpenVSwitch:
     def _program(self, bridge, program, document, cookies=(), groups=(),
                  macs=()):
         gone = set(macs) - mapping.get_living(document)
-        forget = [sharing.match_pins(mac, table) for mac in sorted(gone)
-                  for table in (sharing.PINS, sharing.HANDSHAKES)]
+        forget = [sharing.match_pins(mac, table).to_text()
+                  for mac in sorted(gone)
+                  for table in _PINS]
         if document.partners:
             # They may be others now: all that has packets is told anew.
             forget.append(f'table={sharing.SHARED}')
         self._ofctl.apply(bridge, program.to_bundle(cookies, groups, forget))
 
     def _has(self, bridge, program):
-        return self._ofctl.count_flows(
-            bridge, (program.cookie, openflow.ALL_BITS)) == [
-                len(program.flows)]
+        return self._ofctl.count(bridge, program.match) == [
+            len(program.flows)]
 
     def _announce_change(self, vip_id, document):
         """Announce a VIP that becomes this distributor's."""
@@ -359,19 +360,18 @@ class OpenVSwitch:
         """
         bridge = bridges.Names.of(vip_id).bridge
         members = self._read_output(bridge)
-        tables = [table for table in (sharing.PINS, sharing.HANDSHAKES)
-                  if self._ofctl.count(bridge, f'table={table}')[0]]
-        for mac, one in members.items():
-            one['pins'] = sum(self._ofctl.count(
-                bridge, sharing.match_pins(mac, table))[0]
-                for table in tables)
+        counts = self._ofctl.count(bridge, *(
+            sharing.match_pins(mac, table) for mac in members
+            for table in _PINS))
+        for number, one in enumerate(members.values()):
+            one['pins'] = sum(counts[number * len(_PINS):][:len(_PINS)])
         return {'members': members,
                 'claims': counters.sum_claims(self._ofctl.get_flows(
-                    bridge, f'table={pipeline.CLASSIFY}'))}
+                    bridge, openflow.Match(pipeline.CLASSIFY)))}
 
     def _read_output(self, bridge):
         return counters.sum_output(self._ofctl.get_flows(
-            bridge, f'table={pipeline.OUTPUT}'))
+            bridge, openflow.Match(pipeline.OUTPUT)))
 
     def look_at_load(self):
         """Look at how much there is of flows, and keep within the bounds.

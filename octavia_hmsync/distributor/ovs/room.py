@@ -15,6 +15,7 @@ import typing
 from oslo_log import log as logging
 
 from octavia_hmsync.distributor.ovs import ofctl
+from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import pipeline
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
@@ -33,7 +34,7 @@ class _Switch(typing.Protocol):
     def read_load(self) -> ofctl.Load:
         """Return what there is; may raise VswitchUnavailable."""
 
-    def count(self, bridge: str, match: str) -> tuple[int, int, int]:
+    def count(self, bridge: str, *matches: openflow.Match) -> list[int]:
         """Count flows; may raise VswitchUnavailable."""
 
 
@@ -105,8 +106,9 @@ class Rooms:
             self._say_whole(load.flows)
 
     def _look_at(self, vip_id: str, bridge: str) -> None:
-        most = max(self._switch.count(bridge, f'table={table}')[0]
-                   for table in (sharing.PINS, sharing.HANDSHAKES))
+        most = max(self._switch.count(bridge, *(
+            openflow.Match(table)
+            for table in (sharing.PINS, sharing.HANDSHAKES))))
         before = self._of_vips.get(vip_id, pipeline.Room.ENOUGH)
         after = self._of_vips[vip_id] = _judge(before, most / self._max_pins)
         if after is pipeline.Room.NONE and before is not after:

@@ -55,6 +55,7 @@ TELL = (f'set_field:1->{IS_NEWS}', f'resubmit(,{COPY})')
 _PIN_PRIORITY = 10
 # A slot is less.
 _TTL = 255
+_MAC_BITS = 0xffffffffffff
 _PROTOCOLS = {4: 'tcp', 6: 'tcp6'}
 # What of a packet is in a flow that is learned from it.
 _SAME_PACKETS = {
@@ -76,13 +77,13 @@ def get_pin_cookie(mac: str, kind: int = 0) -> int:
     return kind << 48 | to_number(mac)
 
 
-def match_pins(mac: str, table: int = PINS) -> str:
-    """Return what matches all pins of a member, for ovs-ofctl.
+def match_pins(mac: str, table: int = PINS) -> openflow.Match:
+    """Return what matches all pins of a member.
 
     :param mac: its MAC address.
     :param table: PINS or HANDSHAKES.
     """
-    return f'cookie={get_pin_cookie(mac):#x}/0xffffffffffff,table={table}'
+    return openflow.Match(table, get_pin_cookie(mac), _MAC_BITS)
 
 
 class Pins:

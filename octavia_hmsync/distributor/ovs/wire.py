@@ -71,16 +71,16 @@ def make_delete(table: int) -> bytes:
         _ANY, 0, 0, _OXM, _EMPTY))
 
 
-def make_count(cookie: int, mask: int, number: int) -> bytes:
+def make_count(match: openflow.Match, number: int) -> bytes:
     """Return what asks how many flows there are.
 
-    :param cookie: of those that are counted.
-    :param mask: the bits of it that count.
+    :param match: which of them.
     :param number: that the answer has.
     """
+    table = _ALL_TABLES if match.table is None else match.table
     return make_message(_STATISTICS_REQUEST, struct.pack(
-        '!HH4xB3xII4xQQHH4x', _AGGREGATE, 0, _ALL_TABLES, _ANY, _ANY, cookie,
-        mask, _OXM, _EMPTY), number)
+        '!HH4xB3xII4xQQHH4x', _AGGREGATE, 0, table, _ANY, _ANY, match.cookie,
+        match.mask, _OXM, _EMPTY), number)
 
 
 def read_packet_in(body: bytes) -> bytes | None:
@@ -207,21 +207,21 @@ class Line:
         self._write(make_delete(table) + make_message(_ECHO_REQUEST, _EMPTIED))
         self.wait_for(_EMPTIED, timeout)
 
-    def count(self, cookies: abc.Sequence[tuple[int, int]],
+    def count(self, matches: abc.Sequence[openflow.Match],
               timeout: float) -> list[int]:
         """Count flows.
 
-        :param cookies: pairs of a cookie and the bits of it that count.
+        :param matches: which ones.
         :param timeout: seconds.
-        :returns: how many flows have each of them.
+        :returns: how many there are of each match.
         """
         self._write(b''.join(
-            make_count(cookie, mask, number) for number, (cookie, mask)
-            in enumerate(cookies)) + make_message(_ECHO_REQUEST, _COUNTED))
+            make_count(match, number) for number, match in enumerate(matches)
+        ) + make_message(_ECHO_REQUEST, _COUNTED))
         counts = self.wait_for(_COUNTED, timeout).counts
-        if len(counts) < len(cookies):
+        if len(counts) < len(matches):
             raise self._fail('it does not say how many flows there are')
-        return [counts[number] for number in range(len(cookies))]
+        return [counts[number] for number in range(len(matches))]
 
     def wait_for(self, mark: bytes, timeout: float) -> Heard:
         """Wait until a mark is heard of. Frames that come before are lost.

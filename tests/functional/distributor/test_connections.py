@@ -14,6 +14,7 @@ import fixtures
 from oslotest import base
 
 from octavia_hmsync.distributor import document as doc
+from octavia_hmsync.distributor.ovs import openflow
 from octavia_hmsync.distributor.ovs import sharing
 from octavia_hmsync import exceptions
 from tests.cloud import openvswitch as cloud_ovs
@@ -268,10 +269,10 @@ class TestConnections(base.BaseTestCase):
             # Of those that were just beginning, in a table of their own.
             return {re.search(r'tp_src=(\d+)', line).group(1):
                     f'idle_timeout={sharing.FIN_TIMEOUT},' in line
-                    for table in (sharing.PINS, sharing.HANDSHAKES)
+                    for match in (sharing.match_pins(b.mac, table) for table
+                                  in (sharing.PINS, sharing.HANDSHAKES))
                     for line in self.node.ofctl(
-                        'dump-flows', vip.bridge,
-                        sharing.match_pins(b.mac, table)).splitlines()
+                        'dump-flows', vip.bridge, match.to_text()).splitlines()
                     if 'tp_src=' in line}
 
         count = len(ended) + len([one for one in self.clients.connections
@@ -351,7 +352,7 @@ class TestConnections(base.BaseTestCase):
         self.check()
         for table in sharing.LEARNED:
             self.assertGreater(21, self.node.distributor._ofctl.count(
-                vip.bridge, f'table={table}')[0])
+                vip.bridge, openflow.Match(table))[0])
         # It ends when they do.
         self.clients.close(*self.clients.connections)
         self.node.ofctl('del-flows', vip.bridge,
@@ -487,7 +488,7 @@ class TestConnections(base.BaseTestCase):
 
     def count_told(self, vip):
         return self.node.distributor._ofctl.count(
-            vip.bridge, f'table={sharing.SHARED}')[0]
+            vip.bridge, openflow.Match(sharing.SHARED))[0]
 
     def test_take_over_by_one_that_missed_a_change(self):
         """It knows whose those are that began where a slot was empty."""

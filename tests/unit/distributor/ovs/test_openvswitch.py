@@ -85,15 +85,13 @@ class FakeFlows:
     def wait_for_cache(self):
         self.waits.append(self.calls)
 
-    def count(self, bridge, match):
+    def count(self, bridge, *matches):
         self._check()
-        return self.learned.get((bridge, match), 0), 0, 0
-
-    def count_flows(self, bridge, *cookies):
-        self._check()
-        return [sum(one & mask == cookie for one, _ in
+        return [self.learned.get((bridge, match.table), 0)
+                if match.table is not None else
+                sum(cookie & match.mask == match.cookie for cookie, _ in
                     self.flows.get(bridge, {}).values())
-                for cookie, mask in cookies]
+                for match in matches]
 
     def get_groups(self, bridge):
         return set(self.groups.get(bridge, ()))
@@ -104,8 +102,8 @@ class FakeFlows:
                 f'{key.replace(",", ", ", 1)} actions={actions}'
                 for key, (cookie, actions)
                 in self.flows.get(bridge, {}).items()
-                if match.startswith('cookie=') or
-                key.startswith(f'{match},')]
+                if match.table is None or
+                key.startswith(f'table={match.table},')]
 
     def get_cache(self, datapath_type, mac):
         self._check()
@@ -450,7 +448,7 @@ class TestOpenVSwitch(base.BaseTestCase):
                 (94999, [], False), (95000, [VIP], True),
                 (76001, [VIP], False), (75999, [], True),
                 (39999, [], True)):
-            self.flows.learned[name, 'table=25'] = number
+            self.flows.learned[name, 25] = number
             self.assertEqual(full, self.vswitch.look_at_load()['full_vips'])
             calls += is_new
             self.assertEqual(calls, self.flows.calls, number)
@@ -509,7 +507,7 @@ class TestOpenVSwitch(base.BaseTestCase):
         self.apply(doc.ACTIVE)
         self.apply(doc.ACTIVE, doc.ACTIVE)
         self.flows.reset()
-        self.flows.learned['hmb11111111111', 'table=20'] = 99999
+        self.flows.learned['hmb11111111111', 20] = 99999
         calls = self.flows.calls
         self.vswitch.look_at_load()
         self.assertEqual(calls, self.flows.calls)

@@ -139,7 +139,7 @@ class TestProgram(base.BaseTestCase):
 
     def test_pins(self):
         self.assertEqual('cookie=0xfa163e000102/0xffffffffffff,table=20',
-                         sharing.match_pins('fa:16:3e:00:01:02'))
+                         sharing.match_pins('fa:16:3e:00:01:02').to_text())
         self.assertEqual(0x2fa163e000102, sharing.get_pin_cookie(
             'fa:16:3e:00:01:02', pipeline.OLD))
 

@@ -108,16 +108,17 @@ class TestLine(base.TestCase):
         done = wire.make_message(3, b'counted')
         self.vswitch.send(answer(1, 3) + answer(0, 90) + done)
         self.assertEqual([90, 3], self.line.count(
-            [(0x6d << 56, 0xff << 56), (5, (1 << 64) - 1)], 60))
-        fixed = '0002 0000 00000000 ff 000000 ffffffff ffffffff 00000000'
+            [openflow.PROGRAMS, openflow.Match(20, 5, (1 << 64) - 1)], 60))
+        fixed = '000000 ffffffff ffffffff 00000000'
         self.assertEqual(bytes.fromhex(
-            f'04120038 00000000 {fixed} 6d00000000000000 ff00000000000000'
-            f'0001 0004 00000000 04120038 00000001 {fixed} 0000000000000005'
-            f'ffffffffffffffff 0001 0004 00000000') + wire.make_message(
-                2, b'counted'), self.vswitch.recv(4096))
+            f'04120038 00000000 0002 0000 00000000 ff {fixed}'
+            f'6d00000000000000 ff00000000000000 0001 0004 00000000'
+            f'04120038 00000001 0002 0000 00000000 14 {fixed}'
+            f'0000000000000005 ffffffffffffffff 0001 0004 00000000') +
+            wire.make_message(2, b'counted'), self.vswitch.recv(4096))
         self.vswitch.send(answer(0, 90) + done)
         self.assertRaises(exceptions.VswitchUnavailable, self.line.count,
-                          [(1, 1), (2, 2)], 60)
+                          [openflow.Match(1), openflow.Match(2)], 60)
 
     @given(st.lists(st.integers(1, 200), max_size=20), st.data())
     def test_in_parts(self, lengths, data):
