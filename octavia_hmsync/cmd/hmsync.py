@@ -12,7 +12,6 @@ import warnings
 from cliff import app
 from cliff import commandmanager
 
-from octavia_hmsync.cli import completion
 from octavia_hmsync.cli import symbols
 from octavia_hmsync import exceptions
 from octavia_hmsync import version
@@ -28,9 +27,6 @@ _CONF_OPTIONS = (
     ('--config-dir', '<dir>',
      'Directory of which each *.conf is read, in the order of their names. '
      'Can be repeated.'))
-# At each press of a key: without Octavia, which takes seconds to load, and
-# which cliff loads with any command.
-_FOR_A_SHELL = ['complete', '--hosts']
 # They work with a tenant's credentials, through the API alone.
 _WITHOUT_OCTAVIA = ['image', 'clone']
 # Their chatter does not belong into the output of a command.
@@ -75,8 +71,6 @@ class HMSyncApp(app.App):
             command_manager=commandmanager.CommandManager(
                 'octavia_hmsync.cli'),
             deferred_help=True)
-        # In place of cliff's own.
-        self.command_manager.add_command('complete', completion.Complete)
 
     def build_option_parser(self, description, version, argparse_kwargs=None):
         """Add where octavia.conf lies; that may stand anywhere."""
@@ -148,10 +142,7 @@ def _run(argv):
     parser = argparse.ArgumentParser(
         prog='octavia-hmsync', add_help=False, allow_abbrev=False)
     _add_conf_options(parser)
-    options, others = parser.parse_known_args(argv)
-    if others == _FOR_A_SHELL:
-        completion.print_hosts(options.config_args, sys.stdout)
-        return 0
+    _options, others = parser.parse_known_args(argv)
     with warnings.catch_warnings():
         if not sys.warnoptions:
             # What Octavia's libraries deprecate is not for operators.
