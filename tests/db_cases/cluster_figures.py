@@ -87,15 +87,15 @@ class ClusterFiguresCases(base.DatabaseTestCase):
         labels = (f'{{amphora_id="{amphora_id}",'
                   f'loadbalancer_id="{cluster_calls.new(1).load_balancer_id}"'
                   f'}}')
-        found = dict(
-            line.rsplit(' ', 1) for line in text.splitlines()
-            if line.startswith(f'{reading.PREFIX}cluster_member_'))
+        found = {
+            name: float(number) for name, number in (
+                line.rsplit(' ', 1) for line in text.splitlines())
+            if name.startswith(f'{reading.PREFIX}cluster_member_')}
         self.assertEqual({
             f'{reading.PREFIX}cluster_member_{name}{labels}': number
             for name, number in (
-                ('bytes_in_total', '1.7179869184e+10'),
-                ('bytes_out_total', '40.0'), ('connections_total', '80.0'),
-                ('active_connections', '6.0'))},
+                ('bytes_in_total', 2 ** 34), ('bytes_out_total', 40),
+                ('connections_total', 80), ('active_connections', 6))},
             found)
 
     def test_empty(self):

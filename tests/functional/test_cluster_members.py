@@ -269,7 +269,7 @@ class TestTLS(MembersTestCase):
 
     def setUp(self):
         super().setUp()
-        self.conf.set_override('server_certs_key_passphrase', ['x' * 32],
+        self.conf.set_override('server_certs_key_passphrase', 'x' * 32,
                                group='certificates')
         with open(self.certificates.server_path('tenant')) as file:
             self.pem = file.read()

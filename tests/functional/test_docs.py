@@ -75,4 +75,4 @@ class TestDocs(base.BaseTestCase):
     def test_release_notes(self):
         self.make_repository()
         self.check(self.build('releasenotes/source'),
-                   ('unreleased.html', 'ROLLED_BACK'))
+                   ('unreleased.html', 'amphora_cluster'))
