@@ -23,11 +23,11 @@ import sqlalchemy as sa
 
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync import compat
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.house_keeping import synchronizer
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.house_keeping import synchronizer
 
 _LISTS = ({'192.0.2.1:5555': 0}, {'192.0.2.1:5555': 0, '192.0.2.2:5555': 1})
 

@@ -22,15 +22,15 @@ from oslo_config import cfg
 
 from benchmarks import front
 from benchmarks import report
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster import distributors as cluster_distributors
-from octavia_hmsync.cluster import ports as cluster_ports
-from octavia_hmsync.cluster import vips as cluster_vips
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_claim as claim_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.cluster.db import claim as claim_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import ports as cluster_ports
+from octavia_hmsync.cluster.distribution import vips as cluster_vips
+from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.db import schema
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor.ovs import bridges

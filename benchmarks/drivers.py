@@ -18,12 +18,12 @@ from oslo_config import cfg
 from benchmarks import cluster
 from benchmarks import front
 from benchmarks import report
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster.ovn import connections as ovn_connections
-from octavia_hmsync.cluster.ovn import northbound as northbound_
-from octavia_hmsync.cluster.ovn import places
-from octavia_hmsync.cluster.ovn import plan
-from octavia_hmsync.cluster.ovn import ports as ovn_ports
+from octavia_hmsync.cluster.distribution.ovn import connections as ovn_connections
+from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
+from octavia_hmsync.cluster.distribution.ovn import places
+from octavia_hmsync.cluster.distribution.ovn import plan
+from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
+from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.distributor import document
 from tests.cloud import certificates
 from tests.cloud import machines

@@ -20,19 +20,19 @@ import psutil
 import sqlalchemy as sa
 
 from benchmarks import report
-from octavia_hmsync.cluster import documents
-from octavia_hmsync.cluster import ports as cluster_ports
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import due as due_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.distribution import documents
+from octavia_hmsync.cluster.distribution import ports as cluster_ports
+from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_due as due_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from octavia_hmsync.distributor import store
-from octavia_hmsync.house_keeping import cluster_rounds
 from tests.cloud import certificates
 from tests.cloud import controllers
 from tests.cloud import database

@@ -29,10 +29,10 @@ import sqlalchemy as sa
 
 from benchmarks import plug
 from benchmarks import report
-from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.metrics import exporter
 from octavia_hmsync.metrics import probes
+from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync import periodic
 from tests.cloud import database
 from tests.cloud import galera

@@ -20,7 +20,7 @@ _MTU = 1442
 
 def plug(connection):
     """Plug as the plugin does."""
-    from octavia_hmsync.mgmt_network import ovs
+    from octavia_hmsync.network import ovs
 
     ovs.Vswitch('br-int', connection).plug(NAME, _PORT, _MAC, _MTU, 'node')
 

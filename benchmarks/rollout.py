@@ -21,13 +21,13 @@ from oslo_config import cfg
 import sqlalchemy as sa
 
 from benchmarks import report
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
 from octavia_hmsync.db import schema
-from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.db import exclusion as exclusion_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image import target

@@ -21,8 +21,8 @@ from sqlalchemy import pool
 
 from benchmarks import report
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
 from tests.cloud import waiting
 from tests.fleet import amphora as fleet_amphora
 from tests.fleet import cloud as fleet_cloud

@@ -19,12 +19,12 @@ import sqlalchemy as sa
 from sqlalchemy import pool
 
 from benchmarks import report
-from octavia_hmsync.cluster import distributors
-from octavia_hmsync.cluster import newcomer
-from octavia_hmsync.cluster import update
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.members import newcomer
+from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync.db import schema
 from tests.cloud import certificates
 from tests.cloud.compute import fabric

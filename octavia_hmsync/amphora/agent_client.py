@@ -21,9 +21,9 @@ import threading
 
 from octavia_hmsync.amphora import answer
 from octavia_hmsync.amphora import tls
+from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
-from octavia_hmsync.membership import upload_result
 
 # Of what an agent says, for the operator.
 _DETAIL = 200

@@ -10,8 +10,8 @@ its own here, and it escapes values for HTML, so that a heartbeat_key with
 
 import jinja2
 
+from octavia_hmsync import addresses as addr
 from octavia_hmsync import compat
-from octavia_hmsync.membership import addresses as addr
 
 
 def _load_template():

@@ -8,14 +8,14 @@ from cliff import command
 from oslo_config import cfg
 
 from octavia_hmsync.cli import plain
-from octavia_hmsync.cluster import conf as cluster_conf
 from octavia_hmsync import compat
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import conf as image_conf
-from octavia_hmsync.mgmt_network import conf as network_conf
 
 _IN_MEMORY = 'sqlite://'
 

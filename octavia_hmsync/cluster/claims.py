@@ -14,10 +14,10 @@ import time
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from octavia_hmsync.cluster.db import claim as claim_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_claim as claim_repo
 from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)

@@ -7,12 +7,12 @@ Every housekeeper has the same ones.
 
 from prometheus_client import core
 
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import figures as figures_repo
+from octavia_hmsync.cluster.db import instance as booted_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import traffic as traffic_repo
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import cluster_figures as figures_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import cluster_traffic as traffic_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_instance as booted_repo
 from octavia_hmsync.metrics import reading
 
 _PROVISIONING = (compat.ACTIVE, compat.PENDING_CREATE, compat.PENDING_UPDATE,

@@ -6,12 +6,12 @@ import functools
 import os
 
 from octavia_hmsync.cluster import claims
-from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
 from octavia_hmsync import exceptions
 
 # Seconds after which a cluster is taken up that nobody gave a sign of.

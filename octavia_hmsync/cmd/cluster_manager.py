@@ -14,15 +14,15 @@ import threading
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from octavia_hmsync.cluster import conf as cluster_conf
+from octavia_hmsync.cluster.keeping import threads as cluster_threads
 from octavia_hmsync import compat
 from octavia_hmsync.compat import service
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
-from octavia_hmsync.house_keeping import cluster_threads
-from octavia_hmsync.image import conf as image_conf
-from octavia_hmsync.mgmt_network import conf as network_conf
 
 LOG = logging.getLogger(__name__)
 

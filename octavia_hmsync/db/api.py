@@ -17,7 +17,7 @@ import pymysql
 import sqlalchemy as sa
 from sqlalchemy import exc as sa_exc
 
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync import exceptions
 
 # A server that accepts and never answers must not hold a keepalive for good.

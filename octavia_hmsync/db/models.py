@@ -133,7 +133,7 @@ class Generation(Base):
     # listen with it.
     key_digest = sa.Column(sa.String(64), nullable=True)
     reason = sa.Column(sa.Text, nullable=False)
-    # How far it may go, see membership.trial; how many waves were admitted.
+    # How far it may go, see sync.rules.trial; how many waves were admitted.
     status = sa.Column(sa.String(36), nullable=False)
     wave = sa.Column(sa.Integer, nullable=False, default=0)
     # What a roll back found fault with, and when.

@@ -8,7 +8,7 @@ Pure rules: told from what is excluded, and what a load balancer is like.
 from collections.abc import Iterable
 from collections.abc import Mapping
 
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image import load_balancer as lb
 
 

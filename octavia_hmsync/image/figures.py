@@ -6,9 +6,9 @@ Every housekeeper has the same ones. They are gauges, those of what has ended
 too: rows may be deleted, and a counter that falls would count all once more.
 """
 
-from octavia_hmsync.db.repositories import image_figures as figures_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import figures as figures_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.metrics import reading
 

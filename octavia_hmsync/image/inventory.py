@@ -8,7 +8,7 @@ Three statements for a page, however many load balancers it has.
 import itertools
 
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import image_inventory as inventory_repo
+from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import load_balancer as lb
 from octavia_hmsync.image import target
 

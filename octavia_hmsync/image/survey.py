@@ -11,8 +11,8 @@ import collections
 
 from oslo_log import log as logging
 
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated

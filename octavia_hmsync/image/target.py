@@ -12,8 +12,8 @@ import json
 import threading
 
 from octavia_hmsync import compat
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import conf as image_conf
 
 
 @dataclasses.dataclass(frozen=True)

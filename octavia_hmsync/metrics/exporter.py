@@ -20,8 +20,8 @@ from urllib import parse
 from oslo_log import log as logging
 import prometheus_client
 
+from octavia_hmsync import addresses as addr
 from octavia_hmsync import exceptions
-from octavia_hmsync.membership import addresses as addr
 from octavia_hmsync.metrics import probes
 from octavia_hmsync import periodic
 

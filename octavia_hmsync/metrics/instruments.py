@@ -12,7 +12,7 @@ import math
 import prometheus_client
 from prometheus_client import core
 
-from octavia_hmsync.membership import upload_result
+from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import version
 
 PUBLISHED = 'published'

@@ -13,7 +13,7 @@ import openstack
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from octavia_hmsync.db.repositories import generation as generation_repo
+from octavia_hmsync.sync.db import generation as generation_repo
 from tests.cloud import certificates
 from tests.cloud.compute import hypervisor
 from tests.cloud import controllers

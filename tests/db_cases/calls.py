@@ -9,43 +9,43 @@ import pkgutil
 
 from oslo_utils import timeutils
 
+from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.db import models
 from octavia_hmsync.db import repositories
-from octavia_hmsync.db.repositories import admission as admission_repo
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import amphora_page as page_repo
-from octavia_hmsync.db.repositories import attempt as attempt_repo
-from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
-from octavia_hmsync.db.repositories import due as due_repo
-from octavia_hmsync.db.repositories import exposure as exposure_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
-from octavia_hmsync.db.repositories import hold as hold_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.db.repositories import keys as keys_repo
-from octavia_hmsync.db.repositories import left_address as left_repo
-from octavia_hmsync.db.repositories import listeners as listeners_repo
-from octavia_hmsync.db.repositories import network as network_repo
-from octavia_hmsync.db.repositories import outcome as outcome_repo
-from octavia_hmsync.db.repositories import pause as pause_repo
-from octavia_hmsync.db.repositories import port as port_repo
-from octavia_hmsync.db.repositories import previous_list as previous_repo
-from octavia_hmsync.db.repositories import progress as progress_repo
-from octavia_hmsync.db.repositories import uploader as uploader_repo
-from octavia_hmsync.db.repositories import used_lists as used_repo
-from octavia_hmsync.db.repositories import zone as zone_repo
-from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import member
-from octavia_hmsync.membership import timing
-from octavia_hmsync.membership import trial
-from octavia_hmsync.membership import upload_result
-from tests.db_cases import cluster_calls
-from tests.db_cases import image_calls
-from tests.db_cases import instance_calls
-from tests.db_cases import look_calls
-from tests.db_cases import manager_calls
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network.db import port as port_repo
+from octavia_hmsync.network.db import used_lists as used_repo
+from octavia_hmsync.sync.db import admission as admission_repo
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import amphora_page as page_repo
+from octavia_hmsync.sync.db import attempt as attempt_repo
+from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import due as due_repo
+from octavia_hmsync.sync.db import exposure as exposure_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
+from octavia_hmsync.sync.db import hold as hold_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import keys as keys_repo
+from octavia_hmsync.sync.db import left_address as left_repo
+from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import outcome as outcome_repo
+from octavia_hmsync.sync.db import pause as pause_repo
+from octavia_hmsync.sync.db import previous_list as previous_repo
+from octavia_hmsync.sync.db import progress as progress_repo
+from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync.db import zone as zone_repo
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import member
+from octavia_hmsync.sync.rules import timing
+from octavia_hmsync.sync.rules import trial
+from tests.db_cases.cluster import calls as cluster_calls
+from tests.db_cases.cluster import instance_calls
+from tests.db_cases.cluster import look_calls
+from tests.db_cases.cluster import manager_calls
+from tests.db_cases.image import calls as image_calls
 
 LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 OTHER_LIST = LIST[:1]

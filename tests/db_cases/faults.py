@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.membership import listening
+from octavia_hmsync.sync.rules import listening
 from tests.cloud import records
 from tests.db_cases import base
 from tests.db_cases import calls

@@ -8,14 +8,14 @@ from alembic import migration
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import doubt as doubt_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import scripts
 from octavia_hmsync import exceptions
-from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import trial
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import trial
 from tests.db_cases import base
 
 OWN_TABLES = {*models.Base.metadata.tables, schema.VERSION_TABLE}

@@ -4,16 +4,16 @@
 
 import sqlalchemy as sa
 
+from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.db import lookup
 from octavia_hmsync.db import models
-from octavia_hmsync.db import purge
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
+from octavia_hmsync.services import purge
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from tests.db_cases import base
-from tests.db_cases import cluster_calls
+from tests.db_cases.cluster import calls as cluster_calls
 
 OWN_TABLES = sorted({*models.Base.metadata.tables, schema.VERSION_TABLE})
 

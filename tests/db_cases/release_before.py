@@ -7,14 +7,14 @@ Controllers are upgraded one at a time, after the tables.
 
 import sqlalchemy as sa
 
+from octavia_hmsync import addresses as addr
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
-from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db import types
-from octavia_hmsync.membership import addresses as addr
-from octavia_hmsync.membership import adoption
-from tests.db_cases import doubt
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import previous_list as previous_repo
+from octavia_hmsync.sync.rules import adoption
+from tests.db_cases.sync import doubt
 
 A, B, C, D = doubt.A, doubt.B, doubt.C, ('192.0.2.104:5555',)
 UNKNOWN = adoption.Unknown

@@ -8,11 +8,11 @@ from oslotest import base
 import sqlalchemy as sa
 from sqlalchemy import pool
 
+from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.membership import upload_result
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.cloud import cloud
 from tests.cloud import database
 from tests.cloud import waiting

@@ -8,7 +8,7 @@ import fixtures
 from oslo_utils import uuidutils
 import sqlalchemy as sa
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from tests.functional import images
 
 

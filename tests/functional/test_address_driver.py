@@ -5,7 +5,7 @@
 import fixtures
 
 from octavia_hmsync import exceptions
-from octavia_hmsync.health_manager import address
+from octavia_hmsync.sync.health_manager import address
 from tests.cloud import openvswitch
 from tests.unit import base
 

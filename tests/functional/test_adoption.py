@@ -2,12 +2,12 @@
 
 """Which amphorae use the list that they acknowledged, and how one knows."""
 
-from octavia_hmsync.db.repositories import doubt as doubt_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
-from octavia_hmsync.membership import adoption
-from octavia_hmsync.membership import member
-from octavia_hmsync.membership import timing
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import member
+from octavia_hmsync.sync.rules import timing
 from tests.cloud import database
 from tests.functional import base
 

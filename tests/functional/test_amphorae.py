@@ -2,7 +2,7 @@
 
 """All kinds of amphorae, healthy and ailing."""
 
-from octavia_hmsync.membership import upload_result
+from octavia_hmsync.amphora import upload_result
 from tests.cloud import ailing
 from tests.cloud import database
 from tests.functional import base

@@ -2,7 +2,7 @@
 
 """A load balancer on a cluster, from its creation to its end."""
 
-from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
 from tests.functional import clusters
 
 

@@ -4,9 +4,9 @@
 
 import fixtures
 
-from octavia_hmsync.cluster import distributor_watch
-from octavia_hmsync.cluster import distributors as cluster_distributors
-from octavia_hmsync.cluster import vips as cluster_vips
+from octavia_hmsync.cluster.distribution import distributor_watch
+from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync import exceptions
 from tests.cloud import certificates
 from tests.cloud import distributor

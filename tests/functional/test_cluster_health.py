@@ -10,10 +10,10 @@ import time
 from octavia.amphorae.backends.health_daemon import status_message
 import sqlalchemy as sa
 
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
 from tests.cloud import database
 from tests.cloud import records
 from tests.functional import base

@@ -4,15 +4,15 @@
 
 import time
 
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.cloud import controllers
 from tests.cloud import database
-from tests.db_cases import cluster_calls
+from tests.db_cases.cluster import calls as cluster_calls
 from tests.functional import base
 
 CLUSTER = 'cluster1'

@@ -15,14 +15,14 @@ from octavia.certificates.common import local
 from octavia.certificates.manager import noop
 from oslo_config import fixture as config_fixture
 
-from octavia_hmsync.cluster import distributors
-from octavia_hmsync.cluster import newcomer
-from octavia_hmsync.cluster import ticket_rotation
-from octavia_hmsync.cluster import update
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.members import newcomer
+from octavia_hmsync.cluster.members import ticket_rotation
+from octavia_hmsync.cluster.members import update
 from octavia_hmsync.cluster import work
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
 from tests.cloud import certificates
 from tests.cloud.compute import fabric
 from tests.cloud import members

@@ -10,17 +10,17 @@ import time
 
 import fixtures
 
-from octavia_hmsync.cluster.ovn import balancers
-from octavia_hmsync.cluster.ovn import connections
-from octavia_hmsync.cluster.ovn import nat
-from octavia_hmsync.cluster.ovn import northbound
-from octavia_hmsync.cluster.ovn import southbound
-from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.distribution.ovn import balancers
+from octavia_hmsync.cluster.distribution.ovn import connections
+from octavia_hmsync.cluster.distribution.ovn import nat
+from octavia_hmsync.cluster.distribution.ovn import northbound
+from octavia_hmsync.cluster.distribution.ovn import southbound
 from octavia_hmsync import exceptions
 from tests.cloud import ovn
 from tests.cloud import process
 from tests.cloud import waiting
-from tests.unit.cluster.ovn import fakes
+from tests.unit.cluster.distribution.ovn import fakes
 
 TIMEOUT = 60
 

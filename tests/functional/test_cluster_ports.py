@@ -5,8 +5,8 @@
 import itertools
 import uuid
 
-from octavia_hmsync.cluster.ovn import ports as ovn_ports
-from octavia_hmsync.cluster import ports as cluster_ports
+from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
+from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync import exceptions
 from tests.cloud import http_proxy
 from tests.cloud import neutron

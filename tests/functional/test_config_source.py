@@ -10,8 +10,8 @@ import time
 
 import fixtures
 
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.cloud import controllers
 from tests.cloud import database
 from tests.cloud import mariadb

@@ -8,7 +8,7 @@ import signal
 import fixtures
 import psutil
 
-from octavia_hmsync.membership import member
+from octavia_hmsync.sync.rules import member
 from tests.cloud import network
 from tests.cloud import octavia_conf
 from tests.cloud import process

@@ -6,8 +6,8 @@ import time
 
 import psutil
 
-from octavia_hmsync.membership import member
-from octavia_hmsync.membership import upload_result
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.sync.rules import member
 from tests.cloud import ailing
 from tests.cloud import database
 from tests.functional import base

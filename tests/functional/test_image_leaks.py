@@ -4,14 +4,14 @@
 
 import uuid
 
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from tests.cloud import fake_nova
 from tests.cloud import http_proxy
 from tests.cloud import octavia_conf
 from tests.cloud import records
-from tests.db_cases import image_calls
+from tests.db_cases.image import calls as image_calls
 from tests.functional import mgmt_network
 
 LONG_AGO = records.utcnow() - records.datetime.timedelta(hours=2)

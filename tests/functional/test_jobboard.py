@@ -9,8 +9,8 @@ import uuid
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from octavia_hmsync.membership import upload_result
-from octavia_hmsync.worker import jobboard
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.sync.worker import jobboard
 from tests.cloud import ailing
 from tests.cloud import database
 from tests.cloud import octavia_conf

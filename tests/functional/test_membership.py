@@ -2,7 +2,7 @@
 
 """Changes of the health managers reach every amphora."""
 
-from octavia_hmsync.membership import member
+from octavia_hmsync.sync.rules import member
 from tests.cloud import database
 from tests.functional import base
 

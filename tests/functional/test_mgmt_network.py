@@ -7,13 +7,13 @@ import subprocess
 
 import fixtures
 
+from octavia_hmsync import cloud
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.mgmt_network import cloud
-from octavia_hmsync.mgmt_network import marks
-from octavia_hmsync.mgmt_network import port
-from octavia_hmsync.mgmt_network import reconcile
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network import marks
+from octavia_hmsync.network import port
+from octavia_hmsync.network import reconcile
 from tests.cloud import http_proxy
 from tests.cloud import keystone
 from tests.cloud import mariadb

@@ -6,14 +6,14 @@ import time
 
 from oslo_db import exception as db_exc
 
+from octavia_hmsync import cloud
 from octavia_hmsync import compat
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.mgmt_network import cloud
-from octavia_hmsync.mgmt_network import lock
-from octavia_hmsync.mgmt_network import network
-from octavia_hmsync.mgmt_network import removal
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network import lock
+from octavia_hmsync.network import network
+from octavia_hmsync.network import removal
 from tests.cloud import http_proxy
 from tests.functional import mgmt_network
 from tests.unit.db import sqlite

@@ -6,9 +6,9 @@ import json
 import uuid
 
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import network as network_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.mgmt_network import reconcile
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network import reconcile
 from tests.cloud import neutron
 from tests.cloud import octavia_conf
 from tests.functional import base as functional_base

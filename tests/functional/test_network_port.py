@@ -13,27 +13,27 @@ import fixtures
 from oslotest import base
 import sqlalchemy as sa
 
+from octavia_hmsync import cloud
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync import compat
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.db.repositories import port as port_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
-from octavia_hmsync.mgmt_network import address
-from octavia_hmsync.mgmt_network import cloud
-from octavia_hmsync.mgmt_network import conf as network_conf
-from octavia_hmsync.mgmt_network import link
-from octavia_hmsync.mgmt_network import network
-from octavia_hmsync.mgmt_network import node
-from octavia_hmsync.mgmt_network import port
-from octavia_hmsync.mgmt_network import port_keeper
-from octavia_hmsync.mgmt_network import reconcile
-from octavia_hmsync.mgmt_network import removal
+from octavia_hmsync.network import address
+from octavia_hmsync.network.db import port as port_repo
+from octavia_hmsync.network import link
+from octavia_hmsync.network import network
+from octavia_hmsync.network import node
+from octavia_hmsync.network import port
+from octavia_hmsync.network import port_keeper
+from octavia_hmsync.network import reconcile
+from octavia_hmsync.network import removal
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
 from tests.cloud import database
 from tests.cloud import neutron
 from tests.cloud import octavia_conf
@@ -334,7 +334,7 @@ class TestLife(NodePortTestCase):
         self.ovs.vswitchd.pause()
         self.addCleanup(self.ovs.vswitchd.resume)
         self.useFixture(fixtures.MonkeyPatch(
-            'octavia_hmsync.mgmt_network.ovs._APPLY_TIMEOUT', 1))
+            'octavia_hmsync.network.ovs._APPLY_TIMEOUT', 1))
         self.refused(exceptions.VswitchUnavailable,
                      'ovs-vswitchd did not answer', self.plug)
         after = self.ports.find('node1')
@@ -552,7 +552,7 @@ class TestReconcile(NodePortTestCase):
         """Between the look at what is known and the look at Neutron."""
         get_all = port.NodePorts.get_all
         patch = fixtures.MonkeyPatch(
-            'octavia_hmsync.mgmt_network.port.NodePorts.get_all', None)
+            'octavia_hmsync.network.port.NodePorts.get_all', None)
 
         def give_back_and_get_all(ports):
             patch.cleanUp()
@@ -695,7 +695,7 @@ class TestBadInput(NodePortTestCase):
         self.ovs.vswitchd.pause()
         self.addCleanup(self.ovs.vswitchd.resume)
         self.useFixture(fixtures.MonkeyPatch(
-            'octavia_hmsync.mgmt_network.ovs._APPLY_TIMEOUT', 1))
+            'octavia_hmsync.network.ovs._APPLY_TIMEOUT', 1))
         self.refused(exceptions.VswitchUnavailable,
                      'ovs-vswitchd did not answer', self.plug)
         self.assertEqual([], self.get_ports())

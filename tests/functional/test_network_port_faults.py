@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from octavia_hmsync.db import models
 from octavia_hmsync.db import types
 from octavia_hmsync import exceptions
-from octavia_hmsync.mgmt_network import port
+from octavia_hmsync.network import port
 from tests.cloud import http_proxy
 from tests.cloud import relay
 from tests.cloud import waiting

@@ -5,9 +5,9 @@
 import os
 import secrets
 
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.membership import member as mem
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.rules import member as mem
 from tests.cloud import certificates
 from tests.cloud import controllers
 from tests.cloud import neutron

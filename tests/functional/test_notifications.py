@@ -12,11 +12,11 @@ from oslo_config import cfg
 import oslo_messaging
 from oslo_utils import timeutils
 
-from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
-from octavia_hmsync.membership import member as mem
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.rules import member as mem
 from tests.cloud import ailing
 from tests.cloud import database
 from tests.cloud import rabbitmq

@@ -9,8 +9,8 @@ import fixtures
 from oslotest import base
 
 from octavia_hmsync import exceptions
-from octavia_hmsync.mgmt_network import link
-from octavia_hmsync.mgmt_network import ovs
+from octavia_hmsync.network import link
+from octavia_hmsync.network import ovs
 from tests.cloud import openvswitch
 
 PORT = '5f0c2f0e-0000-4000-8000-000000000001'
@@ -186,7 +186,7 @@ class TestOpenVswitch(base.BaseTestCase):
     def refused_without_vswitchd(self):
         self.ovs.vswitchd.stop()
         with fixtures.MonkeyPatch(
-                'octavia_hmsync.mgmt_network.ovs._APPLY_TIMEOUT', 1):
+                'octavia_hmsync.network.ovs._APPLY_TIMEOUT', 1):
             self.refused(exceptions.VswitchUnavailable,
                          'it is not running, or hangs', self.plug)
 

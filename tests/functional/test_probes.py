@@ -10,7 +10,7 @@ import signal
 import fixtures
 import psutil
 
-from octavia_hmsync.membership import member
+from octavia_hmsync.sync.rules import member
 from tests.cloud import database
 from tests.cloud import mariadb
 from tests.functional import base

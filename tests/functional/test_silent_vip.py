@@ -12,10 +12,10 @@ import types
 import fixtures
 from oslo_config import fixture as config_fixture
 
-from octavia_hmsync.cluster import newcomer
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.members import newcomer
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
 from tests.cloud import neighbours
 from tests.cloud import process
 from tests.cloud import records

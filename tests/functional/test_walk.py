@@ -35,9 +35,9 @@ import time
 import sqlalchemy as sa
 from testtools import content
 
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.membership import upload_result
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
 from tests.cloud import octavia_conf
 from tests.cloud import pages
 from tests.cloud import process

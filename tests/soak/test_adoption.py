@@ -4,7 +4,7 @@
 
 import json
 
-from octavia_hmsync.membership import adoption
+from octavia_hmsync.sync.rules import adoption
 from tests.functional import test_adoption
 
 

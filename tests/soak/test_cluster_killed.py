@@ -21,8 +21,8 @@ from oslotest import base
 import sqlalchemy as sa
 from testtools import content
 
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync import exceptions
 from tests.cloud import cluster_faults as faults
 from tests.cloud import cluster_world

@@ -8,9 +8,9 @@ from oslotest import base
 import sqlalchemy as sa
 from testtools import content
 
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_instance as booted_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import instance as booted_repo
 from tests.cloud import clusters
 from tests.cloud import machines
 

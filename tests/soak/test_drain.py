@@ -4,7 +4,7 @@
 
 import time
 
-from octavia_hmsync.membership import member
+from octavia_hmsync.sync.rules import member
 from tests.cloud import database
 from tests.functional import base
 

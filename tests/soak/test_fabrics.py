@@ -9,10 +9,10 @@ import types
 
 from oslo_config import cfg
 
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster import floating_ips
-from octavia_hmsync.cluster.ovn import nat
-from octavia_hmsync.cluster import vip_network
+from octavia_hmsync.cluster.api import vip_network
+from octavia_hmsync.cluster.distribution import floating_ips
+from octavia_hmsync.cluster.distribution.ovn import nat
+from octavia_hmsync.conf import cluster as cluster_conf
 from tests.cloud.compute import node_fabric
 from tests.cloud import machines
 from tests.cloud import networking

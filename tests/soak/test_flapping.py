@@ -6,9 +6,9 @@ import datetime
 import time
 import uuid
 
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.membership import plan
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.rules import plan
 from tests.cloud import database
 from tests.functional import base
 

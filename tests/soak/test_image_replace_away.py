@@ -14,7 +14,7 @@ import time
 
 from oslo_utils import uuidutils
 
-from octavia_hmsync.db.repositories import image_cancel as cancel_repo
+from octavia_hmsync.image.db import cancel as cancel_repo
 from tests.cloud.compute import bad_images
 from tests.cloud import holders
 from tests.cloud import octavia

@@ -4,8 +4,8 @@
 
 import time
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from tests.cloud.compute import bad_images
 from tests.functional import fleets
 

@@ -9,8 +9,8 @@ failover have a gap, and the same afterwards.
 
 import time
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from tests.cloud.world import row
 from tests.cloud.world import rows
 from tests.functional import clones

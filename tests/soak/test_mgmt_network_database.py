@@ -3,7 +3,7 @@
 """The management network, when the database goes away in between."""
 
 from octavia_hmsync.db import models
-from octavia_hmsync.mgmt_network import port
+from octavia_hmsync.network import port
 from tests.cloud import mysql_proxy
 from tests.functional.db import mariadb
 from tests.functional import mgmt_network

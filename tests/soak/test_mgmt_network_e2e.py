@@ -17,12 +17,12 @@ from oslotest import base
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import heartbeat as heartbeat_repo
-from octavia_hmsync.db.repositories import port as port_repo
-from octavia_hmsync.db.repositories import used_lists as used_repo
-from octavia_hmsync.membership import port_retention
+from octavia_hmsync.network.db import port as port_repo
+from octavia_hmsync.network.db import used_lists as used_repo
+from octavia_hmsync.network import retention as port_retention
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
 from tests.cloud import amphora
 from tests.cloud import certificates
 from tests.cloud import controllers

@@ -4,7 +4,7 @@
 
 import time
 
-from octavia_hmsync.db.repositories import claim as claim_repo
+from octavia_hmsync.sync.db import claim as claim_repo
 from tests.cloud import ailing
 from tests.functional import test_notifications
 

@@ -6,15 +6,15 @@ import time
 
 from testtools import content
 
-from octavia_hmsync.cluster.ovn import balancers
-from octavia_hmsync.cluster.ovn import connections
-from octavia_hmsync.cluster.ovn import ports as ovn_ports
-from octavia_hmsync.cluster.ovn import sights
-from octavia_hmsync.cluster.ovn import southbound
-from octavia_hmsync.cluster.ovn import watch
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.distribution.ovn import balancers
+from octavia_hmsync.cluster.distribution.ovn import connections
+from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
+from octavia_hmsync.cluster.distribution.ovn import sights
+from octavia_hmsync.cluster.distribution.ovn import southbound
+from octavia_hmsync.cluster.distribution.ovn import watch
 from tests.cloud import machines
 from tests.cloud import networking
 from tests.cloud import neutron

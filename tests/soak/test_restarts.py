@@ -17,9 +17,9 @@ import psutil
 import sqlalchemy as sa
 from sqlalchemy import pool
 
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.membership import member as mem
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.rules import member as mem
 from tests.cloud import octavia_conf
 from tests.cloud import process
 from tests.cloud import waiting

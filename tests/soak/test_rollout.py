@@ -2,8 +2,8 @@
 
 """Lists that are no good, seen from those that get them first."""
 
-from octavia_hmsync.db.repositories import doubt as doubt_repo
-from octavia_hmsync.membership import trial
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.rules import trial
 from tests.functional import base
 from tests.functional import test_rollout
 

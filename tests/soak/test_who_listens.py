@@ -2,8 +2,8 @@
 
 """All health managers are replaced by others at new addresses."""
 
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.membership import trial
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.rules import trial
 from tests.cloud import database
 from tests.functional import base
 

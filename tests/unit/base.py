@@ -41,10 +41,10 @@ class TestCase(base.BaseTestCase):
         :returns: an oslo.config object that nothing else uses.
         """
         # These take seconds to import; a test of pure rules needs none.
-        from octavia_hmsync.cluster import conf as cluster_conf
-        from octavia_hmsync import conf as hmsync_conf
-        from octavia_hmsync.image import conf as image_conf
-        from octavia_hmsync.mgmt_network import conf as network_conf
+        from octavia_hmsync.conf import cluster as cluster_conf
+        from octavia_hmsync.conf import image as image_conf
+        from octavia_hmsync.conf import network as network_conf
+        from octavia_hmsync.conf import sync as hmsync_conf
         from tests.unit import octavia_opts
 
         conf = cfg.ConfigOpts()

@@ -11,7 +11,7 @@ import re
 from oslo_config import cfg
 
 from octavia_hmsync.cmd import hmsync
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from tests.unit import base
 
 TOP = pathlib.Path(__file__).resolve().parents[2]

@@ -15,8 +15,8 @@ from oslo_config import cfg
 from oslotest import base
 import yaml
 
-from octavia_hmsync.cluster import instance_cloud
-from octavia_hmsync.cluster import readiness
+from octavia_hmsync.cluster.api import readiness
+from octavia_hmsync.cluster.instances import cloud as instance_cloud
 from octavia_hmsync.distributor import conf as distributor_conf
 from tests.unit import base as unit_base
 from tests.unit import examples

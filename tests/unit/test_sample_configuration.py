@@ -12,12 +12,12 @@ import fixtures
 from oslo_config import cfg
 from oslo_config import generator
 
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import opts
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.distributor import conf as distributor_conf
-from octavia_hmsync.image import conf as image_conf
-from octavia_hmsync.mgmt_network import conf as network_conf
-from octavia_hmsync import opts
 from tests.cloud import octavia_conf
 from tests.unit import base
 

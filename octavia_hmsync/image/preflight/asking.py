@@ -4,9 +4,9 @@
 
 from openstack import exceptions as sdk_exc
 
+from octavia_hmsync import cloud
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.mgmt_network import cloud
 
 
 class Asker:

@@ -5,7 +5,7 @@
 import collections
 import urllib.parse
 
-from octavia_hmsync.image import compute
+from octavia_hmsync import compute
 from octavia_hmsync.image.preflight import asking
 from octavia_hmsync.image.preflight import facts
 
@@ -26,7 +26,7 @@ class ComputeReader:
     """Asks Nova what there is of what is needed.
 
     :param conf: the oslo.config object of the connection.
-    :param connection: see octavia_hmsync.image.compute.connect_to_nova().
+    :param connection: see octavia_hmsync.compute.connect_to_nova().
     """
 
     def __init__(self, conf, connection):

@@ -12,11 +12,11 @@ import math
 from openstack import exceptions as sdk_exc
 from oslo_utils import uuidutils
 
+from octavia_hmsync import cloud
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.preflight import address_reading
 from octavia_hmsync.image.preflight import asking
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.mgmt_network import cloud
 
 # Of the security group that Octavia makes for a VIP, before its id.
 VIP_GROUP_PREFIX = 'lb-'
@@ -29,7 +29,7 @@ class NetworkReader:
     """Asks Neutron what there is of what is needed.
 
     :param conf: the oslo.config object of the connection.
-    :param connection: see mgmt_network.cloud.connect().
+    :param connection: see cloud.connect().
     """
 
     def __init__(self, conf, connection):

@@ -7,9 +7,9 @@ import os
 
 from octavia_hmsync import compat
 from octavia_hmsync.compat import compute as compat_compute
-from octavia_hmsync.db.repositories import image_inventory as inventory_repo
-from octavia_hmsync.db.repositories import image_needs as needs_repo
-from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.image.db import inventory as inventory_repo
+from octavia_hmsync.image.db import needs as needs_repo
 from octavia_hmsync.image.preflight import facts
 
 

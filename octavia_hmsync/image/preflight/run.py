@@ -4,8 +4,9 @@
 
 import dataclasses
 
+from octavia_hmsync import cloud
+from octavia_hmsync import compute as image_compute
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import compute as image_compute
 from octavia_hmsync.image.preflight import boot
 from octavia_hmsync.image.preflight import compute
 from octavia_hmsync.image.preflight import compute_reading
@@ -21,7 +22,6 @@ from octavia_hmsync.image.preflight import reading
 from octavia_hmsync.image.preflight import secrets
 from octavia_hmsync.image.preflight import volume_reading
 from octavia_hmsync.image.preflight import volumes
-from octavia_hmsync.mgmt_network import cloud
 
 PROVIDER = 'Provider'
 MODE = 'Mode'

@@ -8,7 +8,7 @@ import time
 from keystoneauth1 import exceptions as ks_exc
 import requests
 
-from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 

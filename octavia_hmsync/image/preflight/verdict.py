@@ -4,7 +4,7 @@
 
 import dataclasses
 
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import modes

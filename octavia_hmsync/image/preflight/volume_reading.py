@@ -4,10 +4,10 @@
 
 import openstack.connection
 
+from octavia_hmsync import cloud
 from octavia_hmsync.compat import compute as compat_compute
 from octavia_hmsync.image.preflight import asking
 from octavia_hmsync.image.preflight import facts
-from octavia_hmsync.mgmt_network import cloud
 
 CINDER = cloud.Service('Cinder', '[cinder] endpoint', 'service_auth')
 
@@ -15,7 +15,7 @@ CINDER = cloud.Service('Cinder', '[cinder] endpoint', 'service_auth')
 def connect(conf):
     """Make a connection to Cinder, as Octavia makes its own.
 
-    See octavia_hmsync.image.compute.connect_to_nova().
+    See octavia_hmsync.compute.connect_to_nova().
     """
     options = {}
     cinder = conf.cinder

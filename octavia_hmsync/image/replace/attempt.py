@@ -10,9 +10,9 @@ import dataclasses
 from oslo_log import log as logging
 
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import image_lock as lock_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import lock as lock_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import outdated
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import verdict

@@ -3,7 +3,7 @@
 """Whether the installed Octavia is one that a mode can work with."""
 
 from octavia_hmsync.compat import changes
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 
 
 def why_not_replace():

@@ -9,9 +9,9 @@ replacement has in hand, which has to be heard before it is proven.
 
 from octavia_hmsync.amphora import agent_config
 from octavia_hmsync.compat import amphora as compat_amphora
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import zone as zone_repo
-from octavia_hmsync.membership import subset
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import zone as zone_repo
+from octavia_hmsync.sync.rules import subset
 
 
 def _get_of_zone(work, amphora_id):

@@ -11,8 +11,8 @@ long enough.
 import time
 
 from octavia_hmsync.compat import amphora as compat_amphora
-from octavia_hmsync.db.repositories import image_lock as lock_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.replace import keepalived
 from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_

@@ -12,17 +12,17 @@ import typing
 
 from oslo_log import log as logging
 
+from octavia_hmsync.amphora import removal
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db import api
-from octavia_hmsync.db.repositories import image_lock as lock_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import lock as lock_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import build
 from octavia_hmsync.image.replace import pair
 from octavia_hmsync.image.replace import prover
-from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import single
 from octavia_hmsync.image.replace import work as work_
 

@@ -13,7 +13,7 @@ import datetime
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.amphora import listeners
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import image_evidence as evidence_repo
+from octavia_hmsync.image.db import evidence as evidence_repo
 
 # In a row, of the new amphora, before it has the VIP and with it: only there
 # its haproxy has something to do.

@@ -19,8 +19,8 @@ from oslo_log import log as logging
 
 from octavia_hmsync import compat
 from octavia_hmsync.compat import workers as compat_workers
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import whole_prover

@@ -12,8 +12,8 @@ import dataclasses
 import datetime
 
 from octavia_hmsync.amphora import heartbeat
-from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync.image.replace import proof
+from octavia_hmsync.sync.db import amphora_view as view_repo
 
 _GOOD = 'ONLINE'
 _BAD = 'ERROR'

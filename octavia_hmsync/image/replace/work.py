@@ -17,15 +17,15 @@ from octavia_hmsync.amphora import agent
 from octavia_hmsync.amphora import agent_client
 from octavia_hmsync import compat
 from octavia_hmsync.compat import amphora as compat_amphora
-from octavia_hmsync.db.repositories import amphora_view as view_repo
-from octavia_hmsync.db.repositories import image_cancel as cancel_repo
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_evidence as evidence_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.db import cancel as cancel_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import evidence as evidence_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import listeners
+from octavia_hmsync.sync.db import amphora_view as view_repo
 
 LOG = logging.getLogger(__name__)
 

@@ -9,10 +9,10 @@ begin within an hour, and with how long one took so far.
 from collections.abc import Sequence
 import datetime
 
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.conf import windows as win
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
-from octavia_hmsync.image.rollout import windows as win
 
 
 def get_end(settings: rollout_repo.Settings,

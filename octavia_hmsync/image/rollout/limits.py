@@ -8,10 +8,10 @@ Pure rules, about a rollout as a whole: no matter who is next.
 from collections.abc import Sequence
 import datetime
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.conf import windows as win
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import model
-from octavia_hmsync.image.rollout import windows as win
 
 HOUR = 3600
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import dataclasses
 import datetime
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 
 Group = tuple[str | None, str | None, str | None, str | None]
 

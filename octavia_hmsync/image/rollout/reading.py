@@ -7,10 +7,10 @@ The number of statements is the same for one load balancer and for all.
 
 import dataclasses
 
-from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import aftermath as aftermath_repo
+from octavia_hmsync.image.db import exclusion as exclusion_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import outdated

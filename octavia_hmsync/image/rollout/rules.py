@@ -20,8 +20,8 @@ import collections
 from collections.abc import Iterable
 import dataclasses
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
 

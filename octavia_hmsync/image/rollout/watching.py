@@ -8,7 +8,7 @@ Pure rules, about load balancers whose replacement was DONE a moment ago.
 import dataclasses
 
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
+from octavia_hmsync.image.db import aftermath as aftermath_repo
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,7 @@ import collections
 from collections.abc import Sequence
 import heapq
 
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import model
 
 

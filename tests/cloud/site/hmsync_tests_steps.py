@@ -20,10 +20,10 @@ import threading
 SOCKET = 'OCTAVIA_HMSYNC_TESTS_STEPS'
 # By its name a thread tells for whom it works.
 _THREAD = re.compile(r'hmsync-(?:replace|cluster)-([0-9a-f-]{36})$')
-_LOCK = 'octavia_hmsync.db.repositories.image_lock'
-_MEMBER = 'octavia_hmsync.db.repositories.cluster_member'
-_CLUSTER_LOCK = 'octavia_hmsync.db.repositories.cluster_lock'
-_COMPUTE = 'octavia_hmsync.image.compute'
+_LOCK = 'octavia_hmsync.image.db.lock'
+_MEMBER = 'octavia_hmsync.cluster.db.member'
+_CLUSTER_LOCK = 'octavia_hmsync.cluster.db.lock'
+_COMPUTE = 'octavia_hmsync.compute'
 
 
 def _named(name):
@@ -81,12 +81,12 @@ _STEPS = {
     _CLUSTER_LOCK: {
         name: (_named(f'cluster {name}'), RuntimeError, _second)
         for name in ('lock', 'unlock')},
-    'octavia_hmsync.db.repositories.cluster': {
+    'octavia_hmsync.cluster.db.cluster': {
         'delete': (_named('cluster delete'), RuntimeError, _second)},
-    'octavia_hmsync.cluster.members': {
+    'octavia_hmsync.cluster.members.members': {
         name: (_named(f'member {name}'), RuntimeError, _of_work)
         for name in ('build', 'configure', 'remove')},
-    'octavia_hmsync.cluster.distributors': {
+    'octavia_hmsync.cluster.distribution.distributors': {
         'Distributors.apply': (_named('tell distributors'), RuntimeError,
                                _second),
         '_put': (lambda client, *_: f'tell {client.url}', RuntimeError,
@@ -145,7 +145,7 @@ def _wrap(function, describe, make_error, find=_whose_thread):
 
 def _list_instances(self, amphora_id=None):
     """Tell what Nova would; in place of a driver that has no list."""
-    from octavia_hmsync.image import compute
+    from octavia_hmsync import compute
     prefix = compute.compat_compute.INSTANCE_PREFIX
     return [compute.Instance(each['id'], each['name'],
                              each['name'].removeprefix(prefix), each['state'],

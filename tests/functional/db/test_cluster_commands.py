@@ -3,7 +3,7 @@
 """What operators order for clusters, in the database that clouds have."""
 
 from tests.functional.db import mariadb
-from tests.unit.cli import test_cluster_orders
+from tests.unit.cluster.cli import test_orders as test_cluster_orders
 
 
 class TestSet(mariadb.MariaDBMixin, test_cluster_orders.TestSet):

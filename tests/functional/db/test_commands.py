@@ -2,7 +2,7 @@
 
 """octavia-hmsync, while the database goes away."""
 
-from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
 from tests.cloud import mysql_proxy
 from tests.functional.db import mariadb
 from tests.unit.cli import base

@@ -6,10 +6,10 @@ import pymysql
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import outcome as outcome_repo
+from octavia_hmsync.sync.db import outcome as outcome_repo
 from tests.cloud import waiting
-from tests.db_cases import amphora
 from tests.db_cases import faults
+from tests.db_cases.sync import amphora
 from tests.functional.db import mariadb
 
 

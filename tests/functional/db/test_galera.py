@@ -16,52 +16,52 @@ import fixtures
 from oslo_utils import timeutils
 import sqlalchemy as sa
 
-from octavia_hmsync.cli import drain
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.cluster.db import claim as cluster_claim
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import lock as cluster_lock
+from octavia_hmsync.cluster.db import member as cm_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_claim
-from octavia_hmsync.db.repositories import cluster_lock
-from octavia_hmsync.db.repositories import cluster_member as cm_repo
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
-from octavia_hmsync.db.repositories import doubt as doubt_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import hold as hold_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.db.repositories import image_cancel as cancel_repo
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
-from octavia_hmsync.db.repositories import member_sight as sight_repo
-from octavia_hmsync.db.repositories import network as network_repo
-from octavia_hmsync.db.repositories import outcome as outcome_repo
-from octavia_hmsync.db.repositories import pause as pause_repo
-from octavia_hmsync.db.repositories import port as port_repo
-from octavia_hmsync.db.repositories import previous_list as previous_repo
 from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
-from octavia_hmsync.membership import member
-from octavia_hmsync.membership import trial
-from octavia_hmsync.membership import upload_result
-from octavia_hmsync.worker import batch
-from octavia_hmsync.worker import scout
+from octavia_hmsync.image.db import cancel as cancel_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import exclusion as exclusion_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network.db import port as port_repo
+from octavia_hmsync.sync.cli import drain
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import hold as hold_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import outcome as outcome_repo
+from octavia_hmsync.sync.db import pause as pause_repo
+from octavia_hmsync.sync.db import previous_list as previous_repo
+from octavia_hmsync.sync.rules import member
+from octavia_hmsync.sync.rules import trial
+from octavia_hmsync.sync.worker import batch
+from octavia_hmsync.sync.worker import scout
 from tests.cloud import database
 from tests.cloud import galera
 from tests.cloud import octavia_conf
 from tests.cloud import process
 from tests.cloud import waiting
-from tests.db_cases import amphora
 from tests.db_cases import base
-from tests.db_cases import cluster_calls
-from tests.db_cases import health_manager
-from tests.db_cases import image_calls
-from tests.db_cases import image_rollout
-from tests.db_cases import published
+from tests.db_cases.cluster import calls as cluster_calls
+from tests.db_cases.image import calls as image_calls
+from tests.db_cases.image import rollout as image_rollout
+from tests.db_cases.sync import amphora
+from tests.db_cases.sync import health_manager
+from tests.db_cases.sync import published
 
 OFFLINE_AFTER = 30
 LIST = {'192.0.2.101:5555': 0}
@@ -576,7 +576,7 @@ class TestAmphoraeAtOnce(GaleraTestCase):
             replace(*args)
 
         self.useFixture(fixtures.MonkeyPatch(
-            'octavia_hmsync.db.repositories.previous_list.replace',
+            'octavia_hmsync.sync.db.previous_list.replace',
             claim_first))
         doubt_repo.set_previous(self.engines[1], unproven, (('new:1',),))
         row, = [row for row in self.rows(models.Amphora)

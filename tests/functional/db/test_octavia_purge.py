@@ -9,7 +9,7 @@ from oslo_config import fixture as config_fixture
 from sqlalchemy import orm
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
+from octavia_hmsync.sync.db import amphora as amphora_repo
 from tests.db_cases import base
 from tests.functional.db import mariadb
 

@@ -11,20 +11,20 @@ import unittest
 import sqlalchemy as sa
 from testtools import content
 
-from octavia_hmsync.amphora import heartbeat_key
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.cluster import member_watch
 from octavia_hmsync.db import api
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
 from octavia_hmsync.db import types
-from octavia_hmsync.health_manager import guard
-from octavia_hmsync.health_manager import keepalive
-from octavia_hmsync.health_manager import member_watch
-from octavia_hmsync.health_manager import observer
-from octavia_hmsync.house_keeping import adoption_watch
-from octavia_hmsync.house_keeping import planner
-from octavia_hmsync.house_keeping import synchronizer
-from octavia_hmsync.membership import addresses as addr
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.health_manager import guard
+from octavia_hmsync.sync.health_manager import keepalive
+from octavia_hmsync.sync.health_manager import observer
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync.house_keeping import adoption_watch
+from octavia_hmsync.sync.house_keeping import planner
+from octavia_hmsync.sync.house_keeping import synchronizer
 from tests.cloud import records
 from tests.db_cases import base
 from tests.functional.db import mariadb

@@ -6,8 +6,8 @@ import threading
 import time
 
 from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.amphora import uploader
-from octavia_hmsync.membership import upload_result
 from tests.unit import base
 
 

@@ -13,19 +13,19 @@ import fixtures
 import yaml
 
 from octavia_hmsync.cli import symbols
+from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cmd import hmsync
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import claim as claim_repo
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
-from octavia_hmsync.db.repositories import house_keeper as keeper_repo
-from octavia_hmsync.db.repositories import outcome as outcome_repo
-from octavia_hmsync.db.repositories import uploader as uploader_repo
 from octavia_hmsync.db import schema
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import outcome as outcome_repo
+from octavia_hmsync.sync.db import uploader as uploader_repo
 from tests.cloud import process
-from tests.db_cases import cluster_calls
+from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.cli import base
 
 COLUMNS = {

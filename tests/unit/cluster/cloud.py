@@ -29,17 +29,17 @@ from taskflow.patterns import linear_flow
 from taskflow import task
 import tenacity
 
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster import members
-from octavia_hmsync.cluster import upkeep
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import due as due_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.keeping import upkeep
+from octavia_hmsync.cluster.members import members
 from octavia_hmsync.cluster import work as work_
-from octavia_hmsync.cluster import worker
+from octavia_hmsync.cluster.worker import worker
 from octavia_hmsync import compat
-from octavia_hmsync import conf as hmsync_conf
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import sync as hmsync_conf
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_due as due_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
 from tests.db_cases import base
 from tests.unit.db import sqlite
 
@@ -464,9 +464,9 @@ class CloudTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
                  _make_init(certificates)),
                 (f'{flows}.database_tasks.cert_parser.get_cert_expiration',
                  lambda _pem: datetime.datetime(2050, 1, 1)),
-                ('octavia_hmsync.cluster.update.configure',
+                ('octavia_hmsync.cluster.members.update.configure',
                  self._configure_member),
-                ('octavia_hmsync.image.compute.connect', self._list)):
+                ('octavia_hmsync.compute.connect', self._list)):
             self.useFixture(fixtures.MockPatch(target, value))
 
     def _configure_member(self, work, load_balancer, amphora, slot):

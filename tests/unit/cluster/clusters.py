@@ -6,12 +6,12 @@ import fixtures
 from octavia.common import data_models
 from oslo_config import fixture as config_fixture
 
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.cluster import distributors
-from octavia_hmsync.cluster import update
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.members import update
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
+from octavia_hmsync.conf import cluster as cluster_conf
 from tests.cloud import ailing
 from tests.cloud import records
 from tests.db_cases import base

@@ -2,13 +2,13 @@
 
 """Distributors, and Neutron, that are objects here; and a cluster of rows."""
 
-from octavia_hmsync.cluster import distributor_watch
-from octavia_hmsync.cluster import distributors as cluster_distributors
-from octavia_hmsync.cluster import ports as cluster_ports
-from octavia_hmsync.cluster import vips as cluster_vips
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_member as member_repo
-from octavia_hmsync.db.repositories import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distributor_watch
+from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import ports as cluster_ports
+from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import sights
 from octavia_hmsync import exceptions

@@ -10,14 +10,14 @@ import fixtures
 from oslo_utils import uuidutils
 import sqlalchemy as sa
 
-from octavia_hmsync.cluster import instance_data
-from octavia_hmsync.cluster import instance_flow
-from octavia_hmsync.cluster import vips
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import instance as booted_repo
+from octavia_hmsync.cluster.distribution import vips
+from octavia_hmsync.cluster.instances import data as instance_data
+from octavia_hmsync.cluster.instances import flow as instance_flow
+from octavia_hmsync.cluster.instances import keeper as instance_keeper
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import distributor as distributor_repo
-from octavia_hmsync.db.repositories import distributor_instance as booted_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.house_keeping import instance_keeper
 from tests.db_cases import base
 from tests.unit.cluster import cloud
 from tests.unit.db import sqlite

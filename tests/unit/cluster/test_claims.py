@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 from octavia_hmsync.cluster import claims
-from octavia_hmsync.db.repositories import cluster as cluster_repo
-from octavia_hmsync.db.repositories import cluster_claim as claim_repo
+from octavia_hmsync.cluster.db import claim as claim_repo
+from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync import exceptions
 from tests.db_cases import base
-from tests.db_cases import cluster_calls
+from tests.db_cases.cluster import calls as cluster_calls
 from tests.unit.db import sqlite
 
 CLUSTER = 'cluster1'

@@ -4,7 +4,7 @@ import threading
 
 import fixtures
 
-from octavia_hmsync.cluster import backends
+from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster import work
 from tests.unit import base
 

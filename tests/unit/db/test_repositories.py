@@ -1,43 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from tests.db_cases import admission
-from tests.db_cases import amphora
-from tests.db_cases import amphora_page
-from tests.db_cases import amphora_view
-from tests.db_cases import announced
-from tests.db_cases import attempt
-from tests.db_cases import cluster
-from tests.db_cases import cluster_due
-from tests.db_cases import cluster_figures
-from tests.db_cases import cluster_lock
-from tests.db_cases import cluster_look
-from tests.db_cases import cluster_news
-from tests.db_cases import cluster_restore
-from tests.db_cases import distributor
-from tests.db_cases import distributor_instance
-from tests.db_cases import doubt
-from tests.db_cases import due
-from tests.db_cases import health_manager
-from tests.db_cases import heartbeat
-from tests.db_cases import hold
-from tests.db_cases import image_aftermath
-from tests.db_cases import image_figures
-from tests.db_cases import image_history
-from tests.db_cases import image_inventory
-from tests.db_cases import image_leak
-from tests.db_cases import image_lock
-from tests.db_cases import image_news
-from tests.db_cases import image_restore
-from tests.db_cases import image_rollout
-from tests.db_cases import manager
-from tests.db_cases import member_health
-from tests.db_cases import network
-from tests.db_cases import pause
-from tests.db_cases import port
-from tests.db_cases import progress
-from tests.db_cases import published
+from tests.db_cases.cluster import cluster
+from tests.db_cases.cluster import distributor
+from tests.db_cases.cluster import due as cluster_due
+from tests.db_cases.cluster import figures as cluster_figures
+from tests.db_cases.cluster import instance as distributor_instance
+from tests.db_cases.cluster import lock as cluster_lock
+from tests.db_cases.cluster import look as cluster_look
+from tests.db_cases.cluster import manager
+from tests.db_cases.cluster import member_health
+from tests.db_cases.cluster import news as cluster_news
+from tests.db_cases.cluster import restore as cluster_restore
+from tests.db_cases.image import aftermath as image_aftermath
+from tests.db_cases.image import figures as image_figures
+from tests.db_cases.image import history as image_history
+from tests.db_cases.image import inventory as image_inventory
+from tests.db_cases.image import leak as image_leak
+from tests.db_cases.image import lock as image_lock
+from tests.db_cases.image import news as image_news
+from tests.db_cases.image import restore as image_restore
+from tests.db_cases.image import rollout as image_rollout
+from tests.db_cases.network import network
+from tests.db_cases.network import port
 from tests.db_cases import release_before
-from tests.db_cases import replaced
+from tests.db_cases.sync import admission
+from tests.db_cases.sync import amphora
+from tests.db_cases.sync import amphora_page
+from tests.db_cases.sync import amphora_view
+from tests.db_cases.sync import announced
+from tests.db_cases.sync import attempt
+from tests.db_cases.sync import doubt
+from tests.db_cases.sync import due
+from tests.db_cases.sync import health_manager
+from tests.db_cases.sync import heartbeat
+from tests.db_cases.sync import hold
+from tests.db_cases.sync import pause
+from tests.db_cases.sync import progress
+from tests.db_cases.sync import published
+from tests.db_cases.sync import replaced
 from tests.unit.db import sqlite
 
 

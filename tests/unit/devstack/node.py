@@ -13,8 +13,8 @@ import fixtures
 from oslo_config import cfg
 
 from octavia_hmsync.cmd import hmsync
-from octavia_hmsync import conf as hmsync_conf
-from octavia_hmsync import config_source
+from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.services import config_source
 from tests.unit import base
 from tests.unit import octavia_opts
 

@@ -8,12 +8,12 @@ import fixtures
 from octavia.common import config as octavia_config
 from oslotest import base
 
-from octavia_hmsync.amphora import heartbeat_key
-from octavia_hmsync.cluster import conf as cluster_conf
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import health_manager as hm_repo
+from octavia_hmsync.conf import cluster as cluster_conf
 from octavia_hmsync.distributor import conf as distributor_conf
 from octavia_hmsync.distributor import tls
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync import heartbeat_key
 from tests.cloud import certificates
 from tests.db_cases import base as db_base
 from tests.unit import base as unit_base

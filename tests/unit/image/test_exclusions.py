@@ -5,7 +5,7 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image import exclusions
 from octavia_hmsync.image import load_balancer as lb
 from tests.unit import base

@@ -7,7 +7,7 @@ from unittest import mock
 import fixtures
 
 from octavia_hmsync import compat
-from octavia_hmsync.db.repositories import image_exclusion as exclusion_repo
+from octavia_hmsync.image.db import exclusion as exclusion_repo
 from octavia_hmsync.image import survey
 from octavia_hmsync.metrics import instruments
 from tests.cloud import records

@@ -14,7 +14,7 @@ from oslo_messaging.notify import _impl_test
 from octavia_hmsync import exceptions
 from octavia_hmsync.notifications import broker
 from octavia_hmsync.notifications import outbox
-from octavia_hmsync.notifications import payloads
+from octavia_hmsync.sync import payloads
 from tests.cloud import waiting
 from tests.unit import base
 

@@ -10,9 +10,9 @@ import typing
 
 from oslotest import base
 
-from octavia_hmsync.notifications import cluster_payloads
-from octavia_hmsync.notifications import image_payloads
-from octavia_hmsync.notifications import payloads
+from octavia_hmsync.cluster import payloads as cluster_payloads
+from octavia_hmsync.image import payloads as image_payloads
+from octavia_hmsync.sync import payloads
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 SAMPLES = TOP / 'doc/notification_samples'

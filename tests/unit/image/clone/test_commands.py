@@ -246,7 +246,7 @@ class TestWays(CloneTestCase):
         """Nothing of it, or of its database, is loaded."""
         loaded = subprocess.run(
             [sys.executable, '-c', 'import sys\n'
-             'import octavia_hmsync.cli.image.clone\n'
+             'import octavia_hmsync.image.cli.clone\n'
              'print(*sys.modules)'], capture_output=True, text=True,
             check=True).stdout.split()
         self.assertEqual([], [

@@ -7,8 +7,8 @@ import threading
 import sqlalchemy as sa
 
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image.replace import work as work_
 from tests.db_cases import base

@@ -6,12 +6,12 @@ import types
 from unittest import mock
 
 from octavia_hmsync.amphora import agent
-from octavia_hmsync.db.repositories import amphora as amphora_repo
-from octavia_hmsync.db.repositories import generation as generation_repo
-from octavia_hmsync.db.repositories import hold as hold_repo
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.replace import own_list
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import hold as hold_repo
 from tests.cloud import records
 from tests.db_cases import base
 from tests.unit.db import sqlite

@@ -12,20 +12,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 import sqlalchemy as sa
 
+from octavia_hmsync.amphora import removal
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import image_cancel as cancel_repo
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_evidence as evidence_repo
-from octavia_hmsync.db.repositories import image_lock as lock_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.db import cancel as cancel_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import evidence as evidence_repo
+from octavia_hmsync.image.db import lock as lock_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.preflight import verdict
 from octavia_hmsync.image.replace import attempt
 from octavia_hmsync.image.replace import process
-from octavia_hmsync.image.replace import removal
 from octavia_hmsync.image.replace import work as work_
 from octavia_hmsync.image import target
 from tests.cloud import records

@@ -8,7 +8,7 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavia_hmsync.db.repositories import image_evidence as evidence_repo
+from octavia_hmsync.image.db import evidence as evidence_repo
 from octavia_hmsync.image.replace import proof
 from tests.unit import base
 

@@ -9,11 +9,11 @@ from unittest import mock
 
 import fixtures
 
-from octavia_hmsync.db.repositories import amphora_view as view_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.replace import prover
 from octavia_hmsync.image.replace import testimony
 from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.sync.db import amphora_view as view_repo
 from tests.unit import base
 from tests.unit.image.replace import test_proof
 

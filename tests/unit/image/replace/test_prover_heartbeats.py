@@ -8,12 +8,12 @@ from unittest import mock
 import fixtures
 
 from octavia_hmsync.amphora import agent
-from octavia_hmsync.db.repositories import amphora_view as view_repo
-from octavia_hmsync.db.repositories import image_evidence as evidence_repo
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import evidence as evidence_repo
 from octavia_hmsync.image.replace import prover
-from tests.db_cases import amphora_view
+from octavia_hmsync.sync.db import amphora_view as view_repo
 from tests.db_cases import base
+from tests.db_cases.sync import amphora_view
 from tests.unit.db import sqlite
 from tests.unit.image.replace import test_prover
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import sqlalchemy as sa
 
 from octavia_hmsync.compat import workers as compat_workers
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.db import models
-from octavia_hmsync.db.repositories import image_claim as claims_repo
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image import conf as image_conf
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import load_balancer as lb
 from octavia_hmsync.image.preflight import verdict

@@ -5,9 +5,9 @@ import datetime
 import hypothesis
 from hypothesis import strategies as st
 
+from octavia_hmsync.conf import windows
 from octavia_hmsync.image.rollout import estimate
 from octavia_hmsync.image.rollout import waves
-from octavia_hmsync.image.rollout import windows
 from tests.unit import base
 from tests.unit.image.rollout import test_rules
 

@@ -8,14 +8,14 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
-from octavia_hmsync.db.repositories import image_rollout as rollout_repo
+from octavia_hmsync.conf import windows
 from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules
 from octavia_hmsync.image.rollout import waves
-from octavia_hmsync.image.rollout import windows
 from tests.unit import base
 
 # A Monday.

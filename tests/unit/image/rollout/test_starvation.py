@@ -7,7 +7,7 @@ import datetime
 import heapq
 import itertools
 
-from octavia_hmsync.db.repositories import image_replacement as replace_repo
+from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import rules

@@ -5,7 +5,7 @@
 import dataclasses
 import datetime
 
-from octavia_hmsync.db.repositories import image_aftermath as aftermath_repo
+from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.rollout import watching
 from tests.unit import base
 

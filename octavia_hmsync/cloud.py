@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Neutron, asked with the credentials that Octavia asks with.
+
+What can go wrong there becomes one line for the operator, in one place.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import re
+import warnings
+
+from keystoneauth1 import exceptions as ks_exc
+from keystoneauth1 import loading as ks_loading
+from keystoneauth1 import session as ks_session
+import openstack.connection
+from openstack import exceptions as sdk_exc
+from openstack import warnings as sdk_warnings
+from oslo_config import cfg
+import requests
+
+from octavia_hmsync import compat
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync import exceptions
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """Who is asked.
+
+    :param name: for the operator.
+    :param endpoint: the option with its address.
+    :param section: that of octavia.conf with the credentials.
+    """
+
+    name: str
+    endpoint: str
+    section: str
+
+
+NEUTRON = Service('Neutron', '[neutron] endpoint_override', 'neutron')
+
+_QUOTA = re.compile(r'Quota exceeded for resources: \[?([^\]]*)\]?')
+_ETHERNET_MTU = 1500
+_NO_ADDRESS = 'No more IP addresses available'
+# urllib3 wraps what the kernel or OpenSSL said in two layers of its own.
+_POOL = re.compile(r': HTTPS?ConnectionPool\(.*?(?P<cause>\[Errno [^"\']+|'
+                   r'timed out|certificate verify failed[^(]*|$).*')
+_ABORTED = re.compile(r"\('Connection aborted\.', \w+\(.*?'(.*)'\)\)")
+_UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
+                requests.ConnectionError, requests.Timeout)
+_ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
+           requests.RequestException, cfg.Error)
+# What the SDK stumbles with over an answer that is none.
+_NONSENSE = (AttributeError, KeyError, TypeError, ValueError)
+
+
+class _Session(ks_session.Session):
+    """A session that makes each request once.
+
+    The SDK of Octavia 16 to 18 repeats one whose answer was lost, also where
+    that makes something a second time.
+    """
+
+    def request(self, *args, **kwargs):
+        kwargs['connect_retries'] = 0
+        return super().request(*args, **kwargs)
+
+
+class _SessionLoader(ks_loading.session.Session):
+
+    @property
+    def plugin_class(self):
+        return _Session
+
+
+def make_session(conf, section, auth):
+    """Make a session for one service.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param section: with the options of the session.
+    :param auth: a keystoneauth1 plugin for authentication.
+    """
+    session = _SessionLoader().load_from_conf_options(conf, section,
+                                                      auth=auth)
+    # Without one, an API that hangs would hold whoever asks for good.
+    session.timeout = conf[network_conf.GROUP].api_timeout
+    return session
+
+
+def connect(conf):
+    """Make a connection to Neutron, as Octavia makes its own.
+
+    With the options of ``[neutron]`` and, where those have none, of
+    ``[service_auth]``. Nobody is asked before the first request; each waits
+    for ``[hmsync_network] api_timeout`` seconds and is made once.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :returns: an openstack.connection.Connection that nothing else uses.
+    :raises CloudUnavailable: if the credentials cannot be used as they are.
+    """
+    with reported(conf, 'read the credentials'):
+        session = make_session(conf, 'neutron', compat.load_neutron_auth())
+        options = {'region_name': conf.neutron.region_name}
+        if conf.neutron.valid_interfaces:
+            options['interface'] = conf.neutron.valid_interfaces[0]
+        if conf.neutron.endpoint_override:
+            options['network_endpoint_override'] = (
+                conf.neutron.endpoint_override)
+        return openstack.connection.Connection(session=session, **options)
+
+
+@contextlib.contextmanager
+def reported(conf, action, service=NEUTRON):
+    """Put what goes wrong at Neutron or Keystone in one line.
+
+    :param conf: the oslo.config object of the connection.
+    :param action: what is done, a verb first: 'create the network net1'.
+    :param service: a Service, where it is another one.
+    :raises CloudUnavailable: if there is no answer, or not a proper one.
+    :raises CloudRefused: if the answer is no.
+    """
+    with warnings.catch_warnings():
+        # The SDK's guesses at why it found no endpoint; the error says it.
+        warnings.simplefilter('ignore', sdk_warnings.OpenStackWarning)
+        try:
+            yield
+            return
+        except (*_ERRORS, *_NONSENSE) as e:
+            error = _translate(conf, action, e, service)
+            # For --debug.
+            error.__cause__ = e
+    raise error
+
+
+def read_mtu(mtu):
+    """Return the MTU of a network, bytes.
+
+    :param mtu: as Neutron shows it: 0 where its configuration sets no limit.
+    """
+    return mtu or _ETHERNET_MTU
+
+
+class NeutronClient:
+    """Whoever asks Neutron; a base. Of ports those of one project count.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param connection: an openstack.connection.Connection; made when it is
+                       needed by default.
+    """
+
+    def __init__(self, conf, connection=None):
+        self._conf = conf
+        self._given = connection
+
+    @functools.cached_property
+    def _connection(self):
+        return self._given or connect(self._conf)
+
+    @functools.cached_property
+    def _api(self):
+        with self._reported('find the Neutron API'):
+            return self._connection.network
+
+    @functools.cached_property
+    def _scope(self):
+        """Filters for the project that counts.
+
+        An administrator sees the ports of all, and anybody can give a port
+        any name.
+        """
+        with self._reported('ask Keystone'):
+            project_id = self._connection.current_project_id
+        return {'project_id': project_id} if project_id else {}
+
+    def _reported(self, action):
+        return reported(self._conf, action)
+
+
+def _translate(conf, action, error, service):
+    """Return what to raise in place of an exception of a library."""
+    status = getattr(error, 'status_code', None) or getattr(
+        error, 'http_status', None)
+    reason = _reason(error)
+    if status == 401:
+        return exceptions.CloudUnavailable(
+            f'Keystone does not accept {_user(conf, service)} (HTTP 401), so '
+            f'nobody could {action}: correct the credentials in '
+            f'{_sections(service)}.')
+    if status == 403:
+        return exceptions.CloudRefused(
+            f'{service.name} does not let {_user(conf, service)} {action} '
+            f'({reason}): give it a role that the policy of {service.name} '
+            f'asks for, or have the policy changed.')
+    quota = status == 409 and _QUOTA.search(reason)
+    if quota:
+        return exceptions.CloudRefused(
+            f'Could not {action}: the quota of {_names(quota.group(1))} of '
+            f'the project of {_user(conf, service)} is reached. Raise it, or '
+            f'delete what nobody needs.')
+    if status == 409 and _NO_ADDRESS in reason:
+        return exceptions.CloudRefused(
+            f'Could not {action}: no address of the subnet is free '
+            f'({reason}). Delete ports that nobody needs; a subnet cannot '
+            f'be made larger.')
+    if status and 400 <= status < 500:
+        return exceptions.CloudRefused(
+            f'Could not {action}: {service.name} answers HTTP {status}, '
+            f'{reason}.')
+    if status:
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: {service.name} or Keystone answers HTTP '
+            f'{status}, {reason}. See its log, and try again.')
+    if isinstance(error, _UNREACHABLE):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: {reason}. See whether {service.name} and '
+            f'Keystone run, and {service.endpoint}, [service_auth] auth_url '
+            f'and their cafile.')
+    if isinstance(error, _NONSENSE) and not isinstance(error, _ERRORS):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: the answer cannot be read '
+            f'({type(error).__name__}: {reason}). See whether '
+            f'{service.endpoint} is the address of {service.name}.')
+    if isinstance(error, ks_exc.MissingAuthPlugin):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: octavia.conf has no credentials. Set '
+            f'auth_type, auth_url, username, password, project_name, '
+            f'user_domain_name and project_domain_name in '
+            f'{_other_sections(service)}.')
+    if isinstance(error, ks_exc.MissingRequiredOptions):
+        names = ', '.join(opt.dest for opt in error.options)
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: of the credentials in octavia.conf {names} '
+            f'is not set. Set it in {_other_sections(service)}.')
+    if isinstance(error, ks_exc.NoMatchingPlugin):
+        return exceptions.CloudUnavailable(
+            f'Could not {action}: auth_type = {error.name} in octavia.conf '
+            f'is none that keystoneauth knows. Correct it in '
+            f'{_sections(service)}; password is the usual one.')
+    return exceptions.CloudUnavailable(
+        f'Could not {action} ({type(error).__name__}: {reason}). See '
+        f'[{service.name.lower()}] and [service_auth] in octavia.conf.')
+
+
+def _reason(error):
+    """Return what an exception says, in one line without a full stop."""
+    if isinstance(error, cfg.Error):
+        return hmsync_conf.describe_error(error)
+    text = getattr(error, 'details', None) or str(error)
+    text = ' '.join(str(text).split()) or type(error).__name__
+    text = _ABORTED.sub(r'\1', _POOL.sub(r': \g<cause>', text))
+    return text.rstrip(':. ')
+
+
+def _names(text):
+    return ', '.join(re.findall(r'[\w-]+', text)) or text
+
+
+def _sections(service):
+    """Name where its credentials are, the first ones that are read."""
+    return ('[service_auth]' if service.section == 'service_auth' else
+            f'[{service.section}] or [service_auth]')
+
+
+def _other_sections(service):
+    """Name where its credentials are to be."""
+    return ('[service_auth]' if service.section == 'service_auth' else
+            f'[service_auth], or in [{service.section}] where '
+            f'{service.name} has others')
+
+
+def _user(conf, service):
+    """Name the user of the credentials."""
+    section = conf[service.section].auth_section or service.section
+    for option in ('username', 'user_id', 'application_credential_id'):
+        try:
+            if conf[section][option]:
+                return f'the user {conf[section][option]}'
+        except cfg.Error:
+            # Each kind of credentials has its own options.
+            continue
+    return f'the user of [{section}]'

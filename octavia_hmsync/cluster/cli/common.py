@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What the commands on clusters and distributors share."""
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import lock as lock_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+from octavia_hmsync.sync.db import amphora_page as page_repo
+
+
+class LongLister(base.DatabaseMixin, base.Lister):
+    """A list whose last columns are shown when they are asked for."""
+
+    COLUMNS: tuple[str, ...]
+    LONG_COLUMNS: tuple[str, ...]
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_long(parser, self.LONG_COLUMNS)
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        rows = self.read(engine, parsed_args)
+        if base.is_long(parsed_args, self.LONG_COLUMNS):
+            return (*self.COLUMNS, *self.LONG_COLUMNS), rows
+        return self.COLUMNS, [row[:len(self.COLUMNS)] for row in rows]
+
+    def read(self, engine, parsed_args):
+        """Return rows with all columns, also those for which nobody asks."""
+        raise NotImplementedError
+
+
+def _pick(found, what, name, nobody):
+    """Return the only one that was found.
+
+    :raises NotPossible: if there is none, or are several.
+    """
+    if not found:
+        raise exceptions.NotPossible(nobody)
+    if len(found) > 1:
+        raise exceptions.NotPossible(
+            f'There are {len(found)} {what} {name}: give the id of one of '
+            f'them, {", ".join(each.id for each in found)}.')
+    return found[0]
+
+
+def find_cluster(engine, name):
+    """Return the Cluster that an operator names.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: its id or name, or those of its load balancer.
+    :raises NotPossible: if there is none, or several of that name.
+    """
+    found = [cluster for cluster in cluster_repo.get_all(engine)
+             if name in (cluster.id, cluster.load_balancer_id,
+                         cluster.cluster_name)]
+    if not found:
+        found = [cluster for cluster in map(
+            lambda lb_id: cluster_repo.get_by_load_balancer(engine, lb_id),
+            page_repo.find_load_balancers(engine, name)) if cluster]
+    return _pick(found, 'clusters', name,
+                 f'There is no cluster {name}, nor a load balancer of that '
+                 f'name or id that has one: see "octavia-hmsync cluster '
+                 f'list".')
+
+
+def find_member(engine, name):
+    """Return the Member that an operator names.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: its id, or that of its amphora.
+    :raises NotPossible: if there is none.
+    """
+    found = (member_repo.get(engine, name) or
+             member_repo.get_by_amphora(engine, name))
+    return _pick([found] if found else [], 'members', name,
+                 f'There is no member {name}, nor an amphora of that id that '
+                 f'is one: see "octavia-hmsync cluster member list".')
+
+
+def find_distributor(engine, name):
+    """Return the Distributor that an operator names.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: its name or id.
+    :raises NotPossible: if there is none, or several of that name.
+    """
+    return _pick([each for each in distributor_repo.get_all(engine)
+                  if name in (each.id, each.name)], 'distributors', name,
+                 f'There is no distributor {name}: see "octavia-hmsync '
+                 f'distributor list". One that is new in [hmsync_cluster] '
+                 f'distributors is there once a housekeeper has looked.')
+
+
+def check_that_it_stays(engine, cluster):
+    """Refuse to change a cluster that is on its way out.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster: a Cluster.
+    :raises NotPossible: if its load balancer is deleted, or about to be.
+    """
+    status = lock_repo.get_status(engine, cluster.id)
+    if (status in (None, compat.DELETED, compat.PENDING_DELETE) or
+            cluster.provisioning_status == compat.PENDING_DELETE):
+        raise exceptions.NotPossible(
+            f'Cluster {cluster.id} is being deleted: nothing of it can be '
+            f'changed any more.')

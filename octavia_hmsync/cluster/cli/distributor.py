@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync distributor list, show, drain, resume, move."""
+
+import collections
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
+from octavia_hmsync.cluster.cli import cluster as cluster_cli
+from octavia_hmsync.cluster.cli import common
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync import exceptions
+
+
+class ListDistributors(common.LongLister):
+    """List the distributors, and how many VIPs of clusters they have.
+
+    status is ONLINE if it answered when it was last asked; enabled tells
+    whether it gets new VIPs: one that left [hmsync_cluster] distributors
+    does not, and stays until its VIPs are elsewhere, nor does one that is
+    drained. active_vips are those that clients reach by it, behind those that
+    it has not the newest version of.
+    """
+
+    COLUMNS = ('name', 'url', 'status', 'enabled', 'drained', 'vips',
+               'active_vips', 'behind')
+    LONG_COLUMNS = ('id', 'driver', 'software_version', 'last_seen')
+
+    def read(self, engine, parsed_args):
+        versions = cluster_repo.get_versions(engine)
+        active: collections.Counter = collections.Counter()
+        behind: collections.Counter = collections.Counter()
+        for vip in vip_repo.get_all(engine):
+            active[vip.distributor_id] += vip.active
+            behind[vip.distributor_id] += cluster_cli.is_behind(
+                vip, versions.get(vip.cluster_id))
+        return [
+            (each.name, each.url, each.status, each.enabled,
+             bool(each.drained), each.vips, active[each.id],
+             behind[each.id], each.id, each.driver, each.software_version,
+             base.format_time(each.last_seen))
+            for each in distributor_repo.get_all(engine)]
+
+
+class ShowDistributor(base.DatabaseMixin, base.ShowOne):
+    """Show one distributor, and the VIPs of clusters on it.
+
+    Of each VIP it is shown whether clients reach it here, the version that
+    is in force, and why that is not the newest one.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('distributor', metavar='<distributor>',
+                            help='its name or id')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        found = common.find_distributor(engine, parsed_args.distributor)
+        versions = cluster_repo.get_versions(engine)
+        vips = vip_repo.get_of_distributor(engine, found.id)
+        return (('id', 'name', 'url', 'driver', 'status', 'enabled',
+                 'drained', 'software_version', 'last_seen', 'vips'),
+                (found.id, found.name, found.url, found.driver, found.status,
+                 found.enabled, bool(found.drained), found.software_version,
+                 base.format_time(found.last_seen),
+                 formatters.Lines(cluster_cli.describe_vip(
+                     vip, vip.cluster_id, versions.get(vip.cluster_id))
+                     for vip in vips)))
+
+
+class _Change(base.DatabaseMixin, command.Command):
+    """A command that changes something of one distributor."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('distributor', metavar='<distributor>',
+                            help='its name or id')
+        return parser
+
+    def _say(self, text):
+        self.app.stdout.write(f'{text}\n')
+
+
+class DrainDistributor(_Change):
+    """Have clusters leave a distributor, as before its node is maintained.
+
+    Other distributors that answer become active for them first, without a
+    broken connection; housekeeping does so within a minute. It gets no new
+    clusters until "distributor resume".
+    """
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        found = common.find_distributor(engine, parsed_args.distributor)
+        if found.drained:
+            self._say(f'Distributor {found.name} is drained already: it has '
+                      f'{found.vips} VIPs.')
+            return
+        if not distributor_repo.drain(engine, found.id):
+            raise exceptions.NotPossible(
+                f'Distributor {found.name} is the last one that clusters '
+                f'could be on: no other one of [hmsync_cluster] distributors '
+                f'is ONLINE and not drained. See "octavia-hmsync distributor '
+                f'list".')
+        self._say(f'Distributor {found.name} is drained: {found.vips} VIPs '
+                  f'leave it.')
+
+
+class ResumeDistributor(_Change):
+    """Have clusters be on a distributor again that was drained.
+
+    Those that have less than two get it within a minute. Who is active stays
+    so.
+    """
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        found = common.find_distributor(engine, parsed_args.distributor)
+        if not distributor_repo.resume(engine, found.id):
+            raise exceptions.NotPossible(
+                f'Distributor {found.name} is not drained: see '
+                f'"octavia-hmsync distributor list".')
+        self._say(f'Distributor {found.name} gets VIPs again.')
+
+
+class MoveVIP(base.DatabaseMixin, command.Command):
+    """Have another distributor of a cluster answer for its VIP.
+
+    Established connections go on. Housekeeping tells the distributors within
+    [hmsync_cluster] keeper_interval.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('cluster', metavar='<cluster>',
+                            help='its id or name, or those of its load '
+                                 'balancer')
+        parser.add_argument('--to', metavar='<distributor>',
+                            help='name or id of that which is to be active '
+                                 '(default: the one that is not)')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        cluster = common.find_cluster(engine, parsed_args.cluster)
+        common.check_that_it_stays(engine, cluster)
+        vips = vip_repo.get_of_cluster(engine, cluster.id)
+        chosen = _choose(engine, cluster, vips, parsed_args.to)
+        if not vip_repo.set_active(engine, cluster.id, chosen.distributor_id,
+                                   cluster.version):
+            raise exceptions.NotPossible(
+                f'Cluster {cluster.id} was changed by somebody else at this '
+                f'moment: run the command again.')
+        self.app.stdout.write(
+            f'Cluster {cluster.id} moves to distributor '
+            f'{chosen.distributor_name}.\n')
+
+
+def _choose(engine, cluster, vips, name):
+    """Return the VIP, of a cluster's, that is to be active.
+
+    :param name: of a distributor; None for any that answers.
+    :raises NotPossible: if there is none, or it cannot be that.
+    """
+    if name is not None:
+        found = common.find_distributor(engine, name)
+        vips = [vip for vip in vips if vip.distributor_id == found.id]
+        if not vips:
+            raise exceptions.NotPossible(
+                f'Cluster {cluster.id} is not on distributor {found.name}: '
+                f'see "octavia-hmsync cluster show {cluster.id}".')
+        if vips[0].active:
+            raise exceptions.NotPossible(
+                f'Distributor {found.name} is active for cluster '
+                f'{cluster.id} already.')
+    usable = [vip for vip in vips if vip.port_id and not vip.active and
+              vip.status == distributor_repo.ONLINE]
+    if not usable:
+        raise exceptions.NotPossible(
+            f'Cluster {cluster.id} has '
+            f'{f"no distributor {name}" if name else "no other distributor"} '
+            f'that is ONLINE and has its VIP: see "octavia-hmsync cluster '
+            f'show {cluster.id}".')
+    return usable[0]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync distributor instance list, delete."""
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.cluster.cli import common
+from octavia_hmsync.cluster.db import instance as booted_repo
+from octavia_hmsync import exceptions
+
+_ORDERED = 'an operator has ordered it'
+
+
+class ListInstances(common.LongLister):
+    """List the distributors that housekeeping has booted in instances.
+
+    state is BUILDING, READY, or LEAVING, with the reason.
+    """
+
+    COLUMNS = ('id', 'state', 'compute_id', 'address', 'reason')
+    LONG_COLUMNS = ('expires_at', 'claimed_by', 'created_at')
+
+    def read(self, engine, parsed_args):
+        return [
+            (each.id, each.state, each.compute_id, each.address, each.reason,
+             base.format_time(each.expires_at),
+             None if each.is_free else each.claimed_by,
+             base.format_time(each.created_at))
+            for each in booted_repo.get_all(engine)]
+
+
+class DeleteInstance(base.DatabaseMixin, command.Command):
+    """Have the instance of a distributor go, with its clusters kept.
+
+    Where two others are needed, and [hmsync_cluster] distributor_instances
+    allows, housekeeping boots another one first: of the newest image. Then
+    its clusters move, with their connections, and it is deleted.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('instance', metavar='<instance>',
+                            help='its id, or that in the compute service, '
+                                 'which is the name of the distributor')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        name = parsed_args.instance
+        found = [one for one in booted_repo.get_all(engine)
+                 if name in (one.id, one.compute_id)]
+        if not found:
+            raise exceptions.NotPossible(
+                f'There is no instance {name} of a distributor: see '
+                f'"octavia-hmsync distributor instance list".')
+        if not booted_repo.order(engine, found[0].id, _ORDERED):
+            raise exceptions.NotPossible(
+                f'The instance {found[0].id} of a distributor is '
+                f'{found[0].state}, or is to go already: see '
+                f'"octavia-hmsync distributor instance list".')
+        self.app.stdout.write(
+            f'The instance {found[0].id} is deleted as soon as its clusters '
+            f'are elsewhere.\n')

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync cluster member list, drain, undrain, replace."""
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.cluster.cli import common
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import traffic as traffic_repo
+from octavia_hmsync import exceptions
+
+_STAYING = (member_repo.ACTIVE, member_repo.DRAINING)
+
+
+class ListMembers(common.LongLister):
+    """List the members of clusters, by slot.
+
+    A member without a slot gets no connections: it is built to take
+    another's place, waits as a standby, or is on its way out.
+
+    With --traffic, what goes through each of them: packets and bytes are
+    those that distributors have sent to it, which nobody counts with
+    hmsync_ovn; the others are what its heartbeats told Octavia, of all
+    listeners.
+    """
+
+    COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id', 'health',
+               'connections', 'ordered', 'error')
+    LONG_COLUMNS = ('peer_group', 'mac', 'config_digest', 'created_at',
+                    'updated_at')
+    TRAFFIC_COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id',
+                       'packets', 'bytes', 'bytes_in', 'bytes_out',
+                       'active_connections', 'total_connections')
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--cluster', metavar='<cluster>',
+            help='only those of this cluster: its id or name, or those of '
+                 'its load balancer')
+        parser.add_argument(
+            '--state', type=str.upper, choices=member_repo.STATES,
+            help='only those in this state')
+        parser.add_argument(
+            '--traffic', action='store_true',
+            help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead; the '
+                 f'distributors of these clusters are asked')
+        return parser
+
+    def take_action(self, parsed_args):
+        if not parsed_args.traffic:
+            return super().take_action(parsed_args)
+        # It brings what members need, too, which takes a moment.
+        from octavia_hmsync.cluster.distribution import traffic
+
+        conf, engine = self.open_database()
+        members = self._find(engine, parsed_args)
+        sent = traffic.ask(conf, engine,
+                           {member.cluster_id for member in members})
+        told = traffic_repo.get_all(engine)
+        return self.TRAFFIC_COLUMNS, [
+            (member.id, member.cluster_id, member.slot, member.state,
+             member.amphora_id,
+             *sent.get((member.cluster_id, member.amphora_id or member.id),
+                       (None, None)),
+             *_show(told.get(member.id))) for member in members]
+
+    @staticmethod
+    def _find(engine, parsed_args):
+        if parsed_args.cluster is None:
+            members = member_repo.get_all(engine)
+        else:
+            members = member_repo.get_of_cluster(
+                engine, common.find_cluster(engine, parsed_args.cluster).id)
+        return [member for member in members
+                if parsed_args.state in (None, member.state)]
+
+    def read(self, engine, parsed_args):
+        return [
+            (member.id, member.cluster_id, member.slot, member.state,
+             member.amphora_id, member.health, member.connections,
+             member.ordered, member.error, member.peer_group, member.mac,
+             member.config_digest,
+             base.format_time(member.created_at),
+             base.format_time(member.updated_at))
+            for member in self._find(engine, parsed_args)]
+
+
+def _show(traffic):
+    if traffic is None:
+        return (None,) * 4
+    return (traffic.bytes_in, traffic.bytes_out, traffic.active_connections,
+            traffic.total_connections)
+
+
+class _Order(base.DatabaseMixin, command.Command):
+    """A command that orders something for one member."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('member', metavar='<member>',
+                            help='its id, or that of its amphora')
+        return parser
+
+    def _order(self, engine, member, new):
+        # What went wrong with another order is no matter any more.
+        member_repo.record(engine, member.id, error=None)
+        if not member_repo.set_order(engine, member.id, new):
+            raise exceptions.NotPossible(
+                f'Member {member.id} was changed by somebody else at this '
+                f'moment: run the command again.')
+
+    def _say(self, text):
+        self.app.stdout.write(f'{text}\n')
+
+
+def _read(engine, name):
+    """Return a Member and its Cluster, neither of which is on its way out."""
+    member = common.find_member(engine, name)
+    cluster = cluster_repo.get(engine, member.cluster_id)
+    if cluster is None:
+        # Deleted between the two looks.
+        raise exceptions.NotPossible(
+            f'Cluster {member.cluster_id} of member {member.id} is gone.')
+    common.check_that_it_stays(engine, cluster)
+    return member, cluster
+
+
+def _check_that_it_serves(member, states):
+    if member.state not in states or member.slot is None:
+        raise exceptions.NotPossible(
+            f'Member {member.id} is {member.state}'
+            f'{"" if member.slot is not None else " and has no slot"}, and '
+            f'not {member_repo.ACTIVE}: see "octavia-hmsync cluster member '
+            f'list".')
+
+
+class DrainMember(_Order):
+    """Have a member get no new connections.
+
+    Those that it has go on. It stays so until "cluster member undrain", or
+    until it is replaced.
+    """
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        member, cluster = _read(engine, parsed_args.member)
+        if member.ordered == member_repo.DRAIN:
+            self._say(f'Member {member.id} is drained already.')
+            return
+        _check_that_it_serves(member, (member_repo.ACTIVE,))
+        if member.ordered is not None:
+            raise exceptions.NotPossible(
+                f'Member {member.id} is being replaced, which drains it, '
+                f'too.')
+        left = [other for other in member_repo.get_of_cluster(
+            engine, cluster.id) if other.id != member.id and
+            other.ordered != member_repo.DRAIN and other.state in (
+                member_repo.ACTIVE, member_repo.STANDBY)]
+        if len(left) < cluster.min_size:
+            raise exceptions.NotPossible(
+                f'Without member {member.id} cluster {cluster.id} has '
+                f'{len(left)} ACTIVE members and standbys, and needs '
+                f'{cluster.min_size}: replace it instead ("octavia-hmsync '
+                f'cluster member replace"), or let the cluster have fewer '
+                f'("octavia-hmsync cluster set --min").')
+        self._order(engine, member, member_repo.DRAIN)
+        self._say(f'Member {member.id} is ordered to be drained.')
+
+
+class UndrainMember(_Order):
+    """Take the order back to drain a member."""
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        member, _cluster = _read(engine, parsed_args.member)
+        if member.ordered != member_repo.DRAIN:
+            raise exceptions.NotPossible(
+                f'Nobody has ordered to drain member {member.id}, which is '
+                f'{member.state}: see "octavia-hmsync cluster member list".')
+        self._order(engine, member, None)
+        self._say(f'Member {member.id} is drained by order no more.')
+
+
+class ReplaceMember(_Order):
+    """Have another amphora take the place of a member.
+
+    It is built and configured before the member gets no new connections;
+    those that it has go on until [hmsync_cluster] drain_timeout. Of a cluster
+    one member is replaced at a time; one that stands by is replaced, too. With
+    --cancel the order is taken back, unless it is carried out already.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--cancel', action='store_true',
+                            help='take the order back')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        member, _cluster = _read(engine, parsed_args.member)
+        if parsed_args.cancel:
+            self._cancel(engine, member)
+            return
+        if member.ordered == member_repo.REPLACE:
+            self._say(f'Member {member.id} is ordered to be replaced '
+                      f'already.')
+            return
+        # One whose slot a standby has, and one that stands by, are deleted.
+        if member.slot is not None or member.state not in (
+                member_repo.STANDBY, member_repo.DRAINING):
+            _check_that_it_serves(member, _STAYING)
+        self._order(engine, member, member_repo.REPLACE)
+        self._say(f'Member {member.id} is ordered to be replaced.')
+
+    def _cancel(self, engine, member):
+        if member.ordered != member_repo.REPLACE or member.slot is None:
+            raise exceptions.NotPossible(
+                f'There is no order to replace member {member.id} that could '
+                f'be taken back: see "octavia-hmsync cluster member list".')
+        self._order(engine, member, None)
+        self._say(f'Member {member.id} is not replaced by order, unless that '
+                  f'has begun already.')

@@ -1,0 +1,411 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_cluster``, one for each load balancer that has several.
+
+Who works on which is in cluster_claim.
+"""
+
+import dataclasses
+import datetime
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import news as news_repo
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.Cluster.__table__
+_LB = compat.LOAD_BALANCER
+# Its owner changes these at any time, and nothing here is told: the columns
+# are what they were when the cluster was made.
+_OF_LOAD_BALANCER = {
+    'cluster_name': sa.func.coalesce(sa.func.nullif(_LB.c.name, ''),
+                                     _TABLE.c.cluster_name),
+    'enabled': sa.func.coalesce(_LB.c.enabled, sa.false())}
+
+# What a distributor looks at to choose a member.
+FLOW = 'FLOW'
+SOURCE_IP = 'SOURCE_IP'
+
+# Managed by the plugin itself.
+HMSYNC = 'hmsync'
+
+
+@dataclasses.dataclass(frozen=True)
+class New:
+    """A cluster that is to be.
+
+    :param id: a new id.
+    :param load_balancer_id: whose.
+    :param cluster_name: a name.
+    :param desired_size: how many members it is to have.
+    :param min_size: with fewer it is in ERROR.
+    :param distributor: the name of the distributor driver.
+    :param affinity: FLOW or SOURCE_IP.
+    :param peer_group_size: of how many members stick tables are shared.
+    :param cooldown: seconds between two changes of its size.
+    :param standby: how many more wait without a slot.
+    :param enabled: whether the load balancer is.
+    :param cluster_type: who manages it.
+    """
+
+    id: str
+    load_balancer_id: str
+    cluster_name: str
+    desired_size: int
+    min_size: int
+    distributor: str
+    affinity: str = FLOW
+    peer_group_size: int = 2
+    cooldown: int = 0
+    standby: int = 0
+    enabled: bool = True
+    cluster_type: str = HMSYNC
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """A row; times by the database's clock, UTC.
+
+    The fields are columns of ``hmsync_cluster``, and now, when it was read.
+    size is what it is being brought to: desired_size, as soon as cooldown
+    allows it. cluster_name and enabled are the load balancer's of now; where
+    Octavia has purged it, it is not enabled.
+    """
+
+    id: str
+    cluster_name: str
+    desired_size: int
+    min_size: int
+    cooldown: int
+    load_balancer_id: str
+    distributor: str
+    provisioning_status: str
+    operating_status: str
+    enabled: bool
+    cluster_type: str
+    affinity: str
+    peer_group_size: int
+    standby: int
+    size: int
+    resized_at: datetime.datetime | None
+    version: int
+    claimed_by: str | None
+    claim_expires_at: datetime.datetime | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    now: datetime.datetime
+    ports: str | None = None
+    vip_moved_at: datetime.datetime | None = None
+    vip_hold: int | None = None
+
+
+_FIELDS = [field.name for field in dataclasses.fields(Cluster)]
+
+
+def select(*conditions):
+    """Return the query for those that fulfil all conditions.
+
+    Its rows have lb_status, too: that of the load balancer, or None.
+    """
+    columns = [column for column in _TABLE.c
+               if column.name not in _OF_LOAD_BALANCER]
+    return (sa.select(
+        *columns, *(column.label(name) for name, column
+                    in _OF_LOAD_BALANCER.items()),
+        _LB.c.provisioning_status.label('lb_status'),
+        types.utcnow().label('now'))
+        .outerjoin_from(_TABLE, _LB, _LB.c.id == _TABLE.c.load_balancer_id)
+        .where(*conditions))
+
+
+def from_row(row):
+    """Return the Cluster that a row of select() is."""
+    values = {name: getattr(row, name) for name in _FIELDS}
+    values['enabled'] = bool(values['enabled'])
+    if values['size'] is None:
+        values['size'] = values['desired_size']
+    return Cluster(**values)
+
+
+def size_in_force():
+    """Return what a cluster is being brought to, for a statement."""
+    return sa.func.coalesce(_TABLE.c.size, _TABLE.c.desired_size)
+
+
+def _get(engine, *conditions):
+    with engine.connect() as connection:
+        row = connection.execute(select(*conditions)).first()
+    return row and from_row(row)
+
+
+def get(engine, cluster_id):
+    """Return a Cluster, or None if there is none with this id."""
+    return _get(engine, _TABLE.c.id == cluster_id)
+
+
+def get_by_load_balancer(engine, load_balancer_id):
+    """Return the Cluster of a load balancer, or None if it has none."""
+    return _get(engine, _TABLE.c.load_balancer_id == load_balancer_id)
+
+
+def get_all(engine):
+    """Return all Clusters, by name."""
+    with engine.connect() as connection:
+        return [from_row(row) for row in connection.execute(
+            select().order_by('cluster_name', _TABLE.c.id)).all()]
+
+
+def get_versions(engine):
+    """Return {id of a cluster: its version}."""
+    with engine.connect() as connection:
+        return {cluster_id: version for cluster_id, version in
+                connection.execute(
+                    sa.select(_TABLE.c.id, _TABLE.c.version)).all()}
+
+
+def get_changed(engine, seconds):
+    """Return the ids of clusters that were changed lately, a set.
+
+    With a change of what distributors are to do that is always so.
+
+    :param engine: an SQLAlchemy engine.
+    :param seconds: within which.
+    """
+    with engine.connect() as connection:
+        return set(connection.execute(
+            sa.select(_TABLE.c.id).where(
+                _TABLE.c.updated_at >= types.utcnow_plus(-seconds)))
+            .scalars())
+
+
+@api.retry
+def add(engine, new):
+    """Add a cluster, in PENDING_CREATE, without members.
+
+    :param engine: an SQLAlchemy engine.
+    :param new: New.
+    :returns: False if the load balancer has one.
+    """
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(
+                **dataclasses.asdict(new), version=0,
+                size=new.desired_size,
+                provisioning_status=compat.PENDING_CREATE,
+                operating_status=compat.OFFLINE,
+                created_at=types.utcnow(), updated_at=types.utcnow()))
+        return True
+    except db_exc.DBDuplicateEntry:
+        return False
+
+
+@api.retry
+def raise_version(engine, cluster_id, version):
+    """Have the next version be higher than one that somebody has.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: its id.
+    :param version: which nobody here knows of, as when the database is an
+                    older one; or which has another content there.
+    :returns: False if it is higher already, or the cluster is gone.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == cluster_id, _TABLE.c.version <= version)
+            .values(version=version + 1,
+                    updated_at=types.utcnow())).rowcount == 1
+
+
+def touch(connection, cluster_id, *conditions, **values):
+    """Begin a change of what distributors are to do: the next version.
+
+    Has to come first in a transaction: nobody else changes members or VIPs
+    of the cluster before that commits.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param cluster_id: its id.
+    :param conditions: what must hold, too.
+    :param values: other columns that change.
+    :returns: False if there is no such cluster: nothing was changed.
+    """
+    return connection.execute(
+        sa.update(_TABLE).where(_TABLE.c.id == cluster_id, *conditions)
+        .values(version=_TABLE.c.version + 1, updated_at=types.utcnow(),
+                **values)).rowcount == 1
+
+
+def mark(connection, cluster_id):
+    """Have whoever manages a cluster look at it, where its version stays.
+
+    First in a transaction, as touch().
+
+    :returns: False if there is no such cluster.
+    """
+    return connection.execute(
+        sa.update(_TABLE).where(_TABLE.c.id == cluster_id)
+        .values(updated_at=types.utcnow())).rowcount == 1
+
+
+@api.retry
+def notice(engine, cluster_id):
+    """Have whoever keeps a cluster look at it soon: something else changed.
+
+    :returns: False if there is no such cluster.
+    """
+    with engine.begin() as connection:
+        return mark(connection, cluster_id)
+
+
+@api.retry
+def set_status(engine, cluster_id, provisioning_status=None,
+               operating_status=None):
+    """Record statuses; one that is None stays as it is.
+
+    :returns: False if there is no such cluster.
+    """
+    values = {name: value for name, value in (
+        ('provisioning_status', provisioning_status),
+        ('operating_status', operating_status)) if value is not None}
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.id == cluster_id)
+            .values(updated_at=types.utcnow(), **values)).rowcount == 1
+
+
+@api.retry
+def set_operating_status(engine, cluster_id, status):
+    """Record how a cluster is.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: which.
+    :param status: ONLINE, DEGRADED, ERROR or OFFLINE.
+    :returns: False if it is so already, or gone: of several who record it,
+              one has changed it.
+    """
+    with engine.begin() as connection:
+        is_new = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == cluster_id,
+                   _TABLE.c.operating_status != status)
+            .values(operating_status=status,
+                    updated_at=types.utcnow())).rowcount == 1
+        if is_new:
+            news_repo.add_of_cluster(connection, news_repo.STATUS, cluster_id)
+        return is_new
+
+
+@api.retry
+def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
+              cooldown=None, standby=None):
+    """Have a cluster be of another size; one that is None stays as it is.
+
+    The manager of the cluster sees to it, desired_size after the cooldown.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: which.
+    :returns: False if there is no such cluster, or it would have a min_size
+              above its desired_size: nothing was changed.
+    """
+    values = {name: value for name, value in (
+        ('desired_size', desired_size), ('min_size', min_size),
+        ('cooldown', cooldown), ('standby', standby)) if value is not None}
+    smaller = _TABLE.c.min_size if min_size is None else sa.literal(min_size)
+    larger = (_TABLE.c.desired_size if desired_size is None
+              else sa.literal(desired_size))
+    with engine.begin() as connection:
+        if desired_size is not None:
+            # Of one that a release before has made: from now on the two
+            # differ.
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.id == cluster_id, _TABLE.c.size.is_(None))
+                .values(size=_TABLE.c.desired_size))
+        is_set = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == cluster_id, smaller <= larger)
+            .values(updated_at=types.utcnow(), **values)).rowcount == 1
+        if not is_set:
+            connection.rollback()
+        return is_set
+
+
+@api.retry
+def resize(engine, cluster_id, size):
+    """Begin to bring a cluster to its desired_size.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: which.
+    :param size: the desired_size for which this was decided.
+    :returns: False if it is gone, is to have another size by now, has this
+              one, or was resized within its cooldown and has min_size.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == cluster_id,
+                   _TABLE.c.desired_size == size, may_resize())
+            .values(size=size, resized_at=types.utcnow(),
+                    updated_at=types.utcnow())).rowcount == 1
+
+
+def may_resize():
+    """Return whether a cluster is to be resized now, for a statement."""
+    return sa.and_(size_in_force() != _TABLE.c.desired_size, sa.or_(
+        _TABLE.c.resized_at.is_(None), _TABLE.c.cooldown == 0,
+        _TABLE.c.resized_at <= types.utcnow_plus(-_TABLE.c.cooldown),
+        size_in_force() < _TABLE.c.min_size))
+
+
+@api.retry
+def set_affinity(engine, cluster_id, affinity):
+    """Change what distributors look at.
+
+    :returns: False if it is that, or there is no such cluster.
+    """
+    with engine.begin() as connection:
+        return touch(connection, cluster_id, _TABLE.c.affinity != affinity,
+                     affinity=affinity)
+
+
+@api.retry
+def set_ports(engine, cluster_id, ports):
+    """Change at which TCP ports members are looked at.
+
+    :param ports: numbers; none if nobody is to look.
+    :returns: False if it is those, or there is no such cluster.
+    """
+    text = ','.join(map(str, sorted(ports)))
+    with engine.begin() as connection:
+        return touch(connection, cluster_id,
+                     sa.or_(_TABLE.c.ports.is_(None),
+                            _TABLE.c.ports != text), ports=text)
+
+
+@api.retry
+def delete(engine, cluster_id):
+    """Delete a cluster with its members.
+
+    Its VIPs stay where a distributor could not be told to forget them; see
+    distributor_vip.get_left().
+
+    :returns: False if there is no such cluster.
+    """
+    with engine.begin() as connection:
+        # First: nobody adds a member from now on.
+        if not connection.execute(sa.delete(_TABLE).where(
+                _TABLE.c.id == cluster_id)).rowcount:
+            return False
+        table = models.ClusterMember.__table__
+        is_of_cluster = table.c.cluster_id == cluster_id
+        sight_repo.delete_of(
+            connection, models.MemberSight.__table__.c.member_id.in_(
+                connection.execute(sa.select(table.c.id).where(is_of_cluster))
+                .scalars().all()))
+        connection.execute(sa.delete(table).where(is_of_cluster))
+        return True

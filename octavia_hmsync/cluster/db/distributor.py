@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_distributor``; the VIPs on them are in distributor_vip."""
+
+import dataclasses
+import datetime
+import uuid
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import news as news_repo
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import turn
+from octavia_hmsync.db import types
+
+_TABLE = models.Distributor.__table__
+_VIP = models.DistributorVIP.__table__
+_OWN = _TABLE.alias()
+
+ONLINE = 'ONLINE'
+OFFLINE = 'OFFLINE'
+
+# Seconds before its end in which a certificate should be renewed.
+EXPIRES_SOON = 30 * 86400
+
+# Of whoever puts a VIP on a distributor, or deletes one.
+TURN = 'distributor'
+
+
+@dataclasses.dataclass(frozen=True)
+class Distributor:
+    """A row; times by the database's clock, UTC.
+
+    The fields are columns of ``hmsync_distributor``, the number of VIPs where
+    that was asked for, and now, when it was read.
+    """
+
+    id: str
+    name: str
+    url: str
+    driver: str
+    enabled: bool
+    status: str
+    software_version: str | None
+    last_seen: datetime.datetime | None
+    vips: int | None
+    now: datetime.datetime
+    drained: bool | None = None
+    certificate_expires_at: datetime.datetime | None = None
+
+    @property
+    def takes_vips(self):
+        """Whether clusters are to be on it."""
+        return self.enabled and not self.drained
+
+
+_FIELDS = [field.name for field in dataclasses.fields(Distributor)]
+
+
+def _select(*conditions, counts=True):
+    vips = (sa.select(sa.func.count()).select_from(_VIP)
+            .where(_VIP.c.distributor_id == _TABLE.c.id).scalar_subquery()
+            if counts else sa.null())
+    return sa.select(_TABLE, vips.label('vips'),
+                     types.utcnow().label('now')).where(*conditions)
+
+
+def _read(connection, *conditions, counts=True):
+    return [Distributor(**{name: getattr(row, name) for name in _FIELDS})
+            for row in connection.execute(
+                _select(*conditions, counts=counts).order_by(
+                    _TABLE.c.name, _TABLE.c.id)).all()]
+
+
+def get(engine, distributor_id):
+    """Return a Distributor, or None if there is none with this id."""
+    with engine.connect() as connection:
+        found = _read(connection, _TABLE.c.id == distributor_id)
+    return found[0] if found else None
+
+
+def get_all(engine):
+    """Return all Distributors, by name."""
+    with engine.connect() as connection:
+        return _read(connection)
+
+
+def get_enabled(engine):
+    """Return those that are in the option, by name.
+
+    :returns: a list of Distributor, without how many VIPs each has: to count
+              them costs as much as they are.
+    """
+    with engine.connect() as connection:
+        return _read(connection, _TABLE.c.enabled, counts=False)
+
+
+@api.retry
+def sync(engine, driver, wanted):
+    """Have the rows of a driver be what the option says.
+
+    One that has left it and still has VIPs stays, and gets no new ones.
+
+    :param engine: an SQLAlchemy engine.
+    :param driver: the name of the distributor driver.
+    :param wanted: {name: url}.
+    :returns: a list of Distributor, by name; those that stay, too. As
+              get_enabled() does where nothing changes.
+    """
+    with engine.connect() as connection:
+        found = _read(connection, _TABLE.c.driver == driver, counts=False)
+        if any(row.name not in wanted for row in found):
+            found = _read(connection, _TABLE.c.driver == driver)
+    if _is_synced(found, wanted):
+        return found
+    with engine.begin() as connection:
+        # Nobody puts a VIP on one that is about to be deleted.
+        turn.take(connection, TURN)
+        _change_rows(connection, driver, wanted)
+        return _read(connection, _TABLE.c.driver == driver)
+
+
+def _make_id(driver, name):
+    # Whoever makes the row, and however often.
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f'{driver} {name}'))
+
+
+def _is_synced(found, wanted):
+    return (wanted.keys() <= {row.name for row in found} and all(
+        row.enabled and row.url == wanted[row.name] if row.name in wanted
+        else row.vips and not row.enabled for row in found))
+
+
+def _change_rows(connection, driver, wanted):
+    there = set(connection.execute(
+        sa.select(_TABLE.c.name).where(_TABLE.c.driver == driver)).scalars())
+    for name, url in wanted.items():
+        if name not in there:
+            connection.execute(sa.insert(_TABLE).values(
+                id=_make_id(driver, name), name=name, url=url,
+                driver=driver, enabled=True, status=OFFLINE))
+        else:
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.driver == driver, _TABLE.c.name == name)
+                .values(url=url, enabled=True))
+    gone = (_TABLE.c.driver == driver, _TABLE.c.name.not_in(list(wanted)))
+    without = connection.execute(sa.select(_TABLE.c.id).where(
+        *gone, ~sa.exists().where(_VIP.c.distributor_id == _TABLE.c.id))
+    ).scalars().all()
+    if without:
+        connection.execute(sa.delete(_TABLE).where(_TABLE.c.id.in_(without)))
+        sight_repo.delete_of(
+            connection,
+            models.MemberSight.__table__.c.distributor_id.in_(without))
+    connection.execute(sa.update(_TABLE).where(*gone).values(enabled=False))
+
+
+def choose(engine, driver, number, without=()):
+    """Choose distributors for a VIP: those with the fewest.
+
+    Those that answered when they were last asked come first, then those
+    that nobody has asked yet.
+
+    :param engine: an SQLAlchemy engine.
+    :param driver: the name of the distributor driver.
+    :param number: how many at most.
+    :param without: ids of those that are not to be chosen.
+    :returns: a list of Distributor.
+    """
+    with engine.connect() as connection:
+        found = _read(
+            connection, _TABLE.c.driver == driver, _TABLE.c.enabled,
+            _TABLE.c.drained.is_(None),
+            _TABLE.c.id.not_in(list(without)),
+            sa.or_(_TABLE.c.status == ONLINE, _TABLE.c.last_seen.is_(None)))
+    return sorted(found, key=lambda d: (d.status != ONLINE, d.vips, d.name)
+                  )[:number]
+
+
+@api.retry
+def drain(engine, distributor_id):
+    """Have clusters leave a distributor for others that answer.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributor_id: which.
+    :returns: False if no other one is left that clusters could be on, or it
+              is gone, or drained.
+    """
+    with engine.begin() as connection:
+        # Of two that are drained at once the second one sees the first one.
+        turn.take(connection, TURN)
+        others = _read(
+            connection, _TABLE.c.id != distributor_id, _TABLE.c.enabled,
+            _TABLE.c.drained.is_(None), _TABLE.c.status == ONLINE,
+            _TABLE.c.driver == sa.select(_OWN.c.driver).where(
+                _OWN.c.id == distributor_id).scalar_subquery())
+        return bool(others) and connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == distributor_id, _TABLE.c.drained.is_(None))
+            .values(drained=True)).rowcount == 1
+
+
+@api.retry
+def resume(engine, distributor_id):
+    """Have clusters be on a distributor again.
+
+    :returns: False if it is not drained, or gone.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == distributor_id,
+                   _TABLE.c.drained.is_not(None))
+            .values(drained=None)).rowcount == 1
+
+
+@api.retry
+def set_status(engine, distributor_id, status, software_version=None,
+               expires_at=None):
+    """Record whether a distributor answers.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributor_id: which.
+    :param status: ONLINE, which is now, or OFFLINE.
+    :param software_version: what it says it is; None where it is not known.
+    :param expires_at: when the first of its certificates ends, seconds since
+                       the epoch; None where it is not known.
+    :returns: False if it is gone.
+    """
+    values = {'status': status}
+    if status == ONLINE:
+        values['last_seen'] = types.utcnow()
+    if software_version is not None:
+        values['software_version'] = software_version
+    if expires_at is not None:
+        values['certificate_expires_at'] = datetime.datetime.fromtimestamp(
+            expires_at, datetime.timezone.utc).replace(tzinfo=None)
+    is_it = _TABLE.c.id == distributor_id
+    with engine.begin() as connection:
+        # Of several who see it one has changed it.
+        if connection.execute(
+                sa.update(_TABLE).where(is_it, _TABLE.c.status != status)
+                .values(**values)).rowcount:
+            found, = _read(connection, is_it)
+            news_repo.add(
+                connection, news_repo.DISTRIBUTOR_UP if status == ONLINE
+                else news_repo.DISTRIBUTOR_DOWN, distributor=found.name,
+                url=found.url, vips=found.vips)
+            return True
+        return connection.execute(
+            sa.update(_TABLE).where(is_it).values(**values)).rowcount == 1

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_distributor_vip``: the VIP of a cluster on one of its own.
+
+Which one is active is a part of what distributors are told: a change is a new
+version of the cluster, in the same transaction.
+"""
+
+import dataclasses
+import datetime
+import uuid
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import news as news_repo
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import turn
+from octavia_hmsync.db import types
+
+_TABLE = models.DistributorVIP.__table__
+_CLUSTER = models.Cluster.__table__
+_DISTRIBUTOR = models.Distributor.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class VIP:
+    """A row, times by the database's clock, UTC, and what it is on.
+
+    :param id: its id.
+    :param cluster_id: whose.
+    :param distributor_id: on which distributor.
+    :param distributor_name: the host of that.
+    :param url: of its API.
+    :param status: ONLINE or OFFLINE, that distributor.
+    :param port_id: the port there, or None.
+    :param mac: of that port, or None.
+    :param mtu: of its network, or None.
+    :param active: whether it is to answer ARP.
+    :param applied_version: the version in force there; None if none ever was,
+                            0 if it has lost it.
+    :param applied_active: whether it answers ARP with that; None if it was
+                           told nothing yet, or its port was switched off.
+    :param applied_at: since when, or None.
+    :param error: why it has no newer one, or None.
+    :param addresses: of that port, separated by commas; None while nobody
+                      knows.
+    """
+
+    id: str
+    cluster_id: str
+    distributor_id: str
+    distributor_name: str
+    url: str
+    status: str
+    port_id: str | None
+    mac: str | None
+    mtu: int | None
+    active: bool
+    applied_version: int | None
+    applied_active: bool | None
+    applied_at: datetime.datetime | None
+    error: str | None
+    addresses: str | None = None
+
+
+def _read(connection, *conditions):
+    return [VIP(
+        row.id, row.cluster_id, row.distributor_id, row.name, row.url,
+        row.status, row.port_id, row.mac, row.mtu, bool(row.active),
+        row.applied_version, row.applied_active, row.applied_at, row.error,
+        row.addresses)
+        for row in connection.execute(
+            sa.select(_TABLE, _DISTRIBUTOR.c.name, _DISTRIBUTOR.c.url,
+                      _DISTRIBUTOR.c.status)
+            .join_from(_TABLE, _DISTRIBUTOR,
+                       _DISTRIBUTOR.c.id == _TABLE.c.distributor_id)
+            .where(*conditions)
+            .order_by(_TABLE.c.cluster_id, _TABLE.c.active.is_(None),
+                      _DISTRIBUTOR.c.name, _TABLE.c.id)).all()]
+
+
+def get_of_cluster(engine, cluster_id):
+    """Return the VIPs of a cluster, the active one first."""
+    with engine.connect() as connection:
+        return _read(connection, _TABLE.c.cluster_id == cluster_id)
+
+
+def get_of_distributor(engine, distributor_id):
+    """Return the VIPs on a distributor."""
+    with engine.connect() as connection:
+        return _read(connection, _TABLE.c.distributor_id == distributor_id)
+
+
+def get_all(engine):
+    """Return all VIPs, those of a cluster together, the active one first."""
+    with engine.connect() as connection:
+        return _read(connection)
+
+
+def get_of_clusters(engine, cluster_ids):
+    """Return the VIPs of some clusters, as get_all() does."""
+    with engine.connect() as connection:
+        return _read(connection,
+                     _TABLE.c.cluster_id.in_(sorted(cluster_ids)))
+
+
+def get_behind(engine, among=None):
+    """Return VIPs that are not what their distributor was told last.
+
+    :param engine: an SQLAlchemy engine.
+    :param among: ids of the clusters whose VIPs are looked at; None for all.
+    :returns: a list of VIP; those with a port, and of a cluster that is
+              there.
+    """
+    whose = [] if among is None else [
+        _TABLE.c.cluster_id.in_(sorted(among))]
+    with engine.connect() as connection:
+        return _read(
+            connection, _TABLE.c.port_id.is_not(None), *whose,
+            sa.exists().where(
+                _CLUSTER.c.id == _TABLE.c.cluster_id,
+                sa.or_(_TABLE.c.applied_version.is_(None),
+                       _TABLE.c.applied_version != _CLUSTER.c.version)))
+
+
+def get_left(engine):
+    """Return VIPs of clusters that are gone: nobody has told them yet."""
+    with engine.connect() as connection:
+        return _read(connection, ~sa.exists().where(
+            _CLUSTER.c.id == _TABLE.c.cluster_id))
+
+
+@api.retry
+def add(engine, cluster_id, distributor_id):
+    """Add the VIP of a cluster to a distributor, where it is not active.
+
+    Again it changes nothing.
+
+    :returns: the VIP; None if the cluster, or the distributor, is gone.
+    """
+    where = (_TABLE.c.cluster_id == cluster_id,
+             _TABLE.c.distributor_id == distributor_id)
+    with engine.connect() as connection:
+        found = _read(connection, *where)
+    if found:
+        return found[0]
+    try:
+        with engine.begin() as connection:
+            turn.take(connection, distributor_repo.TURN)
+            if not (cluster_repo.touch(connection, cluster_id) and
+                    connection.execute(
+                        sa.select(_DISTRIBUTOR.c.id)
+                        .where(_DISTRIBUTOR.c.id == distributor_id)).first()):
+                connection.rollback()
+                return None
+            connection.execute(sa.insert(_TABLE).values(
+                id=_make_id(cluster_id, distributor_id),
+                cluster_id=cluster_id, distributor_id=distributor_id))
+            return _read(connection, *where)[0]
+    except db_exc.DBDuplicateEntry as e:
+        # Somebody else did it at the same time.
+        raise db_exc.RetryRequest(e)
+
+
+def _make_id(cluster_id, distributor_id):
+    # Whoever makes the row, and however often.
+    return str(uuid.uuid5(uuid.NAMESPACE_OID,
+                          f'{cluster_id} {distributor_id}'))
+
+
+@api.retry
+def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
+    """Record the port of a VIP.
+
+    :param addresses: of the port; None if nobody knows.
+    :returns: False if the VIP, or its cluster, is gone.
+    """
+    values = {'port_id': port_id, 'mac': mac, 'mtu': mtu,
+              'addresses': None if addresses is None
+              else ','.join(addresses)}
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(_TABLE).where(_TABLE.c.id == vip_id)).first()
+    if row is None:
+        return False
+    if all(getattr(row, name) == value for name, value in values.items()):
+        return True
+    with engine.begin() as connection:
+        # It never goes to another one.
+        if (cluster_repo.touch(connection, row.cluster_id) and
+                connection.execute(
+                    sa.update(_TABLE).where(_TABLE.c.id == vip_id)
+                    .values(**values)).rowcount):
+            return True
+        connection.rollback()
+        return False
+
+
+def count_active(engine):
+    """Return {id of a distributor: how many VIPs are active there}."""
+    with engine.connect() as connection:
+        return {distributor_id: number for distributor_id, number in
+                connection.execute(
+                    sa.select(_TABLE.c.distributor_id, sa.func.count())
+                    .where(_TABLE.c.active.is_(sa.true()))
+                    .group_by(_TABLE.c.distributor_id)).all()}
+
+
+@api.retry
+def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
+    """Have one of a cluster's distributors answer ARP, and no other one.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: which cluster.
+    :param distributor_id: which one of its distributors.
+    :param version: that of the cluster for which this was decided; None for
+                    any.
+    :param hold: seconds for which no sight moves it again; None where that
+                 stays as it is, as of an operator's order.
+    :returns: False if it is that one already, or has not the VIP, or the
+              cluster has another version by now.
+    """
+    is_of_cluster = _TABLE.c.cluster_id == cluster_id
+    conditions = [] if version is None else [_CLUSTER.c.version == version]
+    moved = {} if hold is None else {
+        'vip_moved_at': types.utcnow(), 'vip_hold': int(hold)}
+    with engine.begin() as connection:
+        if cluster_repo.touch(connection, cluster_id, *conditions, **moved):
+            before = {vip.distributor_id: vip
+                      for vip in _read(connection, is_of_cluster)}
+            connection.execute(
+                sa.update(_TABLE)
+                .where(is_of_cluster, _TABLE.c.active.is_not(None),
+                       _TABLE.c.distributor_id != distributor_id)
+                .values(active=None))
+            if connection.execute(
+                    sa.update(_TABLE)
+                    .where(is_of_cluster, _TABLE.c.active.is_(None),
+                           _TABLE.c.distributor_id == distributor_id)
+                    .values(active=True)).rowcount:
+                _tell_move(connection, before, distributor_id)
+                return True
+        connection.rollback()
+        return False
+
+
+def _tell_move(connection, vips, distributor_id):
+    """Have it be told that another distributor is to answer for a VIP.
+
+    :param vips: {id of the distributor: VIP}, as they were.
+    :param distributor_id: the one that is active now.
+    """
+    before = next((vip for vip in vips.values() if vip.active), None)
+    if before is not None:
+        news_repo.add_of_cluster(
+            connection, news_repo.VIP_MOVED, before.cluster_id,
+            distributor=vips[distributor_id].distributor_name,
+            previous_distributor=before.distributor_name,
+            reason=before.error)
+
+
+@api.retry
+def record_applied(engine, vip_id, version, is_active=False):
+    """Record that a version is in force; an older one than known is not.
+
+    :param engine: an SQLAlchemy engine.
+    :param vip_id: of the VIP on that distributor.
+    :param version: of the cluster.
+    :param is_active: whether it answers ARP with it.
+    :returns: False if a newer one is known to be, or the VIP is gone.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == vip_id,
+                   sa.or_(_TABLE.c.applied_version.is_(None),
+                          _TABLE.c.applied_version <= version))
+            .values(applied_version=version, applied_active=is_active,
+                    applied_at=types.utcnow(), error=None)).rowcount == 1
+
+
+@api.retry
+def forget_applied(engine, vip_id, version):
+    """Record that a distributor has not what was in force there, but 0.
+
+    :param engine: an SQLAlchemy engine.
+    :param vip_id: of the VIP on that distributor.
+    :param version: that which it is taken to have.
+    :returns: False if it has another one meanwhile, or the VIP is gone.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == vip_id, _TABLE.c.applied_version == version)
+            .values(applied_version=0, applied_at=None)).rowcount == 1
+
+
+@api.retry
+def forget_active(engine, vip_id, version):
+    """Record that a distributor cannot answer ARP, whatever it believes.
+
+    :param engine: an SQLAlchemy engine.
+    :param vip_id: of the VIP on that distributor.
+    :param version: that which it has.
+    :returns: False if it has another one meanwhile, or the VIP is gone.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id == vip_id, _TABLE.c.applied_version == version)
+            .values(applied_active=None)).rowcount == 1
+
+
+@api.retry
+def record_error(engine, vip_id, error, version=None):
+    """Record why a distributor has no newer version.
+
+    :param engine: an SQLAlchemy engine.
+    :param vip_id: of the VIP on that distributor.
+    :param error: why, in words.
+    :param version: that which it did not take; None for any.
+    :returns: False if it has taken that meanwhile, or the VIP is gone.
+    """
+    conditions = [] if version is None else [
+        sa.or_(_TABLE.c.applied_version.is_(None),
+               _TABLE.c.applied_version < version)]
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.id == vip_id, *conditions)
+            .values(error=error)).rowcount == 1
+
+
+@api.retry
+def delete(engine, vip_id):
+    """Delete the VIP of a cluster from a distributor that has it no more.
+
+    :returns: False if it is gone.
+    """
+    with engine.begin() as connection:
+        row = connection.execute(
+            sa.select(_TABLE.c.cluster_id, _TABLE.c.distributor_id)
+            .where(_TABLE.c.id == vip_id)).first()
+        if row is None or not connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.id == vip_id)).rowcount:
+            return False
+        member, sight = (models.ClusterMember.__table__,
+                         models.MemberSight.__table__)
+        # Nobody looks at its members there any more.
+        sight_repo.delete_of(
+            connection, sight.c.distributor_id == row.distributor_id,
+            sight.c.member_id.in_(
+                connection.execute(
+                    sa.select(member.c.id)
+                    .where(member.c.cluster_id == row.cluster_id))
+                .scalars().all()))
+        return True

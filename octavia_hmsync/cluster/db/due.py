@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which clusters are not as they should be, and whether nobody works on them.
+
+To look at all of them costs some rows each. With candidates alone the cost is
+that of those with which there is something; what leaves no trace in an index,
+such as the end of a cooldown, is found page by page.
+"""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import lock as lock_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_SIGHT = models.MemberSight.__table__
+_LB = compat.LOAD_BALANCER
+_AMPHORA = compat.AMPHORA
+
+PROVIDER = 'amphora_cluster'
+
+# Seconds in which an octavia-worker that lives begins what it is asked for.
+_YOUTH = 10
+
+_UNFIT = (member_repo.BUILDING, member_repo.DRAINING, member_repo.FAILED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Orphan:
+    """A load balancer that was asked for, and of which nobody knows.
+
+    :param id: its id.
+    :param provisioning_status: PENDING_CREATE or PENDING_DELETE.
+    """
+
+    id: str
+    provisioning_status: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Due:
+    """A cluster for which there may be something to do.
+
+    :param id: its id.
+    :param is_free: whether nobody works on it.
+    :param news: changes when somebody sees, or orders, something new: what
+                 could not be done before may be another thing by then.
+    """
+
+    id: str
+    is_free: bool
+    news: tuple
+
+
+def _count(condition):
+    return sa.func.sum(sa.case((condition, 1), else_=0))
+
+
+def _members(among):
+    """Return what there is of members, by cluster."""
+    has_slot = _MEMBER.c.slot.is_not(None)
+    return (
+        sa.select(
+            _MEMBER.c.cluster_id,
+            sa.func.count(_MEMBER.c.slot).label('slots'),
+            _count(sa.and_(has_slot, _MEMBER.c.state == member_repo.ACTIVE))
+            .label('active'),
+            _count(_MEMBER.c.state == member_repo.STANDBY).label('standbys'),
+            _count(sa.or_(
+                _MEMBER.c.state.in_(_UNFIT), _MEMBER.c.ordered.is_not(None),
+                _MEMBER.c.health.in_((member_repo.SUSPECT, member_repo.DEAD)),
+                # One that has just taken a slot.
+                sa.and_(has_slot, sa.or_(
+                    _MEMBER.c.config_digest.is_(None),
+                    _MEMBER.c.config_digest == member_repo.ALONE))))
+            .label('unfit'),
+            _count(_MEMBER.c.ordered.is_not(None)).label('ordered'))
+        .where(*_of(_MEMBER.c.cluster_id, among))
+        .group_by(_MEMBER.c.cluster_id).subquery())
+
+
+def _broken(among=None):
+    """Return clusters with amphorae that Octavia takes for broken."""
+    return (sa.select(_MEMBER.c.cluster_id).distinct()
+            .join_from(_MEMBER, _AMPHORA,
+                       _AMPHORA.c.id == _MEMBER.c.amphora_id)
+            .where(_AMPHORA.c.status == compat.ERROR,
+                   *_of(_MEMBER.c.cluster_id, among)).subquery())
+
+
+def _down(among=None):
+    """Return clusters of which somebody sees a member DOWN."""
+    return (sa.select(_MEMBER.c.cluster_id,
+                      sa.func.max(_SIGHT.c.changed_at).label('changed_at'),
+                      sa.func.count().label('number'))
+            .join_from(_SIGHT, _MEMBER, _MEMBER.c.id == _SIGHT.c.member_id)
+            .where(_SIGHT.c.state == sight_repo.DOWN,
+                   *_of(_MEMBER.c.cluster_id, among))
+            .group_by(_MEMBER.c.cluster_id).subquery())
+
+
+def get_candidates(engine, seconds):
+    """Return clusters with which there may be something.
+
+    What that costs does not depend on how many there are beside these.
+
+    :param engine: an SQLAlchemy engine.
+    :param seconds: within which a change of a cluster, of what its members
+                    are to do, or of its distributors counts.
+    :returns: a set of ids.
+    """
+    broken, down = _broken(), _down()
+    with engine.connect() as connection:
+        return set(connection.execute(sa.union_all(
+            sa.select(_CLUSTER.c.id).where(
+                _CLUSTER.c.updated_at >= types.utcnow_plus(-seconds)),
+            sa.select(_MEMBER.c.cluster_id).where(
+                _MEMBER.c.state.in_(_UNFIT)),
+            sa.select(broken.c.cluster_id), sa.select(down.c.cluster_id),
+            sa.select(_CLUSTER.c.id)
+            .join_from(_LB, _CLUSTER,
+                       _CLUSTER.c.load_balancer_id == _LB.c.id)
+            .where(_LB.c.provisioning_status.in_(
+                (compat.PENDING_CREATE, compat.PENDING_DELETE)))))
+            .scalars())
+
+
+def get_page(engine, after, number):
+    """Return some clusters, in the order of their ids, whatever they are.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the id that was the last one; '' to begin.
+    :param number: how many at most.
+    :returns: a list of ids.
+    """
+    with engine.connect() as connection:
+        return list(connection.execute(
+            sa.select(_CLUSTER.c.id).where(_CLUSTER.c.id > after)
+            .order_by(_CLUSTER.c.id).limit(number)).scalars())
+
+
+def _of(column, among):
+    return [] if among is None else [column.in_(sorted(among))]
+
+
+def get_due(engine, among=None):
+    """Return the clusters for which there may be something to do.
+
+    :param engine: an SQLAlchemy engine.
+    :param among: ids of those that are looked at; None for all.
+    :returns: a list of Due, who waits for longest first.
+    """
+    members, broken, down = (part(among) for part in
+                             (_members, _broken, _down))
+    slots, active, standbys = (
+        sa.func.coalesce(column, 0) for column in (
+            members.c.slots, members.c.active, members.c.standbys))
+    size = cluster_repo.size_in_force()
+    # Whoever changes the load balancer holds up what is not urgent.
+    is_made = sa.and_(_CLUSTER.c.provisioning_status == compat.ACTIVE,
+                      _LB.c.provisioning_status.in_(
+                          (compat.ACTIVE, compat.PENDING_UPDATE,
+                           compat.ERROR)))
+    is_unlike = sa.or_(
+        slots != size, standbys != _CLUSTER.c.standby,
+        cluster_repo.may_resize(), members.c.unfit > 0,
+        broken.c.cluster_id.is_not(None), down.c.cluster_id.is_not(None),
+        sa.and_(_LB.c.enabled.is_(sa.true()), active >= size,
+                _CLUSTER.c.operating_status != compat.ONLINE),
+        sa.and_(_LB.c.enabled.is_(sa.false()),
+                _CLUSTER.c.operating_status != compat.OFFLINE))
+    wrong = sa.or_(
+        _LB.c.id.is_(None), _LB.c.provisioning_status == compat.DELETED,
+        _LB.c.provisioning_status.in_(
+            (compat.PENDING_CREATE, compat.PENDING_DELETE)),
+        _CLUSTER.c.provisioning_status.in_(lock_repo.PENDING),
+        sa.and_(is_made, is_unlike),
+        # Nothing is built for one that failed; what died has to leave it.
+        sa.and_(_CLUSTER.c.provisioning_status == compat.ERROR,
+                _LB.c.provisioning_status == compat.ERROR,
+                sa.or_(members.c.unfit > 0, down.c.cluster_id.is_not(None))))
+    is_free = sa.and_(
+        sa.or_(_CLUSTER.c.claimed_by.is_(None),
+               _CLUSTER.c.claim_expires_at <= types.utcnow()),
+        # Somebody has just been asked for that.
+        sa.or_(_LB.c.id.is_(None), _LB.c.provisioning_status.not_in(
+            (compat.PENDING_CREATE, compat.PENDING_DELETE)),
+            sa.func.coalesce(_LB.c.updated_at, _LB.c.created_at) <=
+            types.utcnow_plus(-_YOUTH)))
+    with engine.connect() as connection:
+        return [Due(row.id, bool(row.is_free), (
+            row.desired_size, row.min_size, row.standby, row.ordered,
+            row.number, row.changed_at)) for row in connection.execute(
+            sa.select(_CLUSTER.c.id, is_free.label('is_free'),
+                      _CLUSTER.c.desired_size, _CLUSTER.c.min_size,
+                      _CLUSTER.c.standby, members.c.ordered,
+                      down.c.number, down.c.changed_at)
+            .select_from(
+                _CLUSTER
+                .outerjoin(_LB, _LB.c.id == _CLUSTER.c.load_balancer_id)
+                .outerjoin(members, members.c.cluster_id == _CLUSTER.c.id)
+                .outerjoin(broken, broken.c.cluster_id == _CLUSTER.c.id)
+                .outerjoin(down, down.c.cluster_id == _CLUSTER.c.id))
+            .where(wrong, *_of(_CLUSTER.c.id, among))
+            .order_by(_CLUSTER.c.updated_at, _CLUSTER.c.id))]
+
+
+def get_orphans(engine, age):
+    """Return load balancers on clusters whose message was lost.
+
+    :param engine: an SQLAlchemy engine.
+    :param age: seconds since they were asked for: an octavia-worker that
+                lives would know them by then.
+    """
+    begun = sa.func.coalesce(_LB.c.updated_at, _LB.c.created_at)
+    with engine.connect() as connection:
+        return [Orphan(row.id, row.provisioning_status)
+                for row in connection.execute(
+            sa.select(_LB.c.id, _LB.c.provisioning_status)
+            .where(_LB.c.provider == PROVIDER,
+                   _LB.c.provisioning_status.in_(
+                       (compat.PENDING_CREATE, compat.PENDING_DELETE)),
+                   begun < types.utcnow_plus(-age),
+                   ~sa.exists().where(
+                       _CLUSTER.c.load_balancer_id == _LB.c.id))
+            .order_by(_LB.c.id))]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How many clusters, members and distributors there are, and in what state."""
+
+import collections
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_DISTRIBUTOR = models.Distributor.__table__
+_BOOTED = models.DistributorInstance.__table__
+_VIP = models.DistributorVIP.__table__
+
+# Whose members and distributors are somebody's who works on it just now.
+_COMING_AND_GOING = (compat.PENDING_CREATE, compat.PENDING_DELETE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """What there is at one moment.
+
+    :param clusters: {provisioning status: number of clusters}.
+    :param health: {operating status: number of clusters}.
+    :param members: {state: number}.
+    :param distributors: {status: number}, of those that get VIPs.
+    :param short: clusters with fewer ACTIVE members than desired_size, but
+                  for those that are made or deleted.
+    :param failing: of these, those with fewer than min_size.
+    :param unreachable: clusters whose VIP no distributor that answers has,
+                        likewise.
+    :param behind: VIPs whose distributor has not what it should.
+    :param members_by_health: {HEALTHY, SUSPECT or DEAD: number}.
+    :param orders: {DRAIN or REPLACE: members for which that is ordered}.
+    :param without_standby: clusters with fewer that stand by than they are to
+                            have, but for those that are made or deleted.
+    :param draining: open connections of members that leave.
+    :param drained: distributors that an operator wants no VIP on.
+    :param expiring: distributors with a certificate that ends within 30 days,
+                     or has ended.
+    :param booted: {state: number}, of instances of distributors.
+    :param active_vips: {name of a distributor: VIPs that are active there}.
+    """
+
+    clusters: dict[str, int]
+    health: dict[str, int]
+    members: dict[str, int]
+    distributors: dict[str, int]
+    short: int
+    failing: int
+    unreachable: int
+    behind: int
+    members_by_health: dict[str, int]
+    orders: dict[str, int]
+    without_standby: int
+    draining: int
+    drained: int
+    expiring: int
+    booted: dict[str, int]
+    active_vips: dict[str, int]
+
+
+def _count(name, table, column, *conditions):
+    return (sa.select(sa.literal(name).label('name'), column.label('label'),
+                      sa.func.count().label('number'))
+            .select_from(table).where(*conditions).group_by(column))
+
+
+def _count_one(name, table, *conditions):
+    return sa.select(
+        sa.literal(name).label('name'), sa.literal('').label('label'),
+        sa.func.count().label('number')).select_from(table).where(
+            *conditions)
+
+
+def _count_members(state):
+    return (sa.select(sa.func.count()).select_from(_MEMBER)
+            .where(_MEMBER.c.cluster_id == _CLUSTER.c.id,
+                   _MEMBER.c.state == state)
+            .correlate(_CLUSTER).scalar_subquery())
+
+
+def read(engine):
+    """Return Figures, by one statement.
+
+    :param engine: an SQLAlchemy engine.
+    """
+    active = _count_members(member_repo.ACTIVE)
+    stays = _CLUSTER.c.provisioning_status.not_in(_COMING_AND_GOING)
+    answers = sa.exists().where(
+        _VIP.c.cluster_id == _CLUSTER.c.id,
+        _VIP.c.applied_active.is_(sa.true()), _VIP.c.applied_version > 0,
+        _VIP.c.distributor_id == _DISTRIBUTOR.c.id,
+        _DISTRIBUTOR.c.status == distributor_repo.ONLINE)
+    with engine.connect() as connection:
+        rows = connection.execute(sa.union_all(
+            _count('clusters', _CLUSTER, _CLUSTER.c.provisioning_status),
+            _count('health', _CLUSTER, _CLUSTER.c.operating_status),
+            _count('members', _MEMBER, _MEMBER.c.state),
+            _count('distributors', _DISTRIBUTOR, _DISTRIBUTOR.c.status,
+                   _DISTRIBUTOR.c.enabled),
+            _count_one('short', _CLUSTER, stays,
+                       active < _CLUSTER.c.desired_size),
+            _count_one('failing', _CLUSTER, stays,
+                       active < _CLUSTER.c.min_size),
+            _count_one('unreachable', _CLUSTER, stays, ~answers),
+            _count('members_by_health', _MEMBER, _MEMBER.c.health,
+                   _MEMBER.c.health.is_not(None)),
+            _count('orders', _MEMBER, _MEMBER.c.ordered,
+                   _MEMBER.c.ordered.is_not(None)),
+            _count_one('without_standby', _CLUSTER, stays,
+                       _count_members(member_repo.STANDBY) <
+                       _CLUSTER.c.standby),
+            sa.select(
+                sa.literal('draining').label('name'),
+                sa.literal('').label('label'), sa.func.coalesce(
+                    sa.func.sum(_MEMBER.c.connections), 0).label('number'))
+            .where(_MEMBER.c.state == member_repo.DRAINING),
+            _count_one('drained', _DISTRIBUTOR,
+                       _DISTRIBUTOR.c.drained.is_not(None)),
+            _count_one('expiring', _DISTRIBUTOR, _DISTRIBUTOR.c.enabled,
+                       _DISTRIBUTOR.c.certificate_expires_at <
+                       types.utcnow_plus(distributor_repo.EXPIRES_SOON)),
+            _count('booted', _BOOTED, _BOOTED.c.state),
+            sa.select(
+                sa.literal('active_vips').label('name'),
+                _DISTRIBUTOR.c.name.label('label'),
+                sa.func.count(_VIP.c.active).label('number'))
+            .select_from(_DISTRIBUTOR.outerjoin(_VIP, sa.and_(
+                _VIP.c.distributor_id == _DISTRIBUTOR.c.id,
+                _VIP.c.active.is_(sa.true()))))
+            .where(_DISTRIBUTOR.c.enabled).group_by(_DISTRIBUTOR.c.name),
+            _count_one('behind', _VIP.join(
+                _CLUSTER, _CLUSTER.c.id == _VIP.c.cluster_id),
+                stays, sa.or_(
+                    _VIP.c.applied_version.is_(None),
+                    _VIP.c.applied_version != _CLUSTER.c.version)))).all()
+    found: collections.defaultdict[str, dict[str, int]] = (
+        collections.defaultdict(dict))
+    for name, label, number in rows:
+        found[name][label] = number
+    return Figures(
+        clusters=found['clusters'], health=found['health'],
+        members=found['members'], distributors=found['distributors'],
+        short=found['short'][''], failing=found['failing'][''],
+        unreachable=found['unreachable'][''], behind=found['behind'][''],
+        members_by_health=found['members_by_health'], orders=found['orders'],
+        without_standby=found['without_standby'][''],
+        draining=int(found['draining']['']), drained=found['drained'][''],
+        expiring=found['expiring'][''], booted=found['booted'],
+        active_vips=found['active_vips'])

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Octavia's lock of a load balancer that has a cluster.
+
+The lock is Octavia's own, PENDING_UPDATE: whoever wants to change the load
+balancer has to wait. It says nothing of who has it; the status of the cluster
+does, which is written in the same transaction.
+"""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import claim as claim_repo
+from octavia_hmsync.cluster.db import news as news_repo
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
+
+_CLUSTER = models.Cluster.__table__
+_LB = compat.LOAD_BALANCER
+
+PENDING = (compat.PENDING_CREATE, compat.PENDING_UPDATE,
+           compat.PENDING_DELETE)
+
+
+def _is_of(cluster_id):
+    return _LB.c.id == sa.select(_CLUSTER.c.load_balancer_id).where(
+        _CLUSTER.c.id == cluster_id).scalar_subquery()
+
+
+def _hold(connection, cluster_id, owner, expiry):
+    # First: at another node of Galera it is what keeps a second one from
+    # committing.
+    if not claim_repo.hold(connection, cluster_id, owner, expiry):
+        raise exceptions.Lost
+
+
+def _enter(connection, cluster_id, status):
+    return connection.execute(
+        sa.update(_CLUSTER)
+        .where(_CLUSTER.c.id == cluster_id,
+               # Whoever is to delete it waits for the claim.
+               _CLUSTER.c.provisioning_status != compat.PENDING_DELETE)
+        .values(provisioning_status=status,
+                updated_at=types.utcnow())).rowcount
+
+
+@api.retry
+def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
+    """Lock the load balancer of a cluster.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of which cluster.
+    :param owner: who has claimed it.
+    :param expiry: seconds after which the claim lapses.
+    :param status: the one from which it may be locked: ACTIVE or ERROR.
+    :returns: False if the load balancer is not in it: somebody else works on
+              it, or it is gone.
+    :raises Lost: if somebody else has claimed the cluster.
+    """
+    with engine.begin() as connection:
+        _hold(connection, cluster_id, owner, expiry)
+        is_locked = _enter(connection, cluster_id,
+                           compat.PENDING_UPDATE) and connection.execute(
+            sa.update(_LB)
+            .where(_is_of(cluster_id),
+                   _LB.c.provisioning_status == status)
+            .values(provisioning_status=compat.PENDING_UPDATE,
+                    updated_at=types.utcnow())).rowcount
+        if not is_locked:
+            connection.rollback()
+        return bool(is_locked)
+
+
+@api.retry
+def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
+    """Give the load balancer of a cluster back.
+
+    One that is not locked, or is to be deleted, stays as it is.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of which cluster.
+    :param owner: who has claimed it.
+    :param expiry: seconds after which the claim lapses.
+    :param status: what both are then, ACTIVE or ERROR.
+    :raises Lost: if somebody else has claimed the cluster.
+    """
+    with engine.begin() as connection:
+        _hold(connection, cluster_id, owner, expiry)
+        before = connection.execute(
+            sa.select(_CLUSTER.c.provisioning_status)
+            .where(_CLUSTER.c.id == cluster_id)).scalar()
+        _enter(connection, cluster_id, status)
+        connection.execute(
+            sa.update(_LB)
+            .where(_is_of(cluster_id), _LB.c.provisioning_status.in_(
+                (compat.PENDING_CREATE, compat.PENDING_UPDATE)))
+            .values(provisioning_status=status, updated_at=types.utcnow()))
+        if (before, status) == (compat.PENDING_CREATE, compat.ACTIVE):
+            news_repo.add_of_cluster(connection, news_repo.CREATED,
+                                     cluster_id)
+
+
+@api.retry
+def fail_deletion(engine, cluster_id, owner, expiry):
+    """Have a load balancer that could not be deleted be one in ERROR.
+
+    :raises Lost: if somebody else has claimed the cluster.
+    """
+    with engine.begin() as connection:
+        _hold(connection, cluster_id, owner, expiry)
+        connection.execute(
+            sa.update(_CLUSTER).where(_CLUSTER.c.id == cluster_id)
+            .values(provisioning_status=compat.ERROR,
+                    updated_at=types.utcnow()))
+        connection.execute(
+            sa.update(_LB)
+            .where(_is_of(cluster_id),
+                   _LB.c.provisioning_status == compat.PENDING_DELETE)
+            .values(provisioning_status=compat.ERROR,
+                    updated_at=types.utcnow()))
+
+
+def get_status(engine, cluster_id):
+    """Return the load balancer's provisioning status; None if it is gone."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_LB.c.provisioning_status)
+            .where(_is_of(cluster_id))).scalar()

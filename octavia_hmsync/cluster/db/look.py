@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What looks at members of clusters need to know: Octavia's own rows.
+
+At which ports members are looked at is a column of their cluster, as what
+distributors are told with one version never changes. Whoever changes the
+listeners of a load balancer changes it; what somebody died with is found
+here.
+"""
+
+import collections
+import dataclasses
+import datetime
+import math
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_VIP = models.DistributorVIP.__table__
+_LB = compat.LOAD_BALANCER
+_LISTENER = compat.LISTENER
+_CIDR = compat.LISTENER_CIDR
+_GROUP = compat.VIP_SECURITY_GROUP
+_HEALTH = compat.AMPHORA_HEALTH
+_STATISTICS = compat.LISTENER_STATISTICS
+
+
+@dataclasses.dataclass(frozen=True)
+class Drain:
+    """A member that drains, and its connections.
+
+    :ivar cluster_id: of its cluster.
+    :ivar amphora_id: of its amphora.
+    :ivar recorded: how many connections its row has.
+    :ivar told: how many its last heartbeat has; None if none that counts has
+                come since it drains.
+    :ivar rest: seconds for which a connection that is open may yet be silent
+                since distributors know that it drains; below 0 if each was
+                heard of, infinite if nobody knows.
+    """
+
+    cluster_id: str
+    amphora_id: str | None
+    recorded: int | None
+    told: int | None
+    rest: float
+
+
+def get_ports(engine):
+    """Return at which ports members are to be looked at.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {id of a cluster: (what is recorded, a set of ports)}, of those
+              whose load balancer nobody changes now.
+    """
+    is_open = sa.and_(
+        ~sa.exists().where(_CIDR.c.listener_id == _LISTENER.c.id),
+        ~sa.exists().where(_GROUP.c.load_balancer_id == _LB.c.id))
+    found = collections.defaultdict(set)
+    recorded = {}
+    with engine.connect() as connection:
+        for row in connection.execute(
+                sa.select(_CLUSTER.c.id, _CLUSTER.c.ports,
+                          _LISTENER.c.protocol_port)
+                .select_from(
+                    _CLUSTER.join(_LB, _LB.c.id ==
+                                  _CLUSTER.c.load_balancer_id)
+                    .outerjoin(_LISTENER, sa.and_(
+                        _LISTENER.c.load_balancer_id == _LB.c.id,
+                        _LB.c.enabled, _LISTENER.c.enabled,
+                        # Nobody knows whether members have ever had that.
+                        _LISTENER.c.provisioning_status != compat.ERROR,
+                        _LISTENER.c.protocol.not_in(
+                            compat.LVS_PROTOCOLS), is_open)))
+                .where(_LB.c.provisioning_status == compat.ACTIVE,
+                       _CLUSTER.c.provisioning_status == compat.ACTIVE)):
+            recorded[row.id] = row.ports
+            if row.protocol_port:
+                found[row.id].add(row.protocol_port)
+    return {cluster_id: (ports, found[cluster_id])
+            for cluster_id, ports in recorded.items()}
+
+
+def get_looked_at(engine, distributor_id):
+    """Return the clusters that a distributor is to look at, a set of ids.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributor_id: which one.
+    """
+    with engine.connect() as connection:
+        found = connection.execute(
+            sa.select(_CLUSTER.c.id)
+            .join_from(_CLUSTER, _VIP, _VIP.c.cluster_id == _CLUSTER.c.id)
+            .where(_VIP.c.distributor_id == distributor_id,
+                   _VIP.c.addresses != '', _CLUSTER.c.ports != ''))
+        return set(found.scalars())
+
+
+def get_connections(engine, margin):
+    """Return how many connections are open of members that drain.
+
+    What a heartbeat tells counts once distributors have known for a while
+    that the member drains: before that new ones may have come, and the
+    numbers may be those of the heartbeat before. What goes on by datagrams is
+    in no heartbeat: where there is a listener for them zero is no answer.
+
+    :param engine: an SQLAlchemy engine.
+    :param margin: seconds after which a heartbeat counts.
+    :returns: {id of a member: its Drain}.
+    """
+    told = (sa.select(sa.func.coalesce(sa.func.sum(
+        _STATISTICS.c.active_connections), 0))
+        .where(_STATISTICS.c.amphora_id == _MEMBER.c.amphora_id)
+        .scalar_subquery())
+    has_datagrams = sa.exists().where(
+        _LB.c.id == _CLUSTER.c.load_balancer_id,
+        _LISTENER.c.load_balancer_id == _LB.c.id,
+        _LB.c.enabled, _LISTENER.c.enabled,
+        _LISTENER.c.protocol.in_(compat.LVS_PROTOCOLS))
+    with engine.connect() as connection:
+        return {
+            row.id: Drain(
+                row.cluster_id, row.amphora_id, row.connections,
+                int(row.told) if _counts(row, margin) else None,
+                _get_rest(row))
+            for row in connection.execute(
+                sa.select(_MEMBER.c.id, _MEMBER.c.cluster_id,
+                          _MEMBER.c.amphora_id, _MEMBER.c.connections,
+                          _MEMBER.c.updated_at, _MEMBER.c.idle_timeout,
+                          _VIP.c.applied_at, types.utcnow().label('now'),
+                          _HEALTH.c.last_update, told.label('told'),
+                          has_datagrams.label('has_datagrams'))
+                .select_from(
+                    _MEMBER.join(_CLUSTER,
+                                 _CLUSTER.c.id == _MEMBER.c.cluster_id)
+                    .outerjoin(_HEALTH, _HEALTH.c.amphora_id ==
+                               _MEMBER.c.amphora_id)
+                    .outerjoin(_VIP, sa.and_(
+                        _VIP.c.cluster_id == _CLUSTER.c.id, _VIP.c.active,
+                        _VIP.c.applied_version == _CLUSTER.c.version)))
+                .where(_MEMBER.c.state == member_repo.DRAINING)
+                .order_by(_MEMBER.c.id))}
+
+
+def _counts(row, margin):
+    if row.last_update is None or row.applied_at is None:
+        return False
+    if row.has_datagrams and not row.told:
+        return False
+    since = max(row.updated_at, row.applied_at)
+    return row.last_update > since + datetime.timedelta(seconds=margin)
+
+
+def _get_rest(row):
+    if row.applied_at is None or row.idle_timeout is None:
+        return math.inf
+    since = max(row.updated_at, row.applied_at)
+    return row.idle_timeout - (row.now - since).total_seconds()
+
+
+@api.retry
+def forget_connections(engine):
+    """Forget how many were open of members that do not drain any more.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: of how many members.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_MEMBER)
+            .where(_MEMBER.c.state != member_repo.DRAINING,
+                   _MEMBER.c.connections.is_not(None))
+            .values(connections=None)).rowcount

@@ -1,0 +1,612 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_cluster_member``: the amphorae of a cluster.
+
+Whatever changes a member's state, slot or MAC is a new version of the
+cluster, in the same transaction: what distributors are told with one version
+never changes.
+"""
+
+import dataclasses
+import datetime
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import news as news_repo
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import turn
+from octavia_hmsync.db import types
+
+_TABLE = models.ClusterMember.__table__
+_CLUSTER = models.Cluster.__table__
+
+BUILDING = 'BUILDING'
+STANDBY = 'STANDBY'
+ACTIVE = 'ACTIVE'
+DRAINING = 'DRAINING'
+FAILED = 'FAILED'
+
+STATES = (BUILDING, STANDBY, ACTIVE, DRAINING, FAILED)
+
+# What a manager makes of what is seen of a member.
+HEALTHY = 'HEALTHY'
+SUSPECT = 'SUSPECT'
+DEAD = 'DEAD'
+
+# What somebody orders: no new connections; another one in its place.
+DRAIN = 'DRAIN'
+REPLACE = 'REPLACE'
+
+# In place of a config_digest: it took a slot in whose peer group others know
+# the clients, and was not told who these are. Distributors send nobody to it
+# who knows nobody; so it comes and goes with a new version of the cluster.
+ALONE = 'alone'
+
+# What record() changes.
+_DETAILS = frozenset(('health', 'config_digest', 'error', 'zone',
+                      'connections'))
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """A row; times by the database's clock, UTC.
+
+    The fields are columns of ``hmsync_cluster_member``, and now, when it was
+    read. updated_at is since when it is in its state and its slot.
+    """
+
+    id: str
+    cluster_id: str
+    amphora_id: str | None
+    slot: int | None
+    peer_group: int | None
+    state: str
+    health: str | None
+    config_digest: str | None
+    mac: str | None
+    error: str | None
+    ordered: str | None
+    zone: str | None
+    connections: int | None
+    created_at: datetime.datetime
+    updated_at: datetime.datetime
+    now: datetime.datetime
+    idle_timeout: int | None = None
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether it was told all that its slot needs."""
+        return self.config_digest not in (None, ALONE)
+
+
+_FIELDS = [field.name for field in dataclasses.fields(Member)]
+
+
+def select(*conditions):
+    """Return the query for those that fulfil all conditions."""
+    return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
+
+
+def from_row(row):
+    """Return the Member that a row of select() is."""
+    return Member(**{name: getattr(row, name) for name in _FIELDS})
+
+
+def _read(connection, *conditions):
+    # Those with a slot first, by slot.
+    return [from_row(row) for row in connection.execute(
+        select(*conditions).order_by(
+            _TABLE.c.cluster_id, _TABLE.c.slot.is_(None), _TABLE.c.slot,
+            _TABLE.c.created_at, _TABLE.c.id)).all()]
+
+
+def _get(engine, *conditions):
+    with engine.connect() as connection:
+        found = _read(connection, *conditions)
+    return found[0] if found else None
+
+
+def get(engine, member_id):
+    """Return a Member, or None if there is none with this id."""
+    return _get(engine, _TABLE.c.id == member_id)
+
+
+def get_by_amphora(engine, amphora_id):
+    """Return the Member that an amphora is, or None if it is none."""
+    return _get(engine, _TABLE.c.amphora_id == amphora_id)
+
+
+def get_of_cluster(engine, cluster_id):
+    """Return the Members of a cluster, by slot, those without one last."""
+    with engine.connect() as connection:
+        return _read(connection, _TABLE.c.cluster_id == cluster_id)
+
+
+def get_of_load_balancer(engine, load_balancer_id):
+    """Return the Members of a load balancer's cluster, none if it has none."""
+    with engine.connect() as connection:
+        return _read(connection, _TABLE.c.cluster_id == sa.select(
+            _CLUSTER.c.id).where(
+                _CLUSTER.c.load_balancer_id == load_balancer_id)
+            .scalar_subquery())
+
+
+def get_all(engine):
+    """Return all Members, those of a cluster together."""
+    with engine.connect() as connection:
+        return _read(connection)
+
+
+@api.retry
+def add(engine, cluster_id, member_id, size):
+    """Add a member that is to be built, in the first slot that is free.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of which cluster.
+    :param member_id: a new id. With one that is there nothing is changed.
+    :param size: how many slots there are; 0 for one without a slot, which is
+                 to be a standby or to take another one's.
+    :returns: the Member; None if no slot is free, or there is no such
+              cluster.
+    """
+    try:
+        with engine.begin() as connection:
+            if not cluster_repo.touch(connection, cluster_id):
+                return None
+            slot = None
+            if size:
+                slot = _find_slot(connection, cluster_id, size)
+                if slot is None:
+                    connection.rollback()
+                    return None
+            connection.execute(sa.insert(_TABLE).values(
+                id=member_id, cluster_id=cluster_id, state=BUILDING,
+                **_place(connection, cluster_id, slot), idle_timeout=0,
+                created_at=types.utcnow(), updated_at=types.utcnow()))
+            return _read(connection, _TABLE.c.id == member_id)[0]
+    except db_exc.DBDuplicateEntry:
+        return get(engine, member_id)
+
+
+def _find_slot(connection, cluster_id, size):
+    taken = set(connection.execute(
+        sa.select(_TABLE.c.slot).where(_TABLE.c.cluster_id == cluster_id))
+        .scalars())
+    return next((slot for slot in range(size) if slot not in taken), None)
+
+
+def _place(connection, cluster_id, slot):
+    """Return the columns that say where in a cluster a member is."""
+    if slot is None:
+        return {'slot': None, 'peer_group': None}
+    size = connection.execute(
+        sa.select(_CLUSTER.c.peer_group_size)
+        .where(_CLUSTER.c.id == cluster_id)).scalar()
+    return {'slot': slot, 'peer_group': slot // size}
+
+
+def _cluster_of(engine, member_id):
+    # A member never goes to another one.
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.cluster_id)
+            .where(_TABLE.c.id == member_id)).scalar()
+
+
+def _at(version):
+    """Return what must hold of a cluster that somebody has decided on."""
+    return () if version is None else (_CLUSTER.c.version == version,)
+
+
+def _change(engine, member_id, *conditions, version=None, **values):
+    """Change a row, and what distributors are to do.
+
+    :returns: False if nothing fulfils all conditions, or the cluster has
+              another version by now.
+    """
+    cluster_id = _cluster_of(engine, member_id)
+    with engine.begin() as connection:
+        if cluster_repo.touch(connection, cluster_id, *_at(version)):
+            before = _read(connection, _TABLE.c.id == member_id)
+            if _update(connection, member_id, *conditions, **values):
+                _tell_change(connection, before[0], values)
+                return True
+        connection.rollback()
+        return False
+
+
+def _tell_change(connection, before, values):
+    """Have it be told that a member has another state."""
+    new = values.get('state')
+    body = {'member_id': before.id, 'amphora_id': before.amphora_id,
+            'slot': before.slot}
+    if new == ACTIVE and before.state != ACTIVE:
+        news_repo.add_of_cluster(
+            connection, news_repo.MEMBER_ADDED, before.cluster_id, **body,
+            previous_state=before.state)
+    elif new == DRAINING and before.state == ACTIVE:
+        news_repo.add_of_cluster(
+            connection, news_repo.MEMBER_DRAINED, before.cluster_id, **body,
+            ordered=before.ordered,
+            reason=values.get('error', before.error))
+
+
+def _update(connection, member_id, *conditions, **values):
+    return _write(connection, member_id, *conditions,
+                  updated_at=types.utcnow(), **values)
+
+
+def _write(connection, member_id, *conditions, **values):
+    return connection.execute(
+        sa.update(_TABLE).where(_TABLE.c.id == member_id, *conditions)
+        .values(**values)).rowcount == 1
+
+
+@api.retry
+def set_state(engine, member_id, old, new, **details):
+    """Go from one state to another.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param old: the states from which that can be done.
+    :param new: the state.
+    :param details: what record() takes, where it changes.
+    :returns: False if it is in no such state, or gone, or would be ACTIVE
+              without a slot.
+    """
+    # Somebody may have unregistered it since the caller looked.
+    has_place = [_TABLE.c.slot.is_not(None)] if new == ACTIVE else []
+    return _change(engine, member_id, _TABLE.c.state.in_(old), *has_place,
+                   state=new, **_check_details(details))
+
+
+def _check_details(details):
+    if not _DETAILS.issuperset(details):
+        raise TypeError(f'not details of a member: '
+                        f'{sorted(set(details) - _DETAILS)}')
+    return details
+
+
+@api.retry
+def drain(engine, member_id, version=None):
+    """Have an ACTIVE member get no new connections, and keep its slot.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param version: that of the cluster for which this was decided; None for
+                    any.
+    :returns: False if it is not ACTIVE, or the cluster has another version.
+    """
+    return _change(engine, member_id, _TABLE.c.state == ACTIVE,
+                   version=version, state=DRAINING, connections=None)
+
+
+@api.retry
+def resume(engine, member_id, version=None):
+    """Have a member that drains, and has missed no change, serve again.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param version: as drain() takes it.
+    :returns: False if it does not drain, has no slot, is ordered to go, may
+              have missed a change, or the cluster has another version.
+    """
+    return _change(
+        engine, member_id, _TABLE.c.state == DRAINING,
+        _TABLE.c.slot.is_not(None), _TABLE.c.ordered.is_(None),
+        _TABLE.c.config_digest.is_not(None), version=version, state=ACTIVE,
+        error=None)
+
+
+@api.retry
+def unregister(engine, member_id, error=None, version=None):
+    """Have distributors know a member no more, which is deleted then.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param error: why.
+    :param version: as drain() takes it.
+    :returns: False if it is so already, or gone, or the cluster has another
+              version.
+    """
+    values = {} if error is None else {'error': error}
+    return _change(
+        engine, member_id,
+        sa.or_(_TABLE.c.state != FAILED, _TABLE.c.slot.is_not(None)),
+        version=version, state=FAILED, slot=None, peer_group=None, **values)
+
+
+@api.retry
+def record(engine, member_id, **details):
+    """Record what does not concern distributors.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param details: health, config_digest, error, zone or connections; None,
+                    too.
+    :returns: False if it is gone.
+    """
+    if not _check_details(details):
+        return get(engine, member_id) is not None
+    with engine.begin() as connection:
+        return _write(connection, member_id, **details)
+
+
+@api.retry
+def raise_idle_timeout(engine, cluster_id, seconds):
+    """Record that connections of members may be silent for so long.
+
+    What is less than before is no news: a haproxy of before a reload goes on
+    with its connections as it began.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of whose members.
+    :param seconds: for how long.
+    """
+    # That of before is not known of all.
+    is_less = sa.and_(_TABLE.c.cluster_id == cluster_id,
+                      _TABLE.c.idle_timeout < seconds)
+    with engine.begin() as connection:
+        # Distributors are told, too.
+        if cluster_repo.touch(connection, cluster_id,
+                              sa.exists().where(is_less)):
+            connection.execute(sa.update(_TABLE).where(is_less)
+                               .values(idle_timeout=seconds))
+
+
+@api.retry
+def record_config(engine, member, digest, **details):
+    """Record which configuration a member has that was told as one of all.
+
+    :param engine: an SQLAlchemy engine.
+    :param member: a Member, as it was when it was told.
+    :param digest: of the configuration; None where it may have a part of it.
+    :param details: as record() takes them.
+    :returns: False, and nothing is changed, if it has another slot by now, or
+              is ALONE, and so is configured anew anyway, or is gone.
+    """
+    with engine.begin() as connection:
+        return _write(
+            connection, member.id,
+            _TABLE.c.slot.is_(None) if member.slot is None
+            else _TABLE.c.slot == member.slot,
+            sa.or_(_TABLE.c.config_digest.is_(None),
+                   _TABLE.c.config_digest != ALONE),
+            config_digest=digest, **_check_details(details))
+
+
+@api.retry
+def join_group(engine, member_id, digest):
+    """Record that a member is ALONE no more: it shares its stick tables.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param digest: of the configuration that it has.
+    :returns: False if it is not ALONE, or gone.
+    """
+    return _change(engine, member_id, _TABLE.c.config_digest == ALONE,
+                   config_digest=digest, error=None)
+
+
+@api.retry
+def set_health(engine, member_id, health, error=None):
+    """Record what a manager makes of what is seen of a member.
+
+    By the manager of its cluster alone; who sees something records that with
+    member_sight.record().
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param health: HEALTHY, SUSPECT or DEAD.
+    :param error: what speaks against it; None leaves what is there, unless
+                  it is HEALTHY: what spoke against it does no more.
+    :returns: False if it has that health, or is gone.
+    """
+    values = {'health': health}
+    if error is not None or health == HEALTHY:
+        values['error'] = error
+    with engine.begin() as connection:
+        is_set = _write(
+            connection, member_id,
+            sa.or_(_TABLE.c.health.is_(None), _TABLE.c.health != health),
+            **values)
+        if is_set and health == DEAD:
+            found, = _read(connection, _TABLE.c.id == member_id)
+            news_repo.add_of_cluster(
+                connection, news_repo.MEMBER_DEAD, found.cluster_id,
+                member_id=member_id, amphora_id=found.amphora_id,
+                slot=found.slot, reason=found.error)
+        return is_set
+
+
+@api.retry
+def set_order(engine, member_id, order):
+    """Order something for a member; its manager sees to it.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: which.
+    :param order: DRAIN or REPLACE; None takes back what was ordered.
+    :returns: False if that is ordered already, or the member is gone.
+    """
+    other = (_TABLE.c.ordered.is_not(None) if order is None else
+             sa.or_(_TABLE.c.ordered.is_(None), _TABLE.c.ordered != order))
+    cluster_id = _cluster_of(engine, member_id)
+    with engine.begin() as connection:
+        cluster_repo.mark(connection, cluster_id)
+        return _write(connection, member_id, other, ordered=order)
+
+
+@api.retry
+def assign_amphora(engine, member_id, amphora_id):
+    """Record which amphora is built as a member.
+
+    :returns: False if it has another one, the amphora is another member, or
+              it is gone.
+    """
+    try:
+        with engine.begin() as connection:
+            return _update(
+                connection, member_id,
+                sa.or_(_TABLE.c.amphora_id.is_(None),
+                       _TABLE.c.amphora_id == amphora_id),
+                amphora_id=amphora_id)
+    except db_exc.DBDuplicateEntry:
+        return False
+
+
+@api.retry
+def unassign_amphora(engine, member_id, amphora_id):
+    """Record that an amphora, which is gone, is a member no more.
+
+    :returns: False if the member has another one, or is gone.
+    """
+    with engine.begin() as connection:
+        return _update(connection, member_id,
+                       _TABLE.c.amphora_id == amphora_id,
+                       amphora_id=None, mac=None)
+
+
+@api.retry
+def choose_zone(engine, cluster_id, member_id, choose):
+    """Choose in which compute zone a member is built, and record it.
+
+    Nobody else chooses for another member of the cluster meanwhile.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: of which cluster.
+    :param member_id: of one without an amphora.
+    :param choose: called with the other Members of the cluster, returns the
+                   zone.
+    :returns: the zone; None if the member is gone, or has an amphora.
+    """
+    with engine.begin() as connection:
+        # Distributors have nothing to do for that: the version stays.
+        turn.take(connection, f'zone of {cluster_id}')
+        zone = choose([member for member in _read(
+            connection, _TABLE.c.cluster_id == cluster_id)
+            if member.id != member_id])
+        return zone if _update(connection, member_id,
+                               _TABLE.c.amphora_id.is_(None),
+                               zone=zone) else None
+
+
+@api.retry
+def set_mac(engine, member_id, mac):
+    """Record the MAC of a member's front-end port.
+
+    :returns: False if it is that, or the member is gone.
+    """
+    return _change(engine, member_id,
+                   sa.or_(_TABLE.c.mac.is_(None), _TABLE.c.mac != mac),
+                   mac=mac)
+
+
+@api.retry
+def take_slot(engine, member_id, slot, version=None, **values):
+    """Have a member without a slot take one that is free.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: who takes it.
+    :param slot: which.
+    :param version: as drain() takes it.
+    :param values: state and details where they change.
+    :returns: False if somebody has it, the member has one, or is gone, or the
+              cluster has another version.
+    """
+    cluster_id = _cluster_of(engine, member_id)
+    try:
+        with engine.begin() as connection:
+            if cluster_repo.touch(connection, cluster_id, *_at(version)):
+                before = _read(connection, _TABLE.c.id == member_id)
+                if _update(connection, member_id, _TABLE.c.slot.is_(None),
+                           **values,
+                           **_place(connection, cluster_id, slot)):
+                    _tell_change(connection, dataclasses.replace(
+                        before[0], slot=slot), values)
+                    return True
+            connection.rollback()
+            return False
+    except db_exc.DBDuplicateEntry:
+        return False
+
+
+@api.retry
+def take_over_slot(engine, member_id, old_member_id, state=ACTIVE,
+                   old_state=DRAINING, version=None, order=None, **details):
+    """Have a member take the slot of the one that it replaces.
+
+    In one step: distributors are never told that the slot is empty.
+
+    :param engine: an SQLAlchemy engine.
+    :param member_id: who takes it; without a slot.
+    :param old_member_id: who has it, and is without a slot afterwards.
+    :param state: what the former is then.
+    :param old_state: what the other one is then, unless it is FAILED.
+    :param version: as drain() takes it.
+    :param order: REPLACE where the other one is not to come back.
+    :param details: of the former, as record() takes them.
+    :returns: False if the one has no slot, the other one has one, they are
+              of different clusters, one is gone, or the cluster has another
+              version.
+    """
+    cluster_id = _cluster_of(engine, member_id)
+    ordered = {} if order is None else {'ordered': order}
+    with engine.begin() as connection:
+        if not cluster_repo.touch(connection, cluster_id, *_at(version)):
+            return False
+        slot = connection.execute(
+            sa.select(_TABLE.c.slot).where(
+                _TABLE.c.id == old_member_id,
+                _TABLE.c.cluster_id == cluster_id)).scalar()
+        if slot is not None and _update(
+                connection, old_member_id, _TABLE.c.slot == slot,
+                slot=None, peer_group=None, connections=None, state=sa.case(
+                    (_TABLE.c.state == FAILED, FAILED),
+                    else_=old_state), **ordered) and _update(
+                connection, member_id, _TABLE.c.slot.is_(None), state=state,
+                **_check_details(details),
+                **_place(connection, cluster_id, slot)):
+            ids = {each.id: each.amphora_id for each in _read(
+                connection, _TABLE.c.id.in_((member_id, old_member_id)))}
+            news_repo.add_of_cluster(
+                connection, news_repo.MEMBER_REPLACED, cluster_id,
+                member_id=old_member_id, amphora_id=ids[old_member_id],
+                slot=slot, new_member_id=member_id,
+                new_amphora_id=ids[member_id])
+            return True
+        connection.rollback()
+        return False
+
+
+@api.retry
+def release_slot(engine, member_id):
+    """Have distributors know a member no more.
+
+    :returns: False if it has no slot, or is gone.
+    """
+    return _change(engine, member_id, _TABLE.c.slot.is_not(None), slot=None,
+                   peer_group=None)
+
+
+@api.retry
+def delete(engine, member_id):
+    """Delete a member that distributors give no new connections.
+
+    :returns: False if it is ACTIVE, or gone.
+    """
+    cluster_id = _cluster_of(engine, member_id)
+    with engine.begin() as connection:
+        if (cluster_repo.touch(connection, cluster_id) and connection.execute(
+                sa.delete(_TABLE).where(
+                    _TABLE.c.id == member_id,
+                    _TABLE.c.state != ACTIVE)).rowcount):
+            sight_repo.delete_of(
+                connection,
+                models.MemberSight.__table__.c.member_id == member_id)
+            return True
+        connection.rollback()
+        return False

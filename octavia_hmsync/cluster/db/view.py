@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""All that a manager goes by when it decides for a cluster.
+
+What is done at once is done only where the version is the one that was read
+first: nobody has changed a member since.
+"""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.rules import member as mem
+
+_CLUSTER = models.Cluster.__table__
+_MEMBER = models.ClusterMember.__table__
+_HM = models.HealthManager.__table__
+_VIP = models.DistributorVIP.__table__
+_AMPHORA = compat.AMPHORA
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What there is of a cluster.
+
+    :param cluster: the Cluster.
+    :param may_resize: whether its size may follow desired_size now.
+    :param load_balancer_status: Octavia's; None where the row is gone.
+    :param members: its Members.
+    :param amphora_statuses: {id: Octavia's status} of their amphorae.
+    :param sights: what somebody sees of them.
+    :param is_heard: whether a health manager is there to hear anybody.
+    :param is_distributed: whether a distributor was told of it.
+    """
+
+    cluster: cluster_repo.Cluster
+    may_resize: bool
+    load_balancer_status: str | None
+    members: list[member_repo.Member]
+    amphora_statuses: dict[str, str]
+    sights: list[sight_repo.Sight]
+    is_heard: bool
+    is_distributed: bool
+
+
+def read(engine, cluster_id, offline_after):
+    """Return the View of a cluster, or None if it is gone.
+
+    :param engine: an SQLAlchemy engine.
+    :param cluster_id: its id.
+    :param offline_after: seconds without a keepalive after which a health
+                          manager is not there.
+    """
+    heard = sa.exists().where(
+        _HM.c.status == mem.ONLINE,
+        _HM.c.keepalive_at >= types.utcnow_plus(-offline_after))
+    told = sa.exists().where(_VIP.c.cluster_id == cluster_id,
+                             _VIP.c.applied_version.is_not(None))
+    with engine.connect() as connection:
+        row = connection.execute(
+            cluster_repo.select(_CLUSTER.c.id == cluster_id).add_columns(
+                cluster_repo.may_resize().label('may_resize'),
+                heard.label('is_heard'),
+                told.label('is_distributed'))).first()
+    if row is None:
+        return None
+    # Each of them newer than the version: what they do not agree on is not
+    # done.
+    members = member_repo.get_of_cluster(engine, cluster_id)
+    with engine.connect() as connection:
+        statuses = dict(connection.execute(
+            sa.select(_AMPHORA.c.id, _AMPHORA.c.status)
+            .where(_AMPHORA.c.id.in_([
+                member.amphora_id for member in members
+                if member.amphora_id]))).all())
+    return View(
+        cluster_repo.from_row(row), bool(row.may_resize), row.lb_status,
+        members, statuses, sight_repo.get_of_cluster(engine, cluster_id),
+        bool(row.is_heard), bool(row.is_distributed))

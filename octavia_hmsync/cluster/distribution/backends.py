@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who distributes, by ``[controller_worker] distributor_driver``.
+
+What each of them can do is what driver_base, the update of members and
+housekeeping ask for: apply(), and of VIPs sync(), add() and remove().
+"""
+
+import weakref
+
+OVS_DRIVER = 'hmsync_ovs'
+OVN_DRIVER = 'hmsync_ovn'
+# Octavia's interface for drivers tells them too little: who is registered is
+# decided by rows, which they cannot set, and deaths by what they see.
+DRIVERS = (OVS_DRIVER, OVN_DRIVER)
+
+_instances: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+
+def is_ovn(conf):
+    """Tell whether OVN distributes.
+
+    :param conf: a parsed oslo.config object with Octavia's options.
+    """
+    return conf.controller_worker.distributor_driver == OVN_DRIVER
+
+
+def find_problem(conf):
+    """Tell why nothing can distribute to clusters.
+
+    :param conf: a parsed oslo.config object with Octavia's options.
+    :returns: a line that names the option and what to do, or None.
+    """
+    driver = conf.controller_worker.distributor_driver
+    if driver in DRIVERS:
+        return None
+    return (f'[controller_worker] distributor_driver is {driver}, with which '
+            f'nothing comes to the amphorae of a cluster: set it to '
+            f'{OVS_DRIVER}, or to {OVN_DRIVER} with ML2/OVN, in octavia.conf '
+            f'of all controllers.')
+
+
+def make(conf, engine):
+    """Make what tells distributors.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :returns: a distributors.Distributors, or an ovn.balancers.Balancers.
+    """
+    # Each brings libraries that take their time.
+    if is_ovn(conf):
+        from octavia_hmsync.cluster.distribution.ovn import balancers
+        return balancers.Balancers(conf, engine)
+    from octavia_hmsync.cluster.distribution import distributors
+    return distributors.Distributors(conf, engine)
+
+
+def get_distributors():
+    """Return what make() makes, of this process.
+
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+    from octavia_hmsync.cluster import work
+    context = work.get_context()
+    found = _instances.get(context)
+    if found is None:
+        # Of threads that begin at once all get the same one.
+        found = _instances.setdefault(
+            context, make(context.conf, context.engine))
+    return found
+
+
+def get_vips(conf, engine, distributors):
+    """Return what puts VIPs where connections are distributed.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: what make() returns.
+    :returns: a vips.VIPs, or the ovn.balancers.Balancers itself.
+    """
+    if is_ovn(conf):
+        return distributors
+    from octavia_hmsync.cluster.distribution import vips
+    return vips.VIPs(conf, engine, distributors)
+
+
+def make_watch(conf, engine, distributors):
+    """Make what looks at distributors, each time its look() is called.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: what make() returns.
+    :returns: a distributor_watch.DistributorWatch, or an ovn.watch.OVNWatch.
+    """
+    if is_ovn(conf):
+        from octavia_hmsync.cluster.distribution.ovn import watch
+        return watch.make(conf, engine, distributors)
+    from octavia_hmsync.cluster.distribution import distributor_watch
+    return distributor_watch.make(conf, engine, distributors)
+
+
+def make_sight_watch(conf, engine, distributors, wake):
+    """Make what hears what is seen of members, as of each run_once().
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: what make() returns.
+    :param wake: called without arguments when something changed.
+    :returns: a sight_watch.SightWatch, or an ovn.sights.OVNSightWatch.
+    """
+    if is_ovn(conf):
+        from octavia_hmsync.cluster.distribution.ovn import sights
+        return sights.make(conf, engine, distributors, wake)
+    from octavia_hmsync.cluster.distribution import sight_watch
+    return sight_watch.make(distributors, engine, wake)

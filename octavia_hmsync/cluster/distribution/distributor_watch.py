@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether distributors answer, and whether they do what rows say.
+
+What nobody could tell a distributor when it changed is told here, by
+housekeeping: as soon as it answers.
+"""
+
+import collections
+from concurrent import futures
+import dataclasses
+import functools
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster import claims
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.cluster.db import look as look_repo
+from octavia_hmsync.cluster.distribution import floating_ips
+from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.distribution import peer_rules
+from octavia_hmsync.cluster.distribution import port_watch
+from octavia_hmsync.cluster.distribution import sightings
+from octavia_hmsync.cluster.distribution import switching
+from octavia_hmsync.cluster.distribution import vips as cluster_vips
+from octavia_hmsync.cluster.rules import balance
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Clusters that are told something at once.
+_AT_ONCE = 8
+# Seconds between two looks at all that one has, unless it was away; and at all
+# clusters, unless it is another one that answers.
+_FULL_LOOK = 60
+_PORTS, _ALL = 'ports', 'all'
+# Seconds for which a change of a cluster counts otherwise.
+_RECENT = 2 * _FULL_LOOK
+# Seconds for which a cluster that changed keeps the distributor that answers
+# for it.
+_SETTLED = 5 * _FULL_LOOK
+# Seconds after which the claim of a cluster that gets distributors lapses.
+_CLAIM_EXPIRY = 120
+# Seconds for which clusters get other distributors before somebody looks again
+# whether those that there are answer.
+_SETTLING = sightings.LONGEST_LOOK
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a look came to.
+
+    :param problems: {name of a distributor: why it does not count}.
+    :param told: how many clusters had their distributors told something.
+    :param failed: {id of a cluster: why nobody could be told}.
+    :param full: {name of a distributor: whether it remembers no more
+                 connections}, of those that say so.
+    """
+
+    problems: dict[str, str]
+    told: int
+    failed: dict[str, str]
+    full: dict[str, bool] = dataclasses.field(default_factory=dict)
+
+
+def find_lost(vips, versions, blind=()):
+    """Return the VIPs that a distributor has not as it is taken to. Pure.
+
+    :param vips: those on it, as rows have them.
+    :param versions: {id of a cluster: version in force there}.
+    :param blind: ids of clusters whose members it is to look at, and was not
+                  told how: a controller of before has told it, or it was of
+                  a release before itself.
+    """
+    return [vip for vip in vips if vip.applied_version and (
+        versions.get(vip.cluster_id) != vip.applied_version or
+        vip.cluster_id in blind)]
+
+
+def find_work(vips, behind):
+    """Return the clusters whose distributors are to be told something. Pure.
+
+    :param vips: all of them.
+    :param behind: those whose distributor has not the newest.
+    :returns: ids, sorted.
+    """
+    by_cluster = collections.defaultdict(list)
+    for vip in vips:
+        by_cluster[vip.cluster_id].append(vip)
+    found = {vip.cluster_id for vip in behind
+             if vip.status == distributor_repo.ONLINE}
+    for cluster_id, own in by_cluster.items():
+        usable = [vip for vip in own if vip.port_id and
+                  vip.status == distributor_repo.ONLINE]
+        # Its active one does not answer, and another one does.
+        if usable and not any(vip.active for vip in usable):
+            found.add(cluster_id)
+    return sorted(found)
+
+
+def find_unsettled(vips, enabled, number):
+    """Return the clusters that are not on as many as they could be. Pure.
+
+    :param vips: all of them.
+    :param enabled: {id: whether it answers}, of those in the option that
+                    are not drained.
+    :param number: how many each cluster is to have.
+    :returns: ids, sorted.
+    """
+    online = {key for key, is_online in enabled.items() if is_online}
+    by_cluster = collections.defaultdict(set)
+    for vip in vips:
+        by_cluster[vip.cluster_id].add(vip.distributor_id)
+    return sorted(
+        cluster_id for cluster_id, own in by_cluster.items()
+        if (online - own and len(own & enabled.keys()) < number) or
+        (own - enabled.keys() and own & online))
+
+
+def tell(distributors, cluster_ids, at_once=_AT_ONCE):
+    """Tell the distributors of clusters what they are to know.
+
+    :param distributors: a distributors.Distributors, or what OVN is told by.
+    :param cluster_ids: of which clusters.
+    :param at_once: how many are told at once.
+    :returns: {id of a cluster: why that was not possible}.
+    """
+    def apply(cluster_id):
+        try:
+            distributors.apply(cluster_id)
+        except exceptions.UnknownCluster:
+            return None
+        except exceptions.HMSyncException as e:
+            LOG.info('Cluster %s: %s', cluster_id, e)
+            return str(e)
+        return None
+
+    if not cluster_ids:
+        return {}
+    with futures.ThreadPoolExecutor(
+            min(len(cluster_ids), at_once)) as executor:
+        return {cluster_id: problem for cluster_id, problem
+                in zip(cluster_ids, executor.map(apply, cluster_ids))
+                if problem}
+
+
+class DistributorWatch:
+    """Looks at all distributors, each time look() is called.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributors: a distributors.Distributors.
+    :param vips: a vips.VIPs.
+    :param clock: seconds, for tests.
+    :param heartbeat_interval: seconds between two heartbeats of an amphora.
+    :param interval: seconds between two looks.
+    :param host: the name of this controller.
+    :param rules: a peer_rules.PeerRules; None if members admit distributors
+                  anyway.
+    :param floating: a floating_ips.FloatingIPs, or None.
+    """
+
+    def __init__(self, engine, distributors, vips, clock=time.monotonic,
+                 heartbeat_interval=10, interval=5, host='distributors',
+                 rules=None, floating=None):
+        self._engine = engine
+        self._host = host
+        self._rules = rules
+        self._recorder = sightings.Recorder(engine, interval)
+        self._distributors = distributors
+        self._vips = vips
+        self._ports = port_watch.PortWatch(engine, distributors.ports,
+                                           vips.repair)
+        self._floating = floating
+        self._clock = clock
+        self._heartbeat_interval = heartbeat_interval
+        # When what is rare was done, by the id of a distributor.
+        self._looked: dict[str, float] = {}
+        # Who answered when all clusters were looked at, and those of which
+        # somebody was not told the newest then, or since.
+        self._online: set[str] | None = None
+        self._behind: set[str] = set()
+        # The last cluster that got other distributors when time was up.
+        self._settled = ''
+
+    def look(self):
+        """Ask all distributors, and tell those what they do not know.
+
+        :returns: a Report.
+        :raises InvalidConfiguration: if none can be asked.
+        """
+        rows = [row for row in self._vips.sync() if row.enabled]
+        problems, full = {}, {}
+        if rows:
+            with futures.ThreadPoolExecutor(min(len(rows), 16)) as executor:
+                for row, seen in zip(rows, executor.map(self._ask, rows)):
+                    self._record(row, seen)
+                    if seen.problem:
+                        problems[row.name] = seen.problem
+                    if seen.is_full is not None:
+                        full[row.name] = seen.is_full
+        online = {row.id for row in rows if row.name not in problems}
+        is_full = online != self._online or self._is_due(_ALL)
+        # First: by the VIPs of one that died nobody comes in.
+        told, failed = self._tell(is_full)
+        if self._tidy(rows, problems, online, is_full):
+            more, failed_now = self._tell(False)
+            told, failed = told + more, {**failed, **failed_now}
+        looks.count_connections(self._engine, self._distributors.client_of,
+                                self._heartbeat_interval)
+        return Report(problems, told, failed, full)
+
+    def _tidy(self, rows, problems, online, is_full):
+        """Do what is rare, and waits for Neutron.
+
+        :returns: whether there may be more to tell.
+        """
+        is_due = self._is_due(_PORTS)
+        is_all_done = is_full and self._forget_left(
+            {row.id for row in rows})
+        if is_due:
+            self._make_anew(self._switch_ports())
+            if self._floating is not None:
+                self._floating.look()
+        if is_full:
+            is_all_done &= self._settle({
+                row.id: row.name not in problems for row in rows
+                if row.takes_vips})
+            if is_all_done and not problems:
+                self._even_out({row.id for row in rows if row.takes_vips})
+            looks.record_ports(self._engine)
+            look_repo.forget_connections(self._engine)
+            self._online = online if is_all_done else None
+            self._looked[_ALL] = self._clock()
+        return is_due or is_full
+
+    def _tell(self, is_full):
+        """Tell distributors what they do not know.
+
+        :param is_full: as for _find_work().
+        :returns: how many clusters that was done for, and {id of a cluster:
+                  why it was not}.
+        """
+        work = self._find_work(is_full)
+        failed = tell(self._distributors, work)
+        if work:
+            LOG.info('Distributors of %d clusters were told what they did '
+                     'not know, %d of them could not be', len(work),
+                     len(failed))
+        return len(work) - len(failed), failed
+
+    def _find_work(self, is_full):
+        """Return the clusters whose distributors are to be told something.
+
+        :param is_full: whether to look at all of them; else at those that
+                        may have changed since somebody did.
+        """
+        if is_full:
+            vips = vip_repo.get_all(self._engine)
+            behind = vip_repo.get_behind(self._engine)
+        else:
+            among = self._behind | cluster_repo.get_changed(self._engine,
+                                                            _RECENT)
+            vips = vip_repo.get_of_clusters(self._engine, among)
+            behind = vip_repo.get_behind(self._engine, among)
+        work = find_work(vips, behind)
+        self._behind = {vip.cluster_id for vip in behind}.union(work)
+        return work
+
+    def _ask(self, row):
+        """Ask one distributor, without raising anything it does wrong."""
+        distributor = self._distributors.client_of(row.url)
+        is_full = (row.status != distributor_repo.ONLINE or
+                   self._is_due(row.id))
+        seen = sightings.ask(distributor, is_full)
+        if seen.versions is not None:
+            self._looked[row.id] = self._clock()
+        return seen
+
+    def _is_due(self, key):
+        """Tell whether something that is rare comes now."""
+        looked = self._looked.get(key)
+        return looked is None or self._clock() - looked >= _FULL_LOOK
+
+    def _switch_ports(self):
+        """Have ports be on of those who have nothing against them.
+
+        One may be off where somebody died, or came late; and one be on that
+        is to be off.
+
+        :returns: ids of the clusters of which a distributor has no port.
+        """
+        ports = self._distributors.ports
+        try:
+            off = ports.get_switched_off()
+            for vip in vip_repo.get_all(self._engine):
+                if vip.port_id not in off and switching.is_in_doubt(vip):
+                    self._distributors.switch.settle(vip)
+                if vip.port_id in off and not vip.error:
+                    LOG.info('The port of the distributor %s for the cluster '
+                             '%s was off, and is switched on',
+                             vip.distributor_name, vip.cluster_id)
+                    ports.switch(vip.port_id, True)
+            looks.record_addresses(self._engine, ports)
+            without = self._ports.look()
+            self._looked[_PORTS] = self._clock()
+        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            LOG.info('Ports of distributors were not looked at: %s', e)
+            return ()
+        self._admit()
+        return without
+
+    def _admit(self):
+        """Have members admit distributors that ask their haproxy."""
+        if self._rules is None:
+            return
+        try:
+            self._rules.ensure(front_repo.get_lookers(self._engine))
+        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            LOG.info('Rules of security groups were not looked at: %s', e)
+
+    def _make_anew(self, cluster_ids):
+        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
+                             self._clock)
+        try:
+            for cluster_id in sorted(cluster_ids):
+                self._settle_one(held, cluster_id)
+        finally:
+            held.end()
+
+    def _settle(self, enabled):
+        """Have clusters be on as many distributors as they could be.
+
+        :param enabled: as for find_unsettled().
+        :returns: False if there was no time for all of them.
+        """
+        deadline = self._clock() + _SETTLING
+        gone = {vip.id for vip in vip_repo.get_left(self._engine)}
+        # One that was told nothing yet is being made right now.
+        vips = [vip for vip in vip_repo.get_all(self._engine)
+                if vip.id not in gone and vip.applied_version is not None]
+        found = find_unsettled(vips, enabled, cluster_vips.NUMBER)
+        # One that cannot be keeps nobody from the others.
+        held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
+                             self._clock)
+        try:
+            for cluster_id in sorted(found, key=lambda each: (
+                    each <= self._settled, each)):
+                if self._clock() >= deadline:
+                    return False
+                self._settled = cluster_id
+                self._settle_one(held, cluster_id)
+            return True
+        finally:
+            held.end()
+
+    def _even_out(self, eligible):
+        """Have one cluster be answered for by a distributor with fewer VIPs.
+
+        Established connections go on, as with "distributor move".
+
+        :param eligible: ids of those that answer, and are not drained.
+        """
+        versions = cluster_repo.get_versions(self._engine)
+        move = balance.find_move(
+            vip_repo.get_all(self._engine), versions, eligible,
+            cluster_repo.get_changed(self._engine, _SETTLED))
+        if move is None:
+            return
+        cluster_id, distributor_id = move
+        if vip_repo.set_active(self._engine, cluster_id, distributor_id,
+                               versions[cluster_id]):
+            LOG.info('Another distributor answers for cluster %s from now '
+                     'on, as it has fewer VIPs: %s', cluster_id,
+                     distributor_id)
+            tell(self._distributors, [cluster_id])
+
+    def _settle_one(self, held, cluster_id):
+        # No other process makes or deletes it meanwhile.
+        owner = held.claim(cluster_id)
+        if owner is None:
+            return
+        try:
+            self._vips.settle(cluster_id, functools.partial(
+                held.look, cluster_id, owner))
+        except exceptions.HMSyncException as e:
+            LOG.info('The cluster %s cannot have other distributors: %s',
+                     cluster_id, e)
+        except exceptions.Interrupted as e:
+            LOG.info('The cluster %s is left to the process that has claimed '
+                     'it, or to its deletion (%s).', cluster_id,
+                     type(e).__name__)
+        finally:
+            held.release(cluster_id, owner)
+
+    def _record(self, row, seen):
+        self._recorder.record(row, seen)
+        if seen.versions is not None:
+            self._take_back(row, seen)
+            blind = seen.blind and seen.blind & look_repo.get_looked_at(
+                self._engine, row.id)
+            for vip in find_lost(vip_repo.get_of_distributor(
+                    self._engine, row.id), seen.versions, blind):
+                # Somebody may have told it since it was asked.
+                if vip_repo.forget_applied(self._engine, vip.id,
+                                           vip.applied_version):
+                    self._behind.add(vip.cluster_id)
+                    LOG.info('The distributor %s has not version %s of the '
+                             'cluster %s any more', row.name,
+                             vip.applied_version, vip.cluster_id)
+
+    def _take_back(self, row, seen):
+        """Have one that is to answer for VIPs do so, whatever it has heard.
+
+        It was active, and cut off, when another one was; it is told in a
+        version that it does not know yet.
+        """
+        for vip in vip_repo.get_of_distributor(
+                self._engine, row.id) if seen.left else ():
+            version = seen.versions.get(vip.cluster_id)
+            if (vip.active and vip.cluster_id in seen.left and
+                    cluster_repo.raise_version(self._engine, vip.cluster_id,
+                                               version)):
+                self._behind.add(vip.cluster_id)
+                LOG.warning('The distributor %s has left the VIP of the '
+                            'cluster %s to another one that announced it, and '
+                            'is told to answer for it again: see whether '
+                            'another distributor is cut off.', row.name,
+                            vip.cluster_id)
+
+    def _forget_left(self, asked):
+        """Tell distributors of clusters that were deleted meanwhile.
+
+        :param asked: ids of those that are in the option.
+        :returns: False if ports could not be deleted yet.
+        """
+        left = vip_repo.get_left(self._engine)
+        for cluster_id in sorted({vip.cluster_id for vip in left}):
+            try:
+                self._distributors.ports.delete(cluster_id)
+            except (exceptions.CloudUnavailable,
+                    exceptions.CloudRefused) as e:
+                LOG.info('Ports of the cluster %s, which is gone, are '
+                         'deleted later: %s', cluster_id, e)
+                return False
+        # Nobody asks one any more that has left the option.
+        for vip in left:
+            if vip.distributor_id not in asked:
+                vip_repo.delete(self._engine, vip.id)
+        self._vips.forget([
+            vip for vip in left if vip.distributor_id in asked and
+            vip.status == distributor_repo.ONLINE])
+        return True
+
+
+def make(conf, engine, distributors):
+    """Make a DistributorWatch.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: a distributors.Distributors.
+    """
+    return DistributorWatch(engine, distributors, cluster_vips.VIPs(
+        conf, engine, distributors),
+        heartbeat_interval=conf.health_manager.heartbeat_interval,
+        interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host,
+        rules=peer_rules.PeerRules(conf),
+        floating=floating_ips.make(conf, engine))

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Has OVN do what the rows of a cluster say.
+
+It is for the driver ``hmsync_ovn`` what distributors.Distributors and
+vips.VIPs are for ``hmsync_ovs``. One distributor stands for all of OVN: it
+is one database, and wherever a packet comes from somebody goes by it.
+"""
+
+import dataclasses
+import threading
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import vip as addresses_repo
+from octavia_hmsync.cluster.distribution import distributors
+from octavia_hmsync.cluster.distribution.ovn import connections
+from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
+from octavia_hmsync.cluster.distribution.ovn import places as places_
+from octavia_hmsync.cluster.distribution.ovn import plan
+from octavia_hmsync.cluster.distribution.ovn import ports as ovn_ports
+from octavia_hmsync.cluster.distribution import ports as cluster_ports
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# The name of the driver, in octavia.conf and in rows.
+DRIVER = 'hmsync_ovn'
+# Of the distributor that stands for all of OVN.
+NAME = 'ovn'
+_ATTEMPTS = 12
+# Those that OVN looks at: who has connections, or had and may have again.
+_LOOKED_AT = (member_repo.ACTIVE, member_repo.DRAINING, member_repo.STANDBY)
+
+
+@dataclasses.dataclass(frozen=True)
+class Applied:
+    """What was told last of a cluster, and why.
+
+    :param version: of the cluster.
+    :param network_id: of its VIP.
+    :param vip_port_id: the port.
+    :param source_port_id: that from which OVN asks.
+    :param ports: of listeners.
+    :param members: {port: id of a member} of those that are looked at.
+    :param scene: what OVN had, but for ports of routers.
+    """
+
+    version: int
+    network_id: str
+    vip_port_id: str
+    source_port_id: str
+    ports: frozenset[int]
+    members: dict[str, str]
+    scene: tuple[object, ...]
+
+    @property
+    def port_ids(self):
+        """All that OVN is asked about, but for the VIP."""
+        return [self.source_port_id, *self.members]
+
+
+def describe(scene, addresses):
+    """Return what of a Scene a load balancer depends on. Pure.
+
+    :param scene: a northbound.Scene.
+    :param addresses: of the load balancer.
+    """
+    return (scene.switch, scene.is_silent, scene.floating, scene.addresses,
+            scene.switch and places_.find_places(
+                scene.links, scene.switch, addresses))
+
+
+class Balancers:
+    """Tells OVN. Threads may share it.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param ports: an ovn.ports.SourcePorts; made when it is needed by default.
+    :param northbound: a Northbound, likewise.
+    """
+
+    def __init__(self, conf, engine, ports=None, northbound=None):
+        self._conf = conf
+        self._engine = engine
+        self.ports = ports or ovn_ports.SourcePorts(conf)
+        self.northbound = northbound or northbound_.Northbound(conf)
+        self._lock = threading.Lock()
+        self._applied: dict[str, tuple[Applied, tuple[str, ...]]] = {}
+        # {id of a member: name of its node}; replaced as a whole.
+        self.on_dead_nodes: dict[str, str] = {}
+
+    def sync(self):
+        """Have there be a row for OVN.
+
+        :returns: the Distributor.
+        """
+        remote = connections.get_remote(self._conf, connections.NORTHBOUND)
+        row, = [row for row in distributor_repo.sync(
+            self._engine, DRIVER, {NAME: remote[:255]}) if row.name == NAME]
+        return row
+
+    def add(self, cluster_id):
+        """Have OVN answer for the VIP of a cluster.
+
+        :param cluster_id: which cluster.
+        :returns: a distributors.Outcome.
+        :raises NotPossible: if its network cannot have it, and why.
+        :raises DistributorUnreachable: if OVN does not answer.
+        :raises CloudUnavailable: if Neutron does not answer.
+        :raises CloudRefused: if it says no.
+        """
+        row = self.sync()
+        cluster, addresses = self._get(cluster_id)
+        self._check(addresses, self.northbound.read(
+            addresses.network_id, addresses.port_id, ()), is_silent=True)
+        network = self.ports.get_network(addresses.network_id)
+        cluster_ports.check_network(network, addresses.vnic_type)
+        source = self.ports.ensure_source(cluster_id, network,
+                                          addresses.subnets)
+        vip = vip_repo.add(self._engine, cluster_id, row.id)
+        if vip is None:
+            raise exceptions.UnknownCluster(
+                f'The cluster {cluster_id} is gone.')
+        vip_repo.set_port(self._engine, vip.id, source.id, source.mac,
+                          source.mtu)
+        vip_repo.set_active(self._engine, cluster_id, row.id)
+        # With the port there the VIP is nobody's own.
+        self._check(addresses, self.northbound.read(
+            addresses.network_id, addresses.port_id, ()))
+        return self.apply(cluster_id)
+
+    def _get(self, cluster_id):
+        cluster = cluster_repo.get(self._engine, cluster_id)
+        if cluster is None:
+            raise exceptions.UnknownCluster(
+                f'The cluster {cluster_id} is gone.')
+        if cluster.distributor != DRIVER:
+            raise exceptions.NotPossible(
+                f'The cluster {cluster_id} was made with [controller_worker] '
+                f'distributor_driver = {cluster.distributor}: set it to that '
+                f'again, or delete its load balancer first.')
+        addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
+        if addresses is None:
+            raise exceptions.NotPossible(
+                f'The load balancer {cluster.load_balancer_id} has no '
+                f'address yet.')
+        return cluster, addresses
+
+    @staticmethod
+    def _check(addresses, scene, is_silent=False):
+        problem = find_problem(addresses, scene, is_silent)
+        if problem:
+            raise exceptions.NotPossible(problem)
+
+    def apply(self, cluster_id):
+        """Have OVN do what the rows of a cluster say.
+
+        :param cluster_id: which cluster.
+        :returns: a distributors.Outcome.
+        :raises UnknownCluster: if it is gone.
+        :raises NoDistributor: if OVN did not take it; rows stay as they are,
+                               and housekeeping goes on.
+        """
+        for _attempt in range(_ATTEMPTS):
+            cluster, addresses = self._get(cluster_id)
+            vip = self._get_vip(cluster_id)
+            fronts = front_repo.get_of_cluster(self._engine, cluster_id)
+            ports = front_repo.get_listener_ports(
+                self._engine, [cluster_id]).get(cluster_id, frozenset())
+            again = cluster_repo.get(self._engine, cluster_id)
+            if again is None or again.version != cluster.version:
+                continue
+            try:
+                problem = self._tell(cluster, addresses, vip, fronts, ports)
+            except exceptions.DistributorRefused as e:
+                # A controller with an older database was here, or a newer.
+                cluster_repo.raise_version(self._engine, cluster_id,
+                                           e.in_force)
+                continue
+            except exceptions.DistributorError as e:
+                vip_repo.record_error(self._engine, vip.id, str(e),
+                                      cluster.version)
+                raise exceptions.NoDistributor(
+                    f'OVN did not take the configuration of the cluster '
+                    f'{cluster_id}: {e} Traffic goes on as before.') from e
+            self._record(cluster, vip, problem)
+            return distributors.Outcome(
+                cluster.version, NAME, {NAME: problem} if problem else {})
+        raise exceptions.NoDistributor(
+            f'OVN did not take the configuration of the cluster '
+            f'{cluster_id}: others change it all the time.')
+
+    def _get_vip(self, cluster_id):
+        for vip in vip_repo.get_of_cluster(self._engine, cluster_id):
+            if vip.distributor_name == NAME and vip.port_id:
+                return vip
+        raise exceptions.NoDistributor(
+            f'The cluster {cluster_id} is not in OVN yet: its VIP is added '
+            f'first.')
+
+    def _tell(self, cluster, addresses, vip, fronts, ports):
+        """Tell OVN.
+
+        :returns: what is wrong with the network, or None.
+        """
+        looked_at = [front for front in fronts if front.state in _LOOKED_AT]
+        scene = self.northbound.read(
+            addresses.network_id, addresses.port_id,
+            [vip.port_id, *(front.port_id for front in looked_at)])
+        texts = list(addresses.subnets)
+        places = places_.find_places(scene.links, scene.switch, texts)
+        source = next((text for text in scene.addresses.get(vip.port_id, ())
+                       if ':' not in text), None)
+        backends = {front.member_id: plan.Backend(
+            front.member_id, front.port_id, scene.addresses[front.port_id])
+            for front in looked_at if front.port_id in scene.addresses}
+        serving = [backends[front.member_id] for front in looked_at
+                   if front.member_id in backends and
+                   front.slot is not None and
+                   front.state == member_repo.ACTIVE]
+        main = plan.make(cluster.id, cluster.version, cluster.affinity,
+                         [*texts, *([scene.floating] if scene.floating
+                                    else [])], serving, ports, source)
+        look = plan.make_look(cluster.id, cluster.version, backends.values(),
+                              ports, source)
+        if self.northbound.apply(cluster.id, cluster.version,
+                                 [(main, places), (look, None)]):
+            LOG.info('OVN has version %d of the cluster %s: %d members, %d '
+                     'switches, %d routers', cluster.version, cluster.id,
+                     len(serving), len(places.switches), len(places.routers))
+        with self._lock:
+            self._applied[cluster.id] = (Applied(
+                cluster.version, addresses.network_id, addresses.port_id,
+                vip.port_id, ports,
+                {front.port_id: front.member_id for front in looked_at},
+                describe(scene, texts)), tuple(texts))
+        return find_problem(addresses, scene)
+
+    def _record(self, cluster, vip, problem):
+        vip_repo.record_applied(self._engine, vip.id, cluster.version, True)
+        if problem:
+            vip_repo.record_error(self._engine, vip.id, problem)
+            if problem != vip.error:
+                LOG.warning('The cluster %s is not reached by all its '
+                            'clients: %s', cluster.id, problem)
+
+    def remove(self, cluster_id):
+        """Have OVN know nothing of a cluster, and delete its port.
+
+        :param cluster_id: which cluster; it may be gone.
+        :returns: {name: why} if that is to be done yet, by housekeeping.
+        :raises CloudUnavailable: if Neutron does not answer.
+        :raises CloudRefused: if it says no.
+        """
+        with self._lock:
+            self._applied.pop(cluster_id, None)
+        vips = [vip for vip in vip_repo.get_of_cluster(
+            self._engine, cluster_id) if vip.distributor_name == NAME]
+        # Whatever is in OVN is found again, as long as it is there.
+        self.ports.delete(cluster_id)
+        left = {}
+        try:
+            self.northbound.remove(cluster_id)
+        except exceptions.DistributorError as e:
+            left[NAME] = str(e)
+            LOG.info('The cluster %s is taken out of OVN later: %s',
+                     cluster_id, e)
+        for vip in vips:
+            if left:
+                vip_repo.record_error(self._engine, vip.id, left[NAME])
+            else:
+                vip_repo.delete(self._engine, vip.id)
+        return left
+
+    def get_applied(self):
+        """Return {id of a cluster: (Applied, addresses)}, of this process."""
+        with self._lock:
+            return dict(self._applied)
+
+    def forget(self, cluster_ids):
+        """Know nothing any more of clusters that others have removed."""
+        with self._lock:
+            for cluster_id in cluster_ids:
+                self._applied.pop(cluster_id, None)
+
+
+def find_problem(addresses, scene, is_silent=False):
+    """Tell why OVN's load balancer cannot work in a network. Pure.
+
+    :param addresses: a cluster.db.vip.Addresses.
+    :param scene: a northbound.Scene.
+    :param is_silent: whether to take it that the VIP is nobody's own.
+    :returns: one line that says what to do, or None.
+    """
+    if scene.switch is None:
+        return (f'OVN has no network {addresses.network_id}: the driver '
+                f'{DRIVER} needs Neutron with ML2/OVN, and [hmsync_cluster] '
+                f'ovn_nb_connection that is Neutron\'s.')
+    if not (is_silent or scene.is_silent):
+        return (f'The VIP\'s port {addresses.port_id} has its address for '
+                f'itself in OVN, so that clients of its own subnet would not '
+                f'come to the cluster: the port may be bound to no host, and '
+                f'no other port may have the VIP\'s address.')
+    places = places_.find_places(scene.links, scene.switch,
+                                 addresses.subnets)
+    if places.unrouted:
+        subnets = sorted({addresses.subnets[text] or text
+                          for text in places.unrouted})
+        return (f'No router is in the subnet {", ".join(subnets)} of the '
+                f'VIP: in OVN the router answers for the VIP of a cluster, '
+                f'also to clients of the same subnet. Add the subnet to a '
+                f'router, or choose another one.')
+    return None

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Connections to OVN's databases that never hang.
+
+What is read is copied here, and kept up to date by whoever has the database.
+Only some columns are.
+"""
+
+import os
+import threading
+import typing
+
+from ovs import stream
+from ovsdbapp import api as ovsdbapp_api
+from ovsdbapp.backend import ovs_idl
+from ovsdbapp.backend.ovs_idl import connection
+from ovsdbapp.backend.ovs_idl import idlutils
+from ovsdbapp import exceptions as ovsdbapp_exceptions
+
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import exceptions
+
+NORTHBOUND = 'OVN_Northbound'
+SOUTHBOUND = 'OVN_Southbound'
+
+_TEXT: dict[str, typing.Any] = {'type': 'string'}
+_TEXTS = {'type': {'key': 'string', 'min': 0, 'max': 'unlimited'}}
+_MAP = {'type': {'key': 'string', 'value': 'string', 'min': 0,
+                 'max': 'unlimited'}}
+_NUMBER = {'type': 'integer'}
+_OPTIONAL = {'type': {'key': 'string', 'min': 0, 'max': 1}}
+
+
+def _references(table, kind='strong'):
+    return {'type': {'key': {'type': 'uuid', 'refTable': table,
+                             'refType': kind},
+                     'min': 0, 'max': 'unlimited'}}
+
+
+# Of tables that any OVN has of which Neutron works: it takes no round trip,
+# for which ovsdbapp has no time limit, to know what they are.
+_TABLES = {
+    NORTHBOUND: {
+        'Logical_Switch': {
+            'name': _TEXT, 'ports': _references('Logical_Switch_Port'),
+            'load_balancer': _references('Load_Balancer', 'weak')},
+        'Logical_Switch_Port': {
+            'name': _TEXT, 'type': _TEXT, 'options': _MAP,
+            'addresses': _TEXTS, 'external_ids': _MAP},
+        'Logical_Router': {
+            'name': _TEXT, 'ports': _references('Logical_Router_Port'),
+            'load_balancer': _references('Load_Balancer', 'weak')},
+        'Logical_Router_Port': {'name': _TEXT, 'networks': _TEXTS},
+        'Load_Balancer': {
+            'name': _TEXT, 'vips': _MAP, 'options': _MAP,
+            'selection_fields': _TEXTS, 'ip_port_mappings': _MAP,
+            'health_check': _references('Load_Balancer_Health_Check'),
+            'external_ids': _MAP},
+        'Load_Balancer_Health_Check': {
+            'vip': _TEXT, 'options': _MAP, 'external_ids': _MAP}},
+    SOUTHBOUND: {
+        'Service_Monitor': {
+            'ip': _TEXT, 'port': _NUMBER, 'logical_port': _TEXT,
+            'status': _OPTIONAL}}}
+_VERSIONS = {NORTHBOUND: '5.0.0', SOUTHBOUND: '2.0.0'}
+_OPTIONS = {NORTHBOUND: 'ovn_nb_connection', SOUTHBOUND: 'ovn_sb_connection'}
+_ROOTS = ('Logical_Switch', 'Logical_Router', 'Load_Balancer',
+          'Service_Monitor')
+
+_lock = threading.Lock()
+_connections: dict[tuple[int, str, str], typing.Any] = {}
+
+
+def connect(conf, database):
+    """Return what asks a database; it is made once in each process.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param database: NORTHBOUND or SOUTHBOUND.
+    :returns: ovsdbapp's Backend.
+    :raises InvalidConfiguration: if certificates cannot be used.
+    :raises DistributorUnreachable: saying what is wrong.
+    """
+    opts = conf[cluster_conf.GROUP]
+    remote = get_remote(conf, database)
+    key = os.getpid(), database, remote
+    with _lock:
+        if key not in _connections:
+            _connections[key] = _connect(opts, database, remote)
+        return _connections[key]
+
+
+def disconnect():
+    """End the connections of this process."""
+    with _lock:
+        for (pid, _, _), api in _connections.items():
+            if pid == os.getpid():
+                api.ovsdb_connection.stop(timeout=5)
+        _connections.clear()
+
+
+def _connect(opts, database, remote):
+    use_certificates(opts, remote)
+    helper = idlutils.create_schema_helper({
+        'name': database, 'version': _VERSIONS[database], 'tables': {
+            table: {'columns': columns, 'isRoot': table in _ROOTS}
+            for table, columns in _TABLES[database].items()}})
+    helper.register_all()
+
+    class Api(ovs_idl.Backend, ovsdbapp_api.API):
+        schema = database
+        lookup_table = {
+            table: idlutils.RowLookup(table, 'name', None)
+            for table, columns in _TABLES[database].items()
+            if 'name' in columns}
+        # The library has one for each class.
+        _ovsdb_connection = None
+
+    idl = None
+    try:
+        idl = connection.OvsdbIdl(remote, helper,
+                                  leader_only=database == NORTHBOUND)
+        api = Api(connection.Connection(idl, opts.ovn_timeout), start=False)
+        api.ovsdb_connection.start()
+    except Exception as e:  # Its own kind of each, or none.
+        if idl is not None:
+            idl.close()
+        raise unreachable(database, remote, 'no answer' if isinstance(
+            e, ovsdbapp_exceptions.TimeoutException) else e) from e
+    return api
+
+
+def use_certificates(opts, remote):
+    """Have connections of this process use the certificates of options.
+
+    :param opts: the group of options.
+    :param remote: where the database is.
+    :raises InvalidConfiguration: if they cannot be used.
+    """
+    if 'ssl:' not in remote:
+        return
+    for name, use in (
+            ('ovn_private_key', stream.Stream.ssl_set_private_key_file),
+            ('ovn_certificate', stream.Stream.ssl_set_certificate_file),
+            ('ovn_ca_cert', stream.Stream.ssl_set_ca_cert_file)):
+        path = opts[name]
+        if not path or not os.access(path, os.R_OK):
+            raise exceptions.InvalidConfiguration(
+                f'[{cluster_conf.GROUP}] {name} = {path} cannot be read, and '
+                f'{remote} is spoken to with TLS: name the file that '
+                f'Neutron has for it.')
+        use(path)
+
+
+def unreachable(database, remote, error):
+    """Return the exception for a database that does not answer.
+
+    :param database: NORTHBOUND or SOUTHBOUND.
+    :param remote: where it is.
+    :param error: what is wrong, an exception or words.
+    """
+    reason = ' '.join(str(error).split()) or type(error).__name__
+    return exceptions.DistributorUnreachable(
+        f'{database} of OVN cannot be used at {remote} ({reason}): see '
+        f'whether it runs, and whether [{cluster_conf.GROUP}] '
+        f'{_OPTIONS[database]} is what Neutron has.')
+
+
+def get_remote(conf, database):
+    """Return where a database is, as OVN writes it.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param database: NORTHBOUND or SOUTHBOUND.
+    """
+    return ','.join(conf[cluster_conf.GROUP][_OPTIONS[database]])
+
+
+def is_connected(api):
+    """Tell whether there is a connection now.
+
+    :param api: of connect().
+    """
+    # The library knows it, and tells nobody.
+    session = getattr(api.idl, '_session', None)
+    return session is not None and session.is_connected()

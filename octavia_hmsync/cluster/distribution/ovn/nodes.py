@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which members are on nodes that are dead, which OVN does not tell.
+
+The node of a member looks at its front end, so what it saw last stays there
+when it dies. Neutron knows whether the ovn-controller of a node still answers
+OVN; it is asked only about members that are silent.
+"""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks.
+_INTERVAL = 10
+# Members asked about at a time: each takes two requests.
+_AT_ONCE = 8
+
+
+class Nodes:
+    """Looks at the nodes of members.
+
+    :param engine: an SQLAlchemy engine.
+    :param balancers: a balancers.Balancers.
+    :param clock: seconds, for tests.
+    """
+
+    def __init__(self, engine, balancers, clock=time.monotonic):
+        self._engine = engine
+        self._balancers = balancers
+        self._clock = clock
+        self._looked: float | None = None
+        # The last one that was asked about.
+        self._after = ''
+
+    def look(self):
+        """Record whose nodes are dead, where balancers have that."""
+        now = self._clock()
+        if self._looked is not None and now - self._looked < _INTERVAL:
+            return
+        self._looked = now
+        silent = {member_id for member_id, look in sight_repo.get_of_observer(
+            self._engine, sight_repo.HEARTBEATS).items()
+            if look.state == sight_repo.DOWN}
+        ports = {member_id: port_id
+                 for applied, _ in self._balancers.get_applied().values()
+                 for port_id, member_id in applied.members.items()
+                 if member_id in silent}
+        # What is known of those that are not asked about now stays.
+        found = {member_id: host for member_id, host
+                 in self._balancers.on_dead_nodes.items()
+                 if member_id in ports}
+        for member_id in sorted(ports, key=lambda each: (
+                each <= self._after, each))[:_AT_ONCE]:
+            self._after = member_id
+            try:
+                host = self._balancers.ports.find_dead_node(ports[member_id])
+            except (exceptions.CloudUnavailable,
+                    exceptions.CloudRefused) as e:
+                LOG.info('Nodes of silent members were not looked at: %s', e)
+                found = {}
+                break
+            found.pop(member_id, None)
+            if host is not None:
+                found[member_id] = host
+        self._balancers.on_dead_nodes = found

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The Neutron port that a cluster has for OVN's load balancer.
+
+No machine has it. Its addresses are those that OVN asks members from; and it
+is the only port to which OVN may move the VIP, so that the VIP belongs to
+nobody in its own subnet, and the router answers for it.
+"""
+
+import dataclasses
+
+from octavia_hmsync.cluster.distribution import ports
+from octavia_hmsync import exceptions
+
+# In place of the name of a node.
+HOST = 'ovn'
+# What Neutron calls an ovn-controller, of gateways and of other nodes.
+_AGENT = 'OVN Controller'
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The port, and what OVN asks from.
+
+    :param id: of the port.
+    :param mac: MAC address.
+    :param mtu: of its network.
+    """
+
+    id: str
+    mac: str
+    mtu: int
+
+
+class SourcePorts(ports.Ports):
+    """As ports.Ports, of ports that are bound nowhere."""
+
+    def ensure_source(self, cluster_id, network, subnets):
+        """Make the port of a cluster, or find it, and set it right.
+
+        :param cluster_id: which cluster.
+        :param network: what get_network() returns, of the VIP.
+        :param subnets: {address of the load balancer: id of its subnet}.
+        :returns: a Source.
+        """
+        found = self._find(cluster_id, HOST, network['id'])
+        if found is None:
+            found = self._make(cluster_id, network, subnets)
+        there = {pair['ip_address']
+                 for pair in found.allowed_address_pairs or ()}
+        if there != set(subnets):
+            with self._reported(f'repair the port {found.id}'):
+                found = self._api.update_port(
+                    found.id, allowed_address_pairs=_get_pairs(subnets))
+        return Source(found.id, found.mac_address.lower(), network['mtu'])
+
+    @staticmethod
+    def is_right(state):
+        """As of ports.Ports; without the VIP's pair it is no parent of it."""
+        return not state.is_secured or bool(state.pairs)
+
+    def find_dead_node(self, port_id):
+        """Return the node that a port is at if it is dead, as Neutron sees it.
+
+        :param port_id: its id.
+        :returns: its name; None if OVN is answered there, or nobody knows.
+        """
+        with self._reported(f'look at the node of the port {port_id}'):
+            host = next((port.binding_host_id for port in
+                         self._api.ports(id=port_id)), None)
+            # This also has Neutron ask each node for an answer.
+            alive = [agent.is_alive for agent in self._api.agents(host=host)
+                     if (agent.agent_type or '').startswith(_AGENT)
+                     ] if host else []
+        return host if alive and not any(alive) else None
+
+    def _make(self, cluster_id, network, subnets):
+        name = ports.get_name(cluster_id, HOST)
+        try:
+            with self._reported(f'make the port {name}'):
+                return self._api.create_port(
+                    name=name, network_id=network['id'],
+                    device_owner=ports.DEVICE_OWNER,
+                    device_id=f'distributor-{cluster_id}',
+                    # By which delete() finds it.
+                    description=ports.get_description(cluster_id),
+                    mac_address=ports.make_mac(cluster_id, HOST),
+                    fixed_ips=[{'subnet_id': subnet} for subnet in sorted(
+                        {subnet for subnet in subnets.values() if subnet})],
+                    security_group_ids=[],
+                    allowed_address_pairs=_get_pairs(subnets))
+        except (exceptions.CloudRefused, exceptions.CloudUnavailable):
+            # Somebody else made it a moment ago, or the answer was lost.
+            found = self._find(cluster_id, HOST, network['id'])
+            if found is None:
+                raise
+            return found
+
+
+def _get_pairs(addresses):
+    return [{'ip_address': address} for address in addresses]

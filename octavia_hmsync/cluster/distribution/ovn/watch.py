@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whether OVN has what rows say.
+
+Networks, routers and floating addresses come and go without anybody telling
+us: here their changes are followed.
+"""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import due as due_repo
+from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.cluster.db import look as look_repo
+from octavia_hmsync.cluster.distribution import distributor_watch
+from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.distribution.ovn import balancers as balancers_
+from octavia_hmsync.cluster.distribution.ovn import nodes
+from octavia_hmsync.cluster.distribution import port_watch
+from octavia_hmsync.cluster.distribution import sightings
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Clusters that are told at once.
+_AT_ONCE = 4
+# Seconds between two looks at what is rare.
+_FULL_LOOK = 60
+# Clusters that are looked at for no reason at all, in turn.
+_PAGE = 100
+# Seconds for which a change of a cluster counts. Whoever has not looked for
+# half of that looks at all of them, as it may have missed something.
+_RECENT = 120
+
+
+class _Silent:
+    """OVN in place of a distributor's client: it counts nothing."""
+
+    def __init__(self, _url):
+        pass
+
+    def get_statistics(self, _cluster_id):
+        return None
+
+
+class OVNWatch:
+    """Looks at OVN, each time look() is called.
+
+    With what this process has told, OVN is compared as a whole, which asks
+    nobody. Rows are read of those with which there may be something, and of
+    a page of all others.
+
+    :param engine: an SQLAlchemy engine.
+    :param balancers: a balancers.Balancers.
+    :param clock: seconds, for tests.
+    :param heartbeat_interval: seconds between two heartbeats of an amphora.
+    :param interval: seconds between two looks.
+    """
+
+    def __init__(self, engine, balancers, clock=time.monotonic,
+                 heartbeat_interval=10, interval=5):
+        self._engine = engine
+        self._recorder = sightings.Recorder(engine, interval)
+        self._balancers = balancers
+        self._clock = clock
+        self._heartbeat_interval = heartbeat_interval
+        self._nodes = nodes.Nodes(engine, balancers, clock)
+        self._ports = port_watch.PortWatch(engine, balancers.ports,
+                                           balancers.add)
+        self._swept: float | None = None
+        self._seen: float | None = None
+        self._looked: float | None = None
+        # The last cluster of the page before.
+        self._after = ''
+        # Those that could not be told.
+        self._failed: set[str] = set()
+        # The state of OVN's database that all was compared with.
+        self._compared: int | None = None
+
+    def look(self):
+        """Ask OVN, and tell it what it does not know.
+
+        :returns: a distributor_watch.Report.
+        """
+        row = self._balancers.sync()
+        try:
+            change = self._balancers.northbound.get_change()
+            there = self._balancers.northbound.list()
+        except exceptions.DistributorError as e:
+            self._recorder.record(row, sightings.Seen(str(e)))
+            return distributor_watch.Report({row.name: str(e)}, 0, {})
+        self._recorder.record(row, sightings.Seen())
+        self._sweep(row, there)
+        work = self._find_work(row, there, change != self._compared)
+        failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
+        self._failed = set(failed)
+        self._compared = None if failed else change
+        # Neutron may be slow to tell.
+        self._nodes.look()
+        self._look_at_ports()
+        looks.count_connections(self._engine, _Silent,
+                                self._heartbeat_interval)
+        return distributor_watch.Report({}, len(work) - len(failed), failed)
+
+    def _look_at_ports(self):
+        now = self._clock()
+        if self._seen is not None and now - self._seen < _FULL_LOOK:
+            return
+        cluster_id = None
+        try:
+            for cluster_id in sorted(self._ports.look()):
+                self._balancers.add(cluster_id)
+            self._seen = now
+        except exceptions.HMSyncException as e:
+            LOG.info('The ports of clusters are looked at again later%s: %s',
+                     f', first that of the cluster {cluster_id}'
+                     if cluster_id else '', e)
+
+    def _sweep(self, row, there):
+        """Take out of OVN what is of no cluster any more."""
+        now = self._clock()
+        if self._swept is not None and now - self._swept < _FULL_LOOK:
+            return
+        known = {vip.cluster_id for vip in vip_repo.get_of_distributor(
+            self._engine, row.id)}
+        gone = {vip.cluster_id for vip in vip_repo.get_left(self._engine)}
+        for cluster_id in sorted((there.keys() - known) | (gone & known)):
+            if cluster_repo.get(self._engine, cluster_id) is not None:
+                continue
+            try:
+                self._balancers.remove(cluster_id)
+            except (exceptions.CloudUnavailable,
+                    exceptions.CloudRefused) as e:
+                LOG.info('The port of the cluster %s, which is gone, is '
+                         'deleted later: %s', cluster_id, e)
+                return
+        look_repo.forget_connections(self._engine)
+        self._swept = now
+
+    def _find_work(self, row, there, is_changed):
+        """Return the ids of clusters of which OVN has not what it should.
+
+        :param is_changed: whether networks and routers may have changed.
+        """
+        applied = self._balancers.get_applied()
+        moved = self._find_moved(applied) if is_changed else set()
+        among = self._choose(moved | self._find_other(applied, there))
+        vips = (vip_repo.get_of_distributor(self._engine, row.id)
+                if among is None else
+                [vip for vip in vip_repo.get_of_clusters(self._engine, among)
+                 if vip.distributor_id == row.id])
+        self._balancers.forget(
+            (applied.keys() if among is None else applied.keys() & among) -
+            {vip.cluster_id for vip in vips})
+        behind = {vip.cluster_id
+                  for vip in vip_repo.get_behind(self._engine, among)}
+        ports = front_repo.get_listener_ports(self._engine, among)
+        found = []
+        for vip in vips:
+            if vip.applied_version is None:
+                # It is being made right now.
+                continue
+            known = applied.get(vip.cluster_id)
+            state = there.get(vip.cluster_id)
+            if (vip.cluster_id in behind | moved | self._failed or
+                    known is None or not _is_same(known[0], state) or
+                    state.version != vip.applied_version or
+                    ports.get(vip.cluster_id, frozenset()) !=
+                    known[0].ports):
+                found.append(vip.cluster_id)
+        return sorted(found)
+
+    def _find_moved(self, applied):
+        """Return the ids of clusters around which networks have changed."""
+        return {
+            cluster_id for cluster_id, (known, addresses) in applied.items()
+            if balancers_.describe(self._balancers.northbound.read(
+                known.network_id, known.vip_port_id, known.port_ids),
+                addresses) != known.scene}
+
+    @staticmethod
+    def _find_other(applied, there):
+        """Return the ids of those that OVN has otherwise than we told it."""
+        return (there.keys() - applied.keys()) | {
+            cluster_id for cluster_id, (known, _addresses) in applied.items()
+            if not _is_same(known, there.get(cluster_id))}
+
+    def _choose(self, other):
+        """Return the ids of clusters whose rows are read, None for all.
+
+        :param other: those with which there is something in OVN.
+        """
+        now = self._clock()
+        looked, self._looked = self._looked, now
+        if looked is None or now - looked > _RECENT / 2:
+            return None
+        page = due_repo.get_page(self._engine, self._after, _PAGE)
+        self._after = page[-1] if len(page) == _PAGE else ''
+        return other.union(page, self._failed, cluster_repo.get_changed(
+            self._engine, _RECENT))
+
+
+def _is_same(known, state):
+    """Tell whether OVN has what this process told it last.
+
+    Another one may have told it of other members.
+    """
+    return (state is not None and state.rows == 2 and
+            state.version == known.version)
+
+
+def make(conf, engine, balancers):
+    """Make an OVNWatch.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param engine: an SQLAlchemy engine.
+    :param balancers: a balancers.Balancers.
+    """
+    return OVNWatch(
+        engine, balancers,
+        heartbeat_interval=conf.health_manager.heartbeat_interval,
+        interval=conf[cluster_conf.GROUP].keeper_interval)

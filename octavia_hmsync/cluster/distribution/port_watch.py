@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ports in Neutron that somebody has deleted, or changed, are set right.
+
+Whoever owns a network may delete any port in it, and change its address pairs
+and security groups; clean-up scripts do. Of a distributor another port is
+made. A member whose port is gone has no front end any more, and is replaced.
+"""
+
+import collections
+from collections import abc
+import dataclasses
+import ipaddress
+import typing
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import front as front_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import vips as cluster_vips
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What a port is to have that it has not.
+
+    :param pairs: addresses that it may send from, beside those it has.
+    :param groups: ids of its security groups; None for those it has.
+    """
+
+    pairs: tuple[str, ...] = ()
+    groups: tuple[str, ...] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.pairs or self.groups)
+
+
+def find_changes(ports: abc.Mapping[str, typing.Any],
+                 addresses: abc.Iterable[str]) -> dict[str, Change]:
+    """Return what is to be changed of the ports of a cluster's members. Pure.
+
+    :param ports: {id: ports.State}, of those that are there.
+    :param addresses: of the load balancer.
+    :returns: {id: Change}; of groups what most others have is right.
+    """
+    secured = {key: port for key, port in ports.items() if port.is_secured}
+    counted = collections.Counter(
+        port.groups for port in secured.values() if port.groups)
+    (usual, number), = counted.most_common(1) or [((), 0)]
+    found = {}
+    for key, port in secured.items():
+        change = Change(
+            tuple(_write(address) for address in addresses
+                  if not _may_send(port.pairs, address)),
+            # Of two nobody knows which one somebody has changed.
+            usual if not port.groups or port.groups != usual and
+            number > 1 and counted[port.groups] == 1 else None)
+        if change:
+            found[key] = change
+    return found
+
+
+def _write(address: str) -> str:
+    # As Neutron takes no port for the parent of the VIP's then.
+    ip = ipaddress.ip_address(address)
+    return f'{ip}/{ip.max_prefixlen}'
+
+
+def _may_send(pairs: abc.Iterable[str], address: str) -> bool:
+    ip = ipaddress.ip_address(address)
+    return any(ip in ipaddress.ip_network(pair, strict=False)
+               for pair in pairs)
+
+
+class PortWatch:
+    """Looks at all ports of clusters, each time it is asked.
+
+    :param engine: an SQLAlchemy engine.
+    :param ports: a ports.Ports.
+    :param set_right: called with the id of a cluster to have the ports of its
+                      distributors be right.
+    """
+
+    def __init__(self, engine, ports, set_right):
+        self._engine = engine
+        self._ports = ports
+        self._set_right = set_right
+        # Ports of VIPs of which was said that they are gone.
+        self._said: set[str] = set()
+
+    def look(self):
+        """Set right what can be, and find what has to be made anew.
+
+        :returns: ids of the clusters of which a distributor has no port.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        # One that was told nothing yet is being made right now.
+        vips = [vip for vip in vip_repo.get_all(self._engine)
+                if vip.applied_version is not None]
+        fronts = front_repo.get_all(self._engine)
+        vip_ports = front_repo.get_vip_ports(self._engine)
+        ports = self._ports.read({
+            *(vip.port_id for vip in vips if vip.port_id),
+            *(front.port_id for front in fronts), *vip_ports.values()})
+        self._look_at_vips(vip_ports, ports)
+        cluster_vips.forget_gone(self._engine, vips, ports)
+        without = {vip.cluster_id for vip in vips
+                   if vip.port_id not in ports}
+        wrong = {vip.cluster_id for vip in vips
+                 if vip.port_id in ports and not self._ports.is_right(
+                     ports[vip.port_id])}
+        for cluster_id in sorted(wrong - without):
+            self._repair(cluster_id)
+        self._look_at_members(fronts, ports)
+        return without
+
+    def _look_at_vips(self, vip_ports, ports):
+        gone = {cluster_id: port_id for cluster_id, port_id
+                in vip_ports.items() if port_id not in ports}
+        for cluster_id, port_id in sorted(gone.items()):
+            if port_id not in self._said:
+                LOG.warning('The port %s of the VIP of the cluster %s is gone '
+                            'from Neutron, which may give its address away, '
+                            'and has no floating IP for it any more. Traffic '
+                            'to the VIP goes on: have clients go to another '
+                            'load balancer, and delete this one.', port_id,
+                            cluster_id)
+        self._said = set(gone.values())
+
+    def _repair(self, cluster_id):
+        try:
+            self._set_right(cluster_id)
+            LOG.warning('The ports of distributors for the cluster %s were '
+                        'changed by somebody, and are set right.', cluster_id)
+        except exceptions.HMSyncException as e:
+            LOG.info('The ports of distributors for the cluster %s are set '
+                     'right later: %s', cluster_id, e)
+
+    def _look_at_members(self, fronts, ports):
+        by_cluster = collections.defaultdict(list)
+        for front in fronts:
+            by_cluster[front.cluster_id].append(front)
+            if front.port_id not in ports:
+                self._replace(front)
+        for cluster_id, own in by_cluster.items():
+            there = {front.port_id: ports[front.port_id] for front in own
+                     if front.port_id in ports}
+            for port_id, change in find_changes(
+                    there, own[0].addresses).items():
+                LOG.warning('The port %s of a member of the cluster %s was '
+                            'changed by somebody, and is set right.', port_id,
+                            cluster_id)
+                self._ports.change(port_id, there[port_id], change.pairs,
+                                   change.groups)
+
+    def _replace(self, front):
+        if (front.state not in (member_repo.ACTIVE, member_repo.DRAINING,
+                                member_repo.STANDBY) or
+                not member_repo.set_order(self._engine, front.member_id,
+                                          member_repo.REPLACE)):
+            return
+        LOG.warning('The port %s of the member %s of the cluster %s is gone '
+                    'from Neutron: the member is replaced. See who has '
+                    'deleted it.', front.port_id, front.member_id,
+                    front.cluster_id)

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Hears from distributors what they see of members, and records it.
+
+A thread for each distributor asks for news and waits for them; where there
+are many, they share threads, and are asked in turn. Any number of controllers
+may do so: the rows are the same, whoever writes them.
+"""
+
+import heapq
+import itertools
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for which a distributor may wait for news; where they share threads,
+# others have their turn sooner.
+_WAIT, _SHORT_WAIT = 20, 2
+# Seconds after an answer without news that came at once: too many wait there.
+_PAUSE = 1
+# Seconds before one that did not answer is asked again; each time twice. What
+# it had told counts from the moment in which it answers at all.
+_FIRST_PAUSE, _LAST_PAUSE = 1, 5
+# Seconds before one that knows of no sights is.
+_OLD_PAUSE = 60
+# Of what a distributor says is wrong.
+_LONGEST = 200
+# Threads at most.
+_MOST = 64
+
+_STATES = (sight_repo.UP, sight_repo.DOWN)
+_NOTHING = ('UNKNOWN', 'GONE')
+
+
+def read(news):
+    """Read what a distributor tells. Pure.
+
+    :param news: its answer.
+    :returns: {(id of a cluster, id of an amphora or member): Look or None},
+              None if nothing is seen.
+    :raises ValueError: if it cannot be read.
+    """
+    found = {}
+    try:
+        for one in news['sights']:
+            state, error = one['state'], one.get('error')
+            if state not in (*_STATES, *_NOTHING):
+                raise ValueError(f'the state {str(state)[:_LONGEST]!a}')
+            found[str(one['vip']), str(one['member'])] = (
+                None if state in _NOTHING else sight_repo.Look(
+                    state, None if error is None else
+                    ascii(str(error))[1:-1][:_LONGEST]))
+    except (KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f'{type(e).__name__}: {e}') from e
+    return found
+
+
+class Watcher:
+    """Hears one distributor.
+
+    :param engine: an SQLAlchemy engine.
+    :param distributor: a cluster.db.distributor.Distributor.
+    :param client_of: called with its URL for a client.
+    :param wake: called without arguments when something changed.
+    """
+
+    def __init__(self, engine, distributor, client_of, wake):
+        self._engine = engine
+        self.distributor = distributor
+        self._client_of = client_of
+        self._wake = wake
+        self._run = None
+        self._sequence = 0
+        self._pause = _FIRST_PAUSE
+        self._stopping = threading.Event()
+
+    def stop(self):
+        """Record nothing any more."""
+        self._stopping.set()
+
+    def hear(self, wait=_WAIT):
+        """Ask once, and record what is new.
+
+        :param wait: seconds for which the distributor may wait for news.
+        :returns: seconds to wait before the next time.
+        """
+        name = self.distributor.name
+        try:
+            pause = self._hear(wait)
+            self._pause = _FIRST_PAUSE
+            return pause
+        except exceptions.DistributorOtherVersion as e:
+            LOG.debug('The distributor %s tells nothing of members: %s',
+                      name, e)
+            return _OLD_PAUSE
+        except exceptions.HMSyncException as e:
+            # Whether it answers is the distributor watch's to say.
+            LOG.debug('The distributor %s was not heard: %s', name, e)
+        except ValueError as e:
+            LOG.warning('What the distributor %s sees of members cannot be '
+                        'read (%s): see whether its release is one that this '
+                        'one can speak to.', name, e)
+            pause, self._pause = _OLD_PAUSE, _FIRST_PAUSE
+            return pause
+        except Exception as e:
+            # What was told is not recorded.
+            self._run = None
+            if not api.is_database_error(e):
+                LOG.exception('What the distributor %s sees of members was '
+                              'not recorded. That goes on in %s s.', name,
+                              self._pause)
+        pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
+        return pause
+
+    def _hear(self, wait):
+        begun = time.monotonic()
+        try:
+            news = self._client_of(self.distributor.url).get_sights(
+                self._run, self._sequence, 0 if self._run is None else wait)
+            seen = read(news)
+            is_whole = bool(news['whole'])
+            if not isinstance(news['run'], str) or (
+                    type(news['sequence']) is not int):
+                raise ValueError('its run or sequence is none')
+        except (exceptions.DistributorOtherVersion, ValueError):
+            # What it has told before may hold no more.
+            sight_repo.forget(self._engine, self.distributor.id)
+            self._run = None
+            raise
+        if self._stopping.is_set():
+            return 0
+        if self._record(seen, is_whole):
+            self._wake()
+        self._run, self._sequence = news['run'], news['sequence']
+        is_early = time.monotonic() - begun < _PAUSE
+        return _PAUSE if is_early and (is_whole or not seen) else 0
+
+    def _record(self, seen, is_whole):
+        """Record what is seen.
+
+        :returns: whether that is another thing than before.
+        """
+        distributor_id = self.distributor.id
+        ids = self._find(seen, is_whole)
+        looks = {ids[key]: look for key, look in seen.items() if key in ids}
+        nothing = {member_id for member_id, look in looks.items()
+                   if look is None}
+        if is_whole:
+            nothing |= set(sight_repo.get_of_observer(
+                self._engine, distributor_id)) - set(looks)
+        forgotten = sight_repo.forget(
+            self._engine, distributor_id, nothing) if nothing else 0
+        changed = sight_repo.record(self._engine, distributor_id, {
+            member_id: look for member_id, look in looks.items() if look})
+        if changed or forgotten:
+            LOG.info('The distributor %s sees %d members as another than '
+                     'before', self.distributor.name,
+                     len(changed) + forgotten)
+        return bool(changed or forgotten)
+
+    def _find(self, seen, is_whole):
+        """Return {(id of a cluster, id of its amphora): id of the member}."""
+        if not seen:
+            return {}
+        if is_whole:
+            members = member_repo.get_all(self._engine)
+        else:
+            members = [member for cluster_id in sorted({key[0] for key
+                                                        in seen})
+                       for member in member_repo.get_of_cluster(
+                           self._engine, cluster_id)]
+        return {(member.cluster_id, member.amphora_id or member.id):
+                member.id for member in members}
+
+
+class SightWatch:
+    """Has a Watcher for each distributor, as of each call of run_once().
+
+    :param engine: an SQLAlchemy engine.
+    :param client_of: called with the URL of a distributor for a client.
+    :param wake: called without arguments when something changed.
+    """
+
+    def __init__(self, engine, client_of, wake):
+        self._engine = engine
+        self._client_of = client_of
+        self._wake = wake
+        self._watchers = {}
+        self._threads = []
+        self._is_stopping = False
+        # [(when, a number that no other one has, its Watcher)]; a Watcher is
+        # not there while it hears.
+        self._due = []
+        self._numbers = itertools.count()
+        self._changed = threading.Condition()
+
+    def run_once(self):
+        """Begin to hear who is new, and no more who has left.
+
+        :raises DBError: if the database cannot be used.
+        """
+        rows = {row.id: row for row in
+                distributor_repo.get_enabled(self._engine)}
+        with self._changed:
+            before = len(self._watchers)
+            for key, watcher in list(self._watchers.items()):
+                row = rows.get(key)
+                if row is None or row.url != watcher.distributor.url:
+                    watcher.stop()
+                    del self._watchers[key]
+            for key, row in sorted(rows.items()):
+                if key not in self._watchers:
+                    self._watchers[key] = Watcher(
+                        self._engine, row, self._client_of, self._wake)
+                    self._add(self._watchers[key], 0)
+            self._start_threads()
+            self._changed.notify_all()
+        if len(rows) > max(before, _MOST):
+            LOG.info('%d distributors share %d threads: it takes up to %d s '
+                     'until what one of them sees is heard', len(rows), _MOST,
+                     _SHORT_WAIT * -(-len(rows) // _MOST))
+
+    def _add(self, watcher, pause):
+        heapq.heappush(self._due, (time.monotonic() + pause,
+                                   next(self._numbers), watcher))
+
+    def _start_threads(self):
+        self._threads = [each for each in self._threads if each.is_alive()]
+        for number in range(len(self._threads),
+                            min(len(self._watchers), _MOST)):
+            thread = threading.Thread(target=self._loop, daemon=True,
+                                      name=f'hmsync-sights-{number}')
+            self._threads.append(thread)
+            thread.start()
+
+    def _loop(self):
+        periodic.leave_signals_to_main_thread()
+        while watcher := self._take():
+            pause = watcher.hear(_WAIT if len(self._watchers) <= _MOST
+                                 else _SHORT_WAIT)
+            with self._changed:
+                self._add(watcher, pause)
+                self._changed.notify()
+
+    def _take(self):
+        """Wait until one is due; returns its Watcher, None at the end."""
+        with self._changed:
+            while not self._is_stopping:
+                left = self._due[0][0] - time.monotonic() if self._due else 1
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                watcher = heapq.heappop(self._due)[-1]
+                if self._watchers.get(watcher.distributor.id) is watcher:
+                    return watcher
+        return None
+
+    def stop(self, timeout=0):
+        """Hear nobody any more; a request under way comes to nothing.
+
+        :param timeout: seconds to wait for that.
+        """
+        with self._changed:
+            self._is_stopping = True
+            for watcher in self._watchers.values():
+                watcher.stop()
+            self._changed.notify_all()
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(0, deadline - time.monotonic()))
+
+
+def make(distributors, engine, wake):
+    """Make the SightWatch of a process.
+
+    :param distributors: a distributors.Distributors.
+    :param engine: an SQLAlchemy engine.
+    :param wake: as SightWatch takes it.
+    """
+    return SightWatch(engine, distributors.client_of, wake)

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The VIP of a cluster on its distributors: putting it there, taking it away.
+
+Both may be done again after somebody died with them, by somebody else too.
+"""
+
+from concurrent import futures
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import instance as booted_repo
+from octavia_hmsync.cluster.db import vip as addresses_repo
+from octavia_hmsync.cluster.distribution import ports as cluster_ports
+from octavia_hmsync.cluster.distribution import sightings
+from octavia_hmsync.cluster.rules import balance
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# The name of the driver, in octavia.conf and in rows.
+DRIVER = 'hmsync_ovs'
+# How many a cluster has, where there are as many.
+NUMBER = 2
+
+
+def get_wanted(conf, engine):
+    """Return the distributors that there are to be, {name: URL}.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :raises InvalidConfiguration: if the option cannot be used.
+    """
+    return {**{name: cluster_conf.make_url(address) for name, address
+               in booted_repo.get_ready(engine).items()},
+            **{one.name: one.url
+               for one in cluster_conf.get_distributors(conf)}}
+
+
+def forget_gone(engine, vips, ports):
+    """Forget ports that Neutron has no more, so that they are made anew.
+
+    :param engine: an SQLAlchemy engine.
+    :param vips: a list of VIP.
+    :param ports: those that it has, what ports.Ports.read() returns.
+    """
+    for vip in vips:
+        if vip.port_id and vip.port_id not in ports and vip_repo.set_port(
+                engine, vip.id, None, None):
+            LOG.warning('The port %s of the distributor %s for the cluster '
+                        '%s is gone from Neutron, and is made anew. See who '
+                        'has deleted it.', vip.port_id, vip.distributor_name,
+                        vip.cluster_id)
+
+
+class VIPs:
+    """Puts VIPs on distributors. Threads may share it.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param engine: an SQLAlchemy engine.
+    :param distributors: a distributors.Distributors.
+    """
+
+    def __init__(self, conf, engine, distributors):
+        self._conf = conf
+        self._engine = engine
+        self._distributors = distributors
+
+    def sync(self):
+        """Have there be a row for each distributor there is.
+
+        That is each of the option, and each that controllers have booted.
+
+        :returns: a list of cluster.db.distributor.Distributor.
+        :raises InvalidConfiguration: if the option cannot be used.
+        """
+        return distributor_repo.sync(
+            self._engine, DRIVER, get_wanted(self._conf, self._engine))
+
+    def add(self, cluster_id):
+        """Have two distributors answer for a cluster, and tell them.
+
+        One that cannot have it is passed over, as long as another one can.
+
+        :param cluster_id: which cluster.
+        :returns: a distributors.Outcome.
+        :raises NotPossible: if its network cannot have distributors.
+        :raises NoDistributor: if no distributor can have it, and why.
+        :raises CloudUnavailable: if Neutron does not answer.
+        :raises CloudRefused: if it says no.
+        """
+        rows = self.sync()
+        self._meet(rows)
+        enabled = {row.id for row in rows if row.takes_vips}
+        cluster = self._get(cluster_id)
+        addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
+        if addresses is None:
+            raise exceptions.NotPossible(
+                f'The load balancer {cluster.load_balancer_id} has no '
+                f'address yet.')
+        network = self._distributors.ports.get_network(addresses.network_id)
+        cluster_ports.check_network(network, addresses.vnic_type)
+        vips = vip_repo.get_of_cluster(self._engine, cluster_id)
+        forget_gone(self._engine, vips, self._distributors.ports.read(
+            {vip.port_id for vip in vips if vip.port_id}))
+        passed_over: set[str] = set()
+        while True:
+            problems = self._plug_all(cluster_id, network, addresses.subnets,
+                                      enabled, passed_over)
+            vips = [vip for vip in vip_repo.get_of_cluster(
+                self._engine, cluster_id) if vip.port_id]
+            if not vips:
+                raise exceptions.NoDistributor(
+                    f'No distributor can have the cluster {cluster_id}: '
+                    f'{"; ".join(problems) or self._describe_none()}')
+            if not any(vip.active for vip in vips):
+                vip_repo.set_active(self._engine, cluster_id, (
+                    balance.choose_first(vips, vip_repo.count_active(
+                        self._engine))))
+            try:
+                return self._distributors.apply(cluster_id)
+            except exceptions.NoDistributor:
+                # They may have died a moment ago, and others not.
+                passed_over |= {vip.distributor_id for vip in vips}
+                if not self._can_go_elsewhere(cluster_id, passed_over):
+                    raise
+                self._leave(cluster_id, vips)
+
+    def _can_go_elsewhere(self, cluster_id, passed_over):
+        return not any(
+            vip.applied_version is not None for vip in
+            vip_repo.get_of_cluster(self._engine, cluster_id)) and bool(
+                distributor_repo.choose(self._engine, DRIVER, 1, passed_over))
+
+    def _leave(self, cluster_id, vips):
+        """Have a cluster not be on some distributors, whoever answers."""
+        for vip in vips:
+            self._distributors.ports.delete(cluster_id, vip.distributor_name)
+            LOG.info('The cluster %s has left the distributor %s', cluster_id,
+                     vip.distributor_name)
+        left = self.forget(vips)
+        for vip in vips:
+            if vip.distributor_name in left:
+                # With its port gone nothing arrives there.
+                vip_repo.delete(self._engine, vip.id)
+
+    def _get(self, cluster_id):
+        cluster = cluster_repo.get(self._engine, cluster_id)
+        if cluster is None:
+            raise exceptions.UnknownCluster(
+                f'The cluster {cluster_id} is gone.')
+        return cluster
+
+    def _meet(self, rows):
+        """Ask distributors that nobody has asked yet."""
+        new = [row for row in rows if row.enabled and not row.last_seen]
+        if new:
+            with futures.ThreadPoolExecutor(min(len(new), 16)) as executor:
+                for row, seen in zip(new, executor.map(
+                        lambda row: sightings.ask(
+                            self._distributors.client_of(row.url)), new)):
+                    sightings.record(self._engine, row, seen)
+
+    def _describe_none(self):
+        return (f'none of those in [{cluster_conf.GROUP}] distributors '
+                f'answers; see "octavia-hmsync distributor list".')
+
+    def _plug_all(self, cluster_id, network, subnets, enabled, passed_over):
+        """Have so many VIPs with ports as there are to be.
+
+        :param enabled: ids of distributors that count.
+        :param passed_over: ids of those that cannot have it; here they
+                            become more.
+        :returns: what is wrong with those that cannot have one.
+        """
+        problems: list[str] = []
+        while True:
+            vips = vip_repo.get_of_cluster(self._engine, cluster_id)
+            there = {vip.distributor_id for vip in vips}
+            chosen = distributor_repo.choose(
+                self._engine, DRIVER, max(0, NUMBER - len(there & enabled)),
+                there | passed_over)
+            for distributor in chosen:
+                vip_repo.add(self._engine, cluster_id, distributor.id)
+            unplugged = [vip for vip in vip_repo.get_of_cluster(
+                self._engine, cluster_id) if not vip.port_id]
+            if not unplugged:
+                return problems
+            for vip in unplugged:
+                problem = self._plug(vip, network, subnets)
+                if problem:
+                    problems.append(problem)
+                    passed_over.add(vip.distributor_id)
+
+    def _plug(self, vip, network, subnets):
+        """Make the port of one VIP.
+
+        :returns: what is wrong, None if it has its port now.
+        """
+        try:
+            port = self._distributors.ports.ensure(
+                vip.cluster_id, vip.distributor_name, network, subnets)
+        except exceptions.PortConflict as e:
+            LOG.warning('The distributor %s cannot have the cluster %s: %s',
+                        vip.distributor_name, vip.cluster_id, e)
+            self._distributors.ports.delete(vip.cluster_id,
+                                            vip.distributor_name)
+            vip_repo.delete(self._engine, vip.id)
+            return str(e)
+        vip_repo.set_port(self._engine, vip.id, port.id, port.mac, port.mtu,
+                          port.addresses)
+        return None
+
+    def repair(self, cluster_id):
+        """Set right what somebody has changed of a cluster's ports.
+
+        :param cluster_id: which cluster.
+        :raises PortConflict, UnknownCluster: if that cannot be done.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not do it.
+        """
+        cluster = self._get(cluster_id)
+        addresses = addresses_repo.get(self._engine, cluster.load_balancer_id)
+        if addresses is None:
+            return
+        network = self._distributors.ports.get_network(addresses.network_id)
+        for vip in vip_repo.get_of_cluster(self._engine, cluster_id):
+            if vip.port_id:
+                self._distributors.ports.ensure(
+                    cluster_id, vip.distributor_name, network,
+                    addresses.subnets)
+
+    def settle(self, cluster_id, check=lambda: None):
+        """Ensure that a cluster is on two distributors, none of which left.
+
+        :param cluster_id: which cluster.
+        :param check: called before each step, which takes as long as Neutron
+                      and distributors do; what it raises ends the work.
+        :raises: as add().
+        """
+        check()
+        self.add(cluster_id)
+        check()
+        enabled = {row.id for row in self.sync() if row.takes_vips}
+        vips = vip_repo.get_of_cluster(self._engine, cluster_id)
+        staying = [vip for vip in vips
+                   if vip.distributor_id in enabled and vip.port_id]
+        leaving = [vip for vip in vips if vip.distributor_id not in enabled]
+        if not (staying and leaving):
+            return
+        if not any(vip.active for vip in staying):
+            vip_repo.set_active(self._engine, cluster_id,
+                                staying[0].distributor_id)
+            if self._distributors.apply(cluster_id).active not in {
+                    vip.distributor_name for vip in staying}:
+                # It is still needed.
+                return
+            check()
+        self._leave(cluster_id, leaving)
+
+    def remove(self, cluster_id):
+        """Have no distributor know a cluster, and delete its ports.
+
+        A distributor that does not answer is told by housekeeping; with its
+        port gone nothing arrives there.
+
+        :param cluster_id: which cluster; it may be gone.
+        :returns: {name: why} of those that are to be told yet.
+        :raises CloudUnavailable: if Neutron does not answer.
+        :raises CloudRefused: if it says no.
+        """
+        cluster = cluster_repo.get(self._engine, cluster_id)
+        vips = vip_repo.get_of_cluster(self._engine, cluster_id)
+        version = None
+        if cluster is not None and vips:
+            # Whoever is late with an older one comes too late.
+            version = cluster.version + 1
+            cluster_repo.raise_version(self._engine, cluster_id,
+                                       cluster.version)
+        self._distributors.ports.delete(cluster_id)
+        return self.forget(vips, version)
+
+    def forget(self, vips, version=None):
+        """Tell distributors to forget VIPs, and delete their rows.
+
+        :param vips: a list of VIP whose ports are deleted.
+        :param version: of the deletion; None for any.
+        :returns: {name: why} of those that are to be told yet.
+        """
+        left: dict[str, str] = {}
+        if not vips:
+            return left
+        clients = [self._distributors.client_of(vip.url) for vip in vips]
+        with futures.ThreadPoolExecutor(min(len(vips), 16)) as executor:
+            problems = list(executor.map(
+                lambda vip, one: _delete(one, vip.cluster_id, version), vips,
+                clients))
+        for vip, problem in zip(vips, problems):
+            if problem:
+                left[vip.distributor_name] = problem
+                vip_repo.record_error(self._engine, vip.id, problem)
+            else:
+                vip_repo.delete(self._engine, vip.id)
+        if left:
+            LOG.info('These distributors are told later that a cluster is '
+                     'gone: %s', '; '.join(left.values()))
+        return left
+
+
+def _delete(distributor, cluster_id, version):
+    try:
+        distributor.delete_vip(cluster_id, version)
+    except exceptions.DistributorError as e:
+        return str(e)
+    return None

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The members of a cluster, one after the other: ordered, and followed.
+
+Whoever manages the cluster builds the new one before the old one leaves; here
+nothing is locked, built or deleted. So both modes come to the same.
+"""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync import compat
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image import phases
+from octavia_hmsync.image.replace import attempt
+from octavia_hmsync.image.replace import whole_prover
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks how far it is.
+_INTERVAL = 1
+
+NOT_WHOLE = 'NOT_WHOLE'
+
+
+def is_going(member):
+    """Tell whether a member is on its way out, or was never one that serves.
+
+    :param member: a cluster_member.Member.
+    """
+    return member.state in (member_repo.BUILDING, member_repo.FAILED) or (
+        member.state == member_repo.DRAINING and member.slot is None)
+
+
+def is_whole(cluster, members):
+    """Tell whether nothing is missing, but for what an operator has ordered.
+
+    :param cluster: a cluster.Cluster.
+    :param members: of that.
+    """
+    there = [member for member in members if member.slot is not None and (
+        member.state == member_repo.ACTIVE or
+        member.ordered == member_repo.DRAIN)]
+    return len(there) >= cluster.size
+
+
+def find_newest(members, made, since):
+    """Return the member that was built last; None if there is none.
+
+    :param members: of the cluster.
+    :param made: ids of amphorae that are known already.
+    :param since: one that was there before is none.
+    """
+    new = [member for member in members
+           if member.amphora_id is not None and member.amphora_id not in made
+           and member.created_at >= since]
+    return max(new, key=lambda member: member.created_at, default=None)
+
+
+class Ordered(attempt.Attempt):
+    """One replacement of the members of a cluster.
+
+    :param work: a Work.
+    :param inventory: an inventory.Inventory.
+    """
+
+    def __init__(self, work, inventory):
+        super().__init__(work, inventory)
+        self._prover = whole_prover.WholeProver(work, is_vip_shared=True)
+
+    def _take_up(self, following):
+        # Whether it was ordered nobody can tell: again is harmless.
+        self._order()
+        return self._follow()
+
+    def _why_not(self):
+        # What builds amphorae of clusters checks that where it runs.
+        return None
+
+    def _read(self):
+        """Return the Cluster, and its Members.
+
+        :raises Gone: if it is deleted, or about to be.
+        """
+        cluster = cluster_repo.get_by_load_balancer(
+            self._work.engine, self._work.load_balancer_id)
+        if (cluster is None or
+                cluster.provisioning_status == compat.PENDING_DELETE):
+            raise attempt.Gone
+        return cluster, member_repo.get_of_cluster(self._work.engine,
+                                                   cluster.id)
+
+    def _get_blocks(self, load_balancer):
+        blocks = super()._get_blocks(load_balancer)
+        if not blocks and not is_whole(*self._read()):
+            # It is repaired, and a replacement waits for that anyway.
+            return [NOT_WHOLE]
+        return blocks
+
+    def _find_old(self, load_balancer):
+        _cluster, members = self._read()
+        staying = {member.amphora_id for member in members
+                   if not is_going(member)} - self._made
+        return [amphora for amphora in super()._find_old(load_balancer)
+                if amphora.id in staying]
+
+    def _choose(self, old):
+        """Return the id of the next one: who stands by first, then by slot."""
+        ids = {amphora.id for amphora in old}
+        _cluster, members = self._read()
+        return min((member for member in members
+                    if member.amphora_id in ids),
+                   key=lambda member: -1 if member.slot is None
+                   else member.slot).amphora_id
+
+    def _begin(self, old_id):
+        self._prover.remember()
+        self._work.old_id, self._work.new_id = old_id, None
+        self._work.enter(phases.Phase.ORDER, old_amphora_id=old_id,
+                         new_amphora_id=None)
+        self._order()
+        return self._follow()
+
+    def _order(self):
+        member = self._get_old(self._read()[1])
+        if member is not None and member.ordered != member_repo.REPLACE:
+            # What went wrong with another order is no matter any more.
+            member_repo.record(self._work.engine, member.id, error=None)
+            member_repo.set_order(self._work.engine, member.id,
+                                  member_repo.REPLACE)
+
+    def _get_old(self, members):
+        """Return the member that is to go; None once it is on its way."""
+        return next((member for member in members
+                     if member.amphora_id == self._work.old_id and
+                     not is_going(member)), None)
+
+    def _follow(self):
+        """Wait until another amphora is in its place, and see that it serves.
+
+        :returns: an Outcome.
+        """
+        timeout = self._work.options.failover_timeout
+        deadline = time.monotonic() + timeout
+        while True:
+            _cluster, members = self._read()
+            self._record_new(members)
+            member = self._get_old(members)
+            if member is None:
+                return self._prove()
+            reason = self._work.find_cancel()
+            if reason is not None and not any(map(_is_leaving, members)):
+                self._take_back(member)
+                return attempt.Outcome(replace_repo.CANCELLED, reason)
+            if member.ordered != member_repo.REPLACE:
+                return attempt.fail(
+                    f'Somebody took the order back to replace member '
+                    f'{member.id}, amphora {self._work.old_id}.')
+            if member.error and not _is_unwell(member):
+                self._take_back(member)
+                return attempt.fail(
+                    f'Member {member.id}, amphora {self._work.old_id}, could '
+                    f'not be replaced, and serves on: {member.error}')
+            if any(map(_is_leaving, members)):
+                # One at a time: that has the time that it needs.
+                deadline = time.monotonic() + timeout
+            elif time.monotonic() > deadline:
+                self._take_back(member)
+                return attempt.fail(
+                    f'Member {member.id}, amphora {self._work.old_id}, was '
+                    f'not replaced within {timeout} s, and serves on: see '
+                    f'the log of octavia-housekeeping, or of whatever '
+                    f'manages its cluster.')
+            self._work.pause(_INTERVAL)
+
+    def _take_back(self, member):
+        member_repo.set_order(self._work.engine, member.id, None)
+
+    def _record_new(self, members):
+        new = find_newest(members, {*self._made, self._work.old_id},
+                          self._work.replacement.started_at)
+        if new is not None and new.amphora_id != self._work.new_id:
+            self._work.new_id = new.amphora_id
+            self._work.enter(phases.Phase.ORDER,
+                             new_amphora_id=new.amphora_id)
+
+    def _prove(self):
+        """See that the new one serves, before another one is ordered."""
+        new_id = self._work.new_id
+        if new_id is not None:
+            self._made.add(new_id)
+            error = self._survive(self._prover.prove_all, {new_id})
+            self._read()
+            if error:
+                return attempt.fail(
+                    f'Amphora {new_id} has taken the place of '
+                    f'{self._work.old_id}, and is not as it should be: '
+                    f'{error} No other one was touched.')
+        self._work.enter(phases.Phase.LOCK)
+        return attempt.Outcome(replace_repo.DONE)
+
+
+def _is_unwell(member):
+    """Tell whether an error is what speaks against a member, not an order."""
+    return member.health in (member_repo.SUSPECT, member_repo.DEAD)
+
+
+def _is_leaving(member):
+    return (member.state == member_repo.DRAINING and member.slot is None and
+            member.ordered == member_repo.REPLACE)

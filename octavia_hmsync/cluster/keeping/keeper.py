@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Looks after clusters: what somebody died with, and what is not whole."""
+
+import itertools
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import due as due_repo
+from octavia_hmsync.cluster.distribution import distribution
+from octavia_hmsync.cluster.keeping import rounds as cluster_rounds
+from octavia_hmsync.cluster.keeping import upkeep
+from octavia_hmsync.cluster.keeping import urgency
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync import periodic
+
+LOG = logging.getLogger(__name__)
+
+# Clusters that one housekeeper works on at once.
+AT_ONCE = 4
+# Clusters that it has distributors told something of at once.
+URGENT_AT_ONCE = 16
+# Seconds before what could not be done is tried again; each time twice.
+_FIRST_PAUSE = 5
+_LAST_PAUSE = 300
+# Seconds after which an order that nobody has taken up was lost. Messages
+# that come later find that somebody did.
+_ORPHAN_AGE = 120
+
+
+class ClusterKeeper:
+    """Takes up clusters, in a thread for each.
+
+    What is urgent waits for nobody: neither for a pause, nor for what takes
+    its time with the same cluster, here or elsewhere.
+
+    :param context: a work.Context.
+    :param wake: called without arguments when one is done with.
+    :param clock: called without arguments, seconds.
+    :param make_upkeep: takes the context and the id of a cluster.
+    :param make_urgency: likewise.
+    """
+
+    def __init__(self, context, wake, clock=time.monotonic,
+                 make_upkeep=upkeep.Upkeep, make_urgency=urgency.Urgency):
+        self._context = context
+        self._wake = wake
+        self._clock = clock
+        self._make_upkeep = make_upkeep
+        self._make_urgency = make_urgency
+        self._rounds = cluster_rounds.Rounds(context.engine, clock)
+        self._lock = threading.Lock()
+        self._running: dict[str, threading.Thread] = {}
+        self._urgent: dict[str, threading.Thread] = {}
+        # {id: (when it may be tried again, the pause after the next time)}
+        self._pauses: dict[str, tuple[float, float]] = {}
+        # {id: what was known when that was last tried}
+        self._news: dict[str, tuple] = {}
+        # {id: (its turn, what was known)} of the last look at what is urgent.
+        self._urged: dict[str, tuple[int, tuple]] = {}
+        self._turns = itertools.count()
+        # Ids of load balancers that cannot be adopted; {id of a cluster: what
+        # went wrong}.
+        self._hopeless: set[str] = set()
+        self._said: dict[str, str] = {}
+        self._are_waiting = False
+
+    def run_once(self):
+        """Begin what is to be done.
+
+        :raises DBError: if the database cannot be used.
+        """
+        if self._context.claims.stopping.is_set():
+            return
+        orphans = due_repo.get_orphans(self._context.engine, _ORPHAN_AGE)
+        self._hopeless &= {orphan.id for orphan in orphans}
+        for orphan in orphans:
+            self._adopt(orphan)
+        due = self._rounds.look()
+        with self._lock:
+            self._forget_pauses({each.id: each for each in due})
+            waiting = []
+            for each in due:
+                if self._may_begin(each):
+                    self._news[each.id] = each.news
+                    self._note_turn(each)
+                    self._begin(self._running, self._run, each.id)
+                elif each.id not in self._urgent:
+                    waiting.append(each)
+            self._begin_urgent(waiting)
+
+    def _adopt(self, orphan):
+        try:
+            upkeep.adopt(self._context.conf, orphan)
+        except Exception as e:
+            # One that cannot be keeps nobody from the others.
+            if api.is_database_error(e):
+                raise
+            if orphan.id not in self._hopeless:
+                self._hopeless.add(orphan.id)
+                LOG.exception('Load balancer %s, which nobody has taken up:',
+                              orphan.id)
+
+    def _begin_urgent(self, waiting):
+        """Begin with those of which there is news, then who waits for longest.
+
+        :param waiting: a list of Due.
+        """
+        waiting.sort(key=lambda due: (not self._is_news(due),
+                                      self._urged.get(due.id, (-1,))[0]))
+        room = max(0, URGENT_AT_ONCE - len(self._urgent))
+        for each in waiting[:room]:
+            self._note_turn(each)
+            self._begin(self._urgent, self._run_urgent, each.id)
+        self._are_waiting = any(map(self._is_news, waiting[room:]))
+
+    def _is_news(self, due):
+        return due.id not in self._urged or (
+            self._urged[due.id][1] != due.news)
+
+    def _note_turn(self, due):
+        self._urged[due.id] = next(self._turns), due.news
+
+    def _forget_pauses(self, due):
+        """Forget those of clusters that are well, or of which there is news.
+
+        :param due: {id: Due}.
+        """
+        self._pauses = {
+            key: value for key, value in self._pauses.items()
+            if key in self._running or
+            key in due and due[key].news == self._news.get(key)}
+        self._news = {key: value for key, value in self._news.items()
+                      if key in due or key in self._running}
+        self._urged = {key: value for key, value in self._urged.items()
+                       if key in due}
+        for key in self._said.keys() - due.keys() - self._running.keys():
+            self._said.pop(key, None)
+
+    def _may_begin(self, due):
+        return (due.is_free and due.id not in self._running and
+                len(self._running) < AT_ONCE and
+                self._pauses.get(due.id, (0, 0))[0] <= self._clock())
+
+    def stop(self, timeout):
+        """Have what runs stop where somebody else can go on.
+
+        :param timeout: seconds to wait for that; after them a claim lapses.
+        """
+        self._context.claims.stopping.set()
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            threads = [*self._running.values(), *self._urgent.values()]
+        for thread in threads:
+            thread.join(max(0, deadline - time.monotonic()))
+
+    def _begin(self, threads, target, cluster_id):
+        thread = threading.Thread(
+            target=target, args=(cluster_id,), daemon=True,
+            name=f'hmsync-cluster-{cluster_id}')
+        threads[cluster_id] = thread
+        thread.start()
+
+    def _run(self, cluster_id):
+        is_done = False
+        try:
+            is_done = self._call(self._make_upkeep, cluster_id)
+        finally:
+            with self._lock:
+                del self._running[cluster_id]
+                self._note(cluster_id, is_done)
+            if is_done:
+                self._wake()
+
+    def _run_urgent(self, cluster_id):
+        try:
+            self._call(self._make_urgency, cluster_id)
+        finally:
+            with self._lock:
+                del self._urgent[cluster_id]
+                are_waiting = self._are_waiting
+            if are_waiting:
+                self._wake()
+
+    def _call(self, make, cluster_id):
+        periodic.leave_signals_to_main_thread()
+        try:
+            result = make(self._context, cluster_id).run()
+            self._said.pop(cluster_id, None)
+            return result
+        except Exception as e:
+            self._say(cluster_id, e)
+        return False
+
+    def _say(self, cluster_id, error):
+        """Log what went wrong, once: what is urgent is tried all the time."""
+        problem = f'{type(error).__name__}: {error}'
+        if self._said.get(cluster_id) == problem:
+            LOG.debug('Cluster %s, as before: %s', cluster_id, problem)
+            return
+        self._said[cluster_id] = problem
+        if isinstance(error, exceptions.HMSyncException):
+            LOG.warning('Cluster %s: %s', cluster_id, error)
+        elif api.is_database_error(error):
+            LOG.warning('Cluster %s is looked after again later: %s',
+                        cluster_id, api.explain(error))
+        else:
+            LOG.exception('Cluster %s:', cluster_id)
+
+    def _note(self, cluster_id, is_done):
+        # One that waits for something has not failed.
+        if is_done is not False:
+            self._pauses.pop(cluster_id, None)
+            return
+        _, pause = self._pauses.get(cluster_id, (0, _FIRST_PAUSE))
+        self._pauses[cluster_id] = (self._clock() + pause,
+                                    min(2 * pause, _LAST_PAUSE))
+
+
+def make(wake):
+    """Return the ClusterKeeper of this process.
+
+    :param wake: as ClusterKeeper takes it.
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+    keeper = ClusterKeeper(work_.get_context(), wake)
+    # The first member that dies is not to wait for it.
+    distribution.prepare()
+    return keeper

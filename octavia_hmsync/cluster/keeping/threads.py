@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The threads that look after clusters.
+
+In octavia-housekeeping, or in octavia-hmsync-cluster-manager; any number of
+either may run at once.
+"""
+
+import functools
+import time
+
+from octavia_hmsync.cluster.distribution import backends
+from octavia_hmsync.cluster.instances import keeper as instance_keeper
+from octavia_hmsync.cluster.keeping import keeper as cluster_keeper
+from octavia_hmsync.cluster.members import ticket_rotation
+from octavia_hmsync.cluster import work
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import periodic
+
+
+class ClusterThreads:
+    """Keeps clusters, watches distributors, and hears what those see.
+
+    .threads has the PeriodicThreads, which their owner starts.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine, to look whether the tables are there.
+    :param measure: instruments.HouseKeepingInstruments, None if nobody
+                    serves them.
+    """
+
+    def __init__(self, conf, engine, measure=None):
+        self._conf = conf
+        self._measure = measure
+        interval = conf[cluster_conf.GROUP].keeper_interval
+        self._keeper_thread = periodic.PeriodicThread(
+            'cluster keeper', lambda: self._keeper.run_once(), interval,
+            engine)
+        self.threads = [self._keeper_thread, periodic.PeriodicThread(
+            'distributor watch', self._watch_distributors, interval, engine),
+            periodic.PeriodicThread(
+            'sight watch', lambda: self._sight_watch.run_once(), interval,
+            engine), periodic.PeriodicThread(
+            'distributor instances', self._keep_instances, interval, engine),
+            periodic.PeriodicThread(
+            'ticket rotation', lambda: self._ticket_rotation.run_once(),
+            ticket_rotation.INTERVAL, engine)]
+
+    def wake(self):
+        """Have clusters be looked at now."""
+        self._keeper_thread.wake()
+
+    def _watch_distributors(self):
+        report = self._distributor_watch.look()
+        if self._measure:
+            self._measure.on_distributors(report.full)
+
+    def _keep_instances(self):
+        # OVN has no distributors that could be booted.
+        if not backends.is_ovn(self._conf):
+            self._instance_keeper.run_once()
+
+    # Made by its first use, when the configuration is parsed.
+
+    @functools.cached_property
+    def _keeper(self):
+        return cluster_keeper.make(self.wake)
+
+    @functools.cached_property
+    def _distributor_watch(self):
+        return backends.make_watch(
+            self._conf, work.get_context().engine,
+            backends.get_distributors())
+
+    @functools.cached_property
+    def _sight_watch(self):
+        return backends.make_sight_watch(
+            self._conf, work.get_context().engine,
+            backends.get_distributors(), self.wake)
+
+    @functools.cached_property
+    def _ticket_rotation(self):
+        return ticket_rotation.TicketRotation(work.get_context())
+
+    @functools.cached_property
+    def _instance_keeper(self):
+        return instance_keeper.make(self._conf, work.get_context().engine)
+
+    def stop(self, timeout):
+        """Have what runs stop where somebody else can go on.
+
+        :param timeout: seconds to wait for that.
+        """
+        if '_sight_watch' in vars(self):
+            self._sight_watch.stop()
+        deadline = time.monotonic() + timeout
+        if '_instance_keeper' in vars(self):
+            self._instance_keeper.begin_to_stop()
+        if '_keeper' in vars(self):
+            self._keeper.stop(timeout)
+        if '_instance_keeper' in vars(self):
+            self._instance_keeper.stop(max(0, deadline - time.monotonic()))

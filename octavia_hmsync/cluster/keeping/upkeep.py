@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Brings a cluster that is not as it should be to where it should be.
+
+What is to be done is said by the manager of the cluster, from what the
+database has. What is urgent comes first, see urgency; here is what takes its
+time, one thing after the other, by whoever has claimed the cluster.
+"""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import lock as lock_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distribution
+from octavia_hmsync.cluster.keeping import urgency
+from octavia_hmsync.cluster.managers import base
+from octavia_hmsync.cluster.managers import installed as managers
+from octavia_hmsync.cluster.managers import situation
+from octavia_hmsync.cluster.members import members
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync.cluster.worker import flows
+from octavia_hmsync.cluster.worker import orders
+from octavia_hmsync.cluster.worker import tasks
+from octavia_hmsync.cluster.worker import worker
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.compat import cluster as compat_cluster
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# Things done for one cluster before others have their turn.
+_MOST = 20
+
+
+class Upkeep:
+    """What is done for one cluster that nobody works on.
+
+    :param context: a work.Context.
+    :param cluster_id: which cluster.
+    """
+
+    def __init__(self, context, cluster_id):
+        self._context = context
+        self._cluster_id = cluster_id
+        # As it was when somebody decided last.
+        self._manager = None
+
+    def run(self):
+        """Do what is to be done, until there is nothing, or it fails.
+
+        :returns: True if something was done, None if there was nothing to
+                  do, False if something is left that could not be done.
+        :raises InvalidConfiguration: if the cluster's manager is not
+                                      installed here.
+        """
+        is_changed = urgency.Urgency(self._context, self._cluster_id).run()
+        if not self._decide():
+            return is_changed or None
+        is_deletion = (lock_repo.get_status(
+            self._context.engine, self._cluster_id) in (
+                None, compat.DELETED, compat.PENDING_DELETE))
+        owner = self._context.claims.claim(self._cluster_id, is_deletion)
+        if owner is None:
+            return is_changed or None
+        work = work_.Work(self._context, self._cluster_id, owner, is_deletion)
+        try:
+            return self._run(work)
+        except exceptions.Interrupted as e:
+            LOG.info('Cluster %s is left as it is: %s.', self._cluster_id,
+                     type(e).__name__)
+            return None
+        finally:
+            work.release()
+
+    def _run(self, work):
+        for _ in range(_MOST):
+            actions = self._decide()
+            if not actions:
+                return True
+            if not self._try(work, _get_together(actions)):
+                # It does not keep others from what can be done.
+                return self._try_others(work, actions)
+            if actions[0].kind in _LAST:
+                return True
+            urgency.Urgency(self._context, self._cluster_id).run()
+        return True
+
+    def _try_others(self, work, actions):
+        failed = {actions[0].kind}
+        while actions := [action for action in actions
+                          # What failed once fails for the next one, too.
+                          if action.kind not in failed]:
+            together = _get_together(actions)
+            if not self._try(work, together):
+                failed.add(actions[0].kind)
+            actions = [action for action in actions
+                       if not any(action is done for done in together)]
+        return False
+
+    def _decide(self):
+        """Return what takes its time, the first thing first."""
+        found = situation.read(self._context, self._cluster_id)
+        if found is not None:
+            self._manager = found.manager
+        return found and [action for action in found.decide()
+                          if action.kind not in base.URGENT]
+
+    def _try(self, work, actions):
+        """Do what can be done at once.
+
+        :param actions: a list of Actions of one kind.
+        :returns: False if one of them could not be done.
+        """
+        for action in actions:
+            LOG.info('Cluster %s: %s%s.', work.cluster_id, action.kind,
+                     f' {action.member_id}' if action.member_id else '')
+        if len(actions) == 1:
+            return self._try_one(work, actions[0])
+        # Of several things that are missing two are alike.
+        done: list[bool] = []
+        members.for_each(
+            lambda work, numbered: done.append(
+                self._try_one(work, numbered[1])),
+            work, list(enumerate(actions)))
+        return all(done)
+
+    def _try_one(self, work, action):
+        kind, reason = base.EventKind.DONE, action.reason
+        try:
+            _DOERS[action.kind](work, action)
+        except exceptions.Interrupted:
+            raise
+        except Exception as e:
+            work.check()
+            kind, reason = base.EventKind.FAILED, (
+                compat_cluster.describe_failure(e))
+            _tell_failure(work, action, reason)
+        managers.tell(self._manager, kind, self._cluster_id,
+                      action.member_id, str(action.kind), reason)
+        return kind is base.EventKind.DONE
+
+
+def _get_together(actions):
+    """Return what is done at once with the first thing."""
+    if actions[0].kind not in _AT_ONCE:
+        return actions[:1]
+    return [action for action in actions if action.kind is actions[0].kind]
+
+
+def _tell_failure(work, action, reason):
+    LOG.warning('Cluster %s, %s%s: %s. It is tried again.',
+                work.cluster_id, action.kind,
+                f' {action.member_id}' if action.member_id else '', reason)
+    if action.kind == base.Kind.REPLACE:
+        # For whoever has ordered it.
+        member_repo.record(work.engine, action.member_id, error=f'{reason}.')
+    LOG.debug('It failed:', exc_info=True)
+
+
+def _run_flow(work, factory, *args, without=(), **store):
+    cluster = work.read()
+    load_balancer = work.get_load_balancer()
+    store = {**worker.make_store(cluster, load_balancer),
+             tasks.OWNER: work.owner, **store}
+    for name in without:
+        del store[name]
+    compat_cluster.run(factory(*args, is_claimed=True), store)
+
+
+def _forget(work, _action):
+    tasks.remove_from_distributors(work)
+    members.for_each(members.remove, work, work.read_members())
+    cluster_repo.delete(work.engine, work.cluster_id)
+
+
+def _delete(work, _action):
+    load_balancer = work.get_load_balancer()
+    cluster_repo.set_status(work.engine, work.cluster_id,
+                            compat.PENDING_DELETE)
+    listeners, pools = compat_cluster.describe_children(load_balancer)
+    _run_flow(work, flows.get_delete_load_balancer_flow,
+              compat_cluster.describe_load_balancer(load_balancer),
+              listeners, pools,
+              **compat_cluster.make_deletion_store(load_balancer))
+
+
+def _create(work, _action):
+    _run_flow(work, flows.get_create_load_balancer_flow,
+              without=worker.PROVIDED)
+
+
+def _take_back(work, _action):
+    tasks.take_back(work)
+
+
+def _unlock(work, _action):
+    """Give a load balancer back that somebody died with who changed it."""
+    cluster = work.read()
+    if cluster.provisioning_status == compat.PENDING_DELETE:
+        # Its deletion failed, and is asked for again.
+        lock_repo.fail_deletion(work.engine, work.cluster_id, work.owner,
+                                work_.CLAIM_EXPIRY)
+        return
+    found = situation.read(work.context, work.cluster_id)
+    if found is not None:
+        lock_repo.unlock(work.engine, work.cluster_id, work.owner,
+                         work_.CLAIM_EXPIRY, found.settle())
+
+
+def _take_orders(work, _action):
+    orders.take(work)
+
+
+def _remove(work, action):
+    member = member_repo.get(work.engine, action.member_id)
+    if member is None:
+        return
+    # Whoever began it may have died before it had an amphora: distributors
+    # never heard of it.
+    if member.amphora_id is not None:
+        distribution.run(work, 'unregister_amphorae', [member])
+    members.remove(work, member)
+
+
+def _replace(work, action):
+    """Replace a member for which that is ordered."""
+    is_locked = lock_repo.lock(work.engine, work.cluster_id, work.owner,
+                               work_.CLAIM_EXPIRY, compat.ERROR)
+    try:
+        _run_flow(work, _get_locked_flow if is_locked
+                  else flows.get_replace_member_flow,
+                  **{tasks.OLD_MEMBER_ID: action.member_id})
+    finally:
+        if is_locked:
+            work.look()
+            lock_repo.unlock(work.engine, work.cluster_id, work.owner,
+                             work_.CLAIM_EXPIRY)
+
+
+def _get_locked_flow(is_claimed):
+    return flows.get_replace_member_flow(is_claimed, is_locked=True)
+
+
+def _configure(work, action):
+    _run_flow(work, flows.get_configure_member_flow,
+              **{tasks.MEMBER_ID: action.member_id})
+    member = member_repo.get(work.engine, action.member_id)
+    compat_cluster.set_amphora_right(member.amphora_id)
+
+
+def _add(work, _action):
+    _run_flow(work, flows.get_add_member_flow)
+
+
+def _stand_by(work, action):
+    """Have a member that lost its slot wait for another one.
+
+    One that does not take its configuration serves nobody, and is deleted.
+    """
+    try:
+        _run_flow(work, flows.get_stand_by_flow,
+                  **{tasks.MEMBER_ID: action.member_id})
+    except exceptions.BuildFailed as e:
+        work.look()
+        member_repo.unregister(work.engine, action.member_id, str(e))
+        raise
+
+
+def _build_standby(work, _action):
+    _run_flow(work, flows.get_build_standby_flow)
+
+
+_DOERS = {
+    base.Kind.FORGET: _forget, base.Kind.DELETE: _delete,
+    base.Kind.TAKE_BACK: _take_back, base.Kind.CREATE: _create,
+    base.Kind.UNLOCK: _unlock, base.Kind.TAKE_ORDERS: _take_orders,
+    base.Kind.REMOVE: _remove,
+    base.Kind.REPLACE: _replace, base.Kind.CONFIGURE: _configure,
+    base.Kind.ADD: _add, base.Kind.STAND_BY: _stand_by,
+    base.Kind.BUILD_STANDBY: _build_standby,
+}
+# Each for itself, all at once.
+_AT_ONCE = (base.Kind.REMOVE, base.Kind.ADD, base.Kind.BUILD_STANDBY)
+# After these there is nothing more, or nothing that is ours.
+_LAST = (base.Kind.FORGET, base.Kind.DELETE, base.Kind.TAKE_BACK,
+         base.Kind.CREATE)
+
+
+def adopt(conf, orphan):
+    """Have a load balancer whose message was lost be one that is known.
+
+    :param conf: a parsed oslo.config object.
+    :param orphan: an Orphan.
+    """
+    load_balancer = compat_amphora.get_load_balancer(orphan.id)
+    if load_balancer is None:
+        return
+    LOG.warning('Nobody has taken up load balancer %s, which is %s: it is '
+                'done now.', orphan.id, orphan.provisioning_status)
+    flavor, _zone = compat_amphora.get_metadata(load_balancer, None)
+    worker.ensure_cluster(conf, load_balancer, flavor)

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Does at once what a manager wants done at once for a cluster.
+
+That is what rows say, and that distributors are told. It needs no claim, and
+whoever holds one, for minutes, holds up nothing: each change is made only if
+the cluster is still what it was when that was decided, whoever else decides
+the same.
+"""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.api import readiness
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor_vip as vip_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distribution
+from octavia_hmsync.cluster.managers import base
+from octavia_hmsync.cluster.managers import installed as managers
+from octavia_hmsync.cluster.managers import situation
+from octavia_hmsync.cluster.rules import peers
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+Kind = base.Kind
+# How often a cluster is looked at in one go; each time something is done, or
+# somebody else has changed it.
+_MOST = 200
+# Of these it is not known how they are, or nobody asks.
+_UNKNOWN = (member_repo.BUILDING, member_repo.FAILED)
+# Load balancers that are made, or deleted.
+_COMING_AND_GOING = (None, compat.DELETED, compat.PENDING_CREATE,
+                     compat.PENDING_DELETE)
+
+
+class Urgency:
+    """What is done at once for one cluster.
+
+    :param context: a work.Context.
+    :param cluster_id: which cluster.
+    """
+
+    def __init__(self, context, cluster_id):
+        self._context = context
+        self._engine = context.engine
+        self._cluster_id = cluster_id
+
+    def run(self):
+        """Do it, and record how the cluster and its members are.
+
+        :returns: whether there was something to do.
+        :raises InvalidConfiguration: if the cluster's manager is not
+                                      installed here.
+        """
+        is_changed = is_told = False
+        # What could not be done keeps nothing else from being done.
+        vain: set[tuple[int, base.Action]] = set()
+        for _ in range(_MOST):
+            found = situation.read(self._context, self._cluster_id)
+            if found is None:
+                break
+            version = found.view.cluster.version
+            action = next((action for action in found.decide()
+                           if action.kind in base.URGENT and
+                           (version, action) not in vain), None)
+            self._record_health(found)
+            if action is None:
+                self._record_status(found)
+                break
+            if _DOERS[action.kind](self._engine, found, action):
+                self._tell_manager(found, action)
+                is_changed = True
+                is_told |= action.kind is not Kind.RESIZE
+            else:
+                vain.add((version, action))
+        if is_told:
+            self._tell_distributors()
+        return is_changed
+
+    def _tell_manager(self, found, action):
+        say = (LOG.warning if action.kind in (Kind.UNREGISTER, Kind.MOVE_VIP)
+               else LOG.info)
+        say('Cluster %s: %s %s: %s.', self._cluster_id, action.kind,
+            action.other_id or action.member_id or '', action.reason)
+        managers.tell(found.manager, base.EventKind.DONE, self._cluster_id,
+                      action.member_id, str(action.kind), action.reason)
+
+    def _tell_distributors(self):
+        work = work_.Work(self._context, self._cluster_id, None)
+        try:
+            distribution.run(work, 'register_amphorae')
+        except exceptions.HMSyncException as e:
+            LOG.warning('The distributors of the cluster %s are told later '
+                        'which members it has: %s', self._cluster_id, e)
+
+    def _record_health(self, found):
+        healths = found.get_health()
+        signs = {member.id: member.signs for member in found.members}
+        for member in found.view.members:
+            health = healths.get(member.id, base.HEALTHY)
+            if (member.state in _UNKNOWN or
+                    health == (member.health or base.HEALTHY)):
+                continue
+            reason = '; '.join(filter(None, (
+                signs[member.id].silent, signs[member.id].down))) or None
+            if not member_repo.set_health(self._engine, member.id, health,
+                                          reason):
+                # Somebody else was first.
+                continue
+            say = LOG.info if health == base.HEALTHY else LOG.warning
+            say('Member %s of cluster %s is %s%s.', member.id,
+                self._cluster_id, health, f': {reason}' if reason else '')
+            managers.tell(found.manager, base.EventKind.HEALTH,
+                          self._cluster_id, member.id, health, reason or '')
+
+    def _record_status(self, found):
+        cluster = found.view.cluster
+        if (found.view.load_balancer_status in _COMING_AND_GOING or
+                cluster.provisioning_status in _COMING_AND_GOING):
+            return
+        status = found.get_status()
+        if (status == cluster.operating_status or
+                not cluster_repo.set_operating_status(
+                    self._engine, cluster.id, status)):
+            return
+        say = LOG.warning if status == base.ERROR else LOG.info
+        say('Cluster %s is %s.', cluster.id, status)
+        managers.tell(found.manager, base.EventKind.STATUS, cluster.id, None,
+                      status)
+
+
+def _move_vip(engine, found, _action):
+    cluster = found.view.cluster
+    return any(
+        vip.port_id and not vip.active and
+        vip.distributor_id == found.better_distributor
+        for vip in vip_repo.get_of_cluster(engine, cluster.id)
+    ) and vip_repo.set_active(
+        engine, cluster.id, found.better_distributor, cluster.version,
+        found.hold)
+
+
+def _unregister(engine, found, action):
+    return member_repo.unregister(engine, action.member_id, action.reason,
+                                  found.view.cluster.version)
+
+
+def _promote(engine, found, action):
+    cluster = found.view.cluster
+    if action.other_id is not None:
+        is_dead = found.get_health().get(action.other_id) == base.DEAD
+        slot = next((member.slot for member in found.view.members
+                     if member.id == action.other_id), None)
+        return member_repo.take_over_slot(
+            engine, action.member_id, action.other_id,
+            old_state=(member_repo.FAILED if is_dead
+                       else member_repo.DRAINING),
+            version=cluster.version,
+            config_digest=_choose_digest(found, slot, action.other_id))
+    taken = {member.slot for member in found.view.members}
+    slot = next((slot for slot in range(cluster.size) if slot not in taken),
+                None)
+    return slot is not None and member_repo.take_slot(
+        engine, action.member_id, slot, cluster.version,
+        state=member_repo.ACTIVE, config_digest=_choose_digest(found, slot))
+
+
+def _choose_digest(found, slot, other_id=None):
+    """Return what stands for the configuration of one that takes a slot.
+
+    It has to be configured for it. Where clients belong to who knows them,
+    and somebody well does, they are not sent to it before.
+
+    :param other_id: whose slot it was.
+    """
+    cluster = found.view.cluster
+    if (slot is None or cluster.affinity != cluster_repo.SOURCE_IP or
+            # Others distribute by port, and know of no groups.
+            cluster.distributor != readiness.OVS_DRIVER):
+        return None
+    healths = found.get_health()
+    group = peers.get_group(slot, cluster.peer_group_size)
+    return member_repo.ALONE if any(
+        member.slot is not None and member.id != other_id and
+        member.peer_group == group and member.state == member_repo.ACTIVE and
+        member.config_digest != member_repo.ALONE and
+        healths.get(member.id) == base.HEALTHY
+        for member in found.view.members) else None
+
+
+def _drain(engine, found, action):
+    return member_repo.drain(engine, action.member_id,
+                             found.view.cluster.version)
+
+
+def _return(engine, found, action):
+    return member_repo.resume(engine, action.member_id,
+                              found.view.cluster.version)
+
+
+def _resize(engine, found, _action):
+    cluster = found.view.cluster
+    return cluster_repo.resize(engine, cluster.id, cluster.desired_size)
+
+
+_DOERS = {Kind.MOVE_VIP: _move_vip, Kind.UNREGISTER: _unregister,
+          Kind.PROMOTE: _promote, Kind.DRAIN: _drain, Kind.RETURN: _return,
+          Kind.RESIZE: _resize}

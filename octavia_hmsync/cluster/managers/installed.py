@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The managers of clusters that are installed."""
+
+import functools
+
+from oslo_log import log as logging
+from stevedore import driver as stevedore_driver
+from stevedore import exception as stevedore_exc
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.managers import base
+from octavia_hmsync.cluster.managers import reference
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+NAMESPACE = 'octavia_hmsync.cluster_managers'
+# Of the plugin's own one, today and in the release before.
+_OWN = ('reference', cluster_repo.HMSYNC)
+
+
+@functools.lru_cache(maxsize=None)
+def get(name):
+    """Return the manager that has a name, the same one each time.
+
+    :param name: the cluster_type of a cluster.
+    :raises InvalidConfiguration: if none has it, or it cannot be loaded.
+    """
+    if name in _OWN:
+        return get_reference()
+    try:
+        return stevedore_driver.DriverManager(
+            NAMESPACE, name, invoke_on_load=True).driver
+    except stevedore_exc.NoMatches as e:
+        raise exceptions.InvalidConfiguration(
+            f'No cluster manager "{name}" can be loaded: {e}. Install the '
+            f'package that has it on this controller, or change '
+            f'[hmsync_cluster] cluster_manager.') from e
+
+
+def tell(manager, kind, cluster_id, *details):
+    """Have a manager hear of something; what it makes of it harms nobody.
+
+    :param manager: a ClusterManager.
+    :param kind: an EventKind.
+    :param cluster_id: of which cluster.
+    :param details: what else an Event has.
+    """
+    try:
+        manager.handle(base.Event(kind, cluster_id, *details))
+    except Exception:
+        LOG.exception('The manager of the cluster %s failed when it was told '
+                      'of "%s".', cluster_id, kind)
+
+
+@functools.lru_cache(maxsize=None)
+def get_reference():
+    """Return the plugin's own one."""
+    return reference.ReferenceManager()

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The manager of clusters that the plugin has itself: pure functions.
+
+One sign against a member keeps new connections from it, and builds and
+deletes nothing; only one that is silent and whose front end is down is
+replaced. What connections depend on comes first, then what takes its time.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from octavia_hmsync.cluster.managers import base
+from octavia_hmsync.cluster.managers import urgent
+
+Action = base.Action
+Kind = base.Kind
+Member = base.Member
+
+
+class ReferenceManager(base.ClusterManager):
+    """See the module."""
+
+    def decide(self, cluster: base.Cluster, members: Sequence[Member],
+               limits: base.Limits) -> tuple[Action, ...]:
+        """See base.ClusterManager."""
+        whole = _decide_whole(cluster, limits)
+        if whole is Kind.UNLOCK:
+            # Or somebody works on it, who is not waited for.
+            return (*urgent.find(cluster, members, limits), Action(whole))
+        if whole is not None:
+            return (Action(whole),)
+        at_once = urgent.find(cluster, members, limits)
+        if _has_failed(cluster):
+            # Nobody would give connections back to one that drains.
+            at_once = [action for action in at_once
+                       if action.kind not in (Kind.DRAIN, Kind.RESIZE)]
+        return (*at_once, *_find_slow(cluster, members, limits))
+
+    def get_health(self, members: Sequence[Member],
+                   limits: base.Limits) -> Mapping[str, str]:
+        """See base.ClusterManager."""
+        return {member.id: urgent.get_health(member, limits)
+                for member in members}
+
+    def get_status(self, cluster: base.Cluster, members: Sequence[Member],
+                   limits: base.Limits) -> str:
+        """See base.ClusterManager."""
+        if not cluster.enabled:
+            return base.OFFLINE
+        healths = [urgent.get_health(member, limits)
+                   for member in _get_active(members)]
+        if len(healths) - healths.count(base.DEAD) < max(1, cluster.min_size):
+            return base.ERROR
+        return (base.ONLINE
+                if healths.count(base.HEALTHY) >= cluster.size_now
+                else base.DEGRADED)
+
+    def settle(self, cluster: base.Cluster,
+               members: Sequence[Member]) -> str:
+        """See base.ClusterManager.
+
+        ACTIVE as well if too few members serve, as those that died while
+        somebody built others: only of one that is ACTIVE that goes on.
+        """
+        serve_enough = len(_get_active(members)) >= max(1, cluster.min_size)
+        return (base.ACTIVE if serve_enough or cluster.is_distributed
+                else base.ERROR)
+
+
+def _get_active(members: Sequence[Member]) -> list[Member]:
+    return [member for member in members
+            if member.slot is not None and member.state == base.ACTIVE]
+
+
+def _decide_whole(cluster: base.Cluster, limits: base.Limits) -> Kind | None:
+    match cluster.load_balancer_status:
+        case None | base.DELETED:
+            return Kind.FORGET
+        case base.PENDING_DELETE:
+            return Kind.DELETE
+        case base.PENDING_CREATE:
+            return (Kind.TAKE_BACK if cluster.age > limits.creation_timeout
+                    else Kind.CREATE)
+    if cluster.status in (base.PENDING_CREATE, base.PENDING_UPDATE,
+                          base.PENDING_DELETE):
+        # Whoever had begun it died with it.
+        return Kind.UNLOCK
+    return None
+
+
+def _has_failed(cluster: base.Cluster) -> bool:
+    return (cluster.status == base.ERROR and
+            cluster.load_balancer_status != base.ACTIVE)
+
+
+def _find_slow(cluster: base.Cluster, members: Sequence[Member],
+               limits: base.Limits) -> list[Action]:
+    found = _find_left(cluster, members, limits)
+    if _has_failed(cluster):
+        # A tenant fails it over, or deletes it.
+        return found
+    if base.find_failovers(cluster, members):
+        return [Action(Kind.TAKE_ORDERS), *found]
+    if cluster.load_balancer_status in (base.ACTIVE, base.ERROR):
+        found += _find_orders(members)
+    if cluster.load_balancer_status == base.ACTIVE:
+        found += _find_unconfigured(cluster, members, limits)
+        found += _find_missing(cluster, members)
+        found += _find_standbys(cluster, members, limits)
+    return found
+
+
+# What is left over
+
+
+def _find_left(cluster: base.Cluster, members: Sequence[Member],
+               limits: base.Limits) -> list[Action]:
+    unwanted = {member.id for member in (
+        *urgent.find_surplus(cluster, members, limits),
+        *_get_returning(members, limits)[_count_wanted(cluster, members):])}
+    found = [Action(Kind.REMOVE, member.id) for member in members
+             if member.state in (base.BUILDING, base.FAILED) or
+             _is_given_up(member, limits) or
+             (member.id in unwanted or _is_leaving(member)) and
+             urgent.has_drained(member, limits)]
+    there = {action.member_id for action in found}
+    return found + [Action(Kind.REMOVE, member.id)
+                    for member in _get_standbys(members)[cluster.standby:]
+                    if member.id not in there]
+
+
+def _is_leaving(member: Member) -> bool:
+    """Tell whether one has no slot any more because it was replaced."""
+    return (member.slot is None and member.state == base.DRAINING and
+            (member.ordered == base.REPLACE or
+             member.amphora_status == base.ERROR))
+
+
+def _is_given_up(member: Member, limits: base.Limits) -> bool:
+    return (member.state == base.STANDBY and
+            urgent.get_health(member, limits) != base.HEALTHY and
+            member.signs.since > limits.patience)
+
+
+def _is_to_come_back(member: Member) -> bool:
+    """Tell whether one that lost its slot may stand by one day."""
+    return (member.slot is None and member.state == base.DRAINING and
+            not _is_leaving(member))
+
+
+def _get_standbys(members: Sequence[Member]) -> list[Member]:
+    """Return those that wait and may go on doing so, the best ones first."""
+    return sorted((member for member in members
+                   if member.state == base.STANDBY),
+                  key=lambda member: (
+                      member.ordered == base.REPLACE,
+                      bool(member.signs.silent or member.signs.down),
+                      -member.age, member.id))
+
+
+def _count_wanted(cluster: base.Cluster, members: Sequence[Member]) -> int:
+    """Tell how many more are to stand by, beside those that go on."""
+    good = [member for member in _get_standbys(members)
+            if member.ordered != base.REPLACE]
+    return max(0, cluster.standby - len(good))
+
+
+def _get_returning(members: Sequence[Member],
+                   limits: base.Limits) -> list[Member]:
+    """Return those without a slot that can stand by, or be deleted."""
+    return [member for member in members
+            if _is_to_come_back(member) and member.ordered is None and
+            urgent.get_health(member, limits) == base.HEALTHY and
+            urgent.has_drained(member, limits)]
+
+
+# What is wrong, and what is missing
+
+
+def _get_serving(members: Sequence[Member]) -> list[Member]:
+    return [member for member in members if member.slot is not None and
+            member.state not in (base.BUILDING, base.FAILED)]
+
+
+def _are_all_wrong(serving: Sequence[Member]) -> bool:
+    """Tell whether all are in ERROR: a flow of Octavia's is undone so."""
+    return len(serving) > 1 and all(
+        member.amphora_status == base.ERROR and
+        member.ordered != base.REPLACE for member in serving)
+
+
+def _find_orders(members: Sequence[Member]) -> list[Action]:
+    """Find who is to be replaced next; one at a time."""
+    if any(_is_leaving(member) for member in members):
+        return []
+    serving = _get_serving(members)
+    are_all_wrong = _are_all_wrong(serving)
+    return [Action(Kind.REPLACE, member.id) for member in serving
+            if member.ordered == base.REPLACE or
+            (member.amphora_status == base.ERROR and not are_all_wrong)][:1]
+
+
+def _find_unconfigured(cluster: base.Cluster, members: Sequence[Member],
+                       limits: base.Limits) -> list[Action]:
+    """Find who could have connections, were it told what it missed."""
+    serving = _get_serving(members)
+    are_all_wrong = _are_all_wrong(serving)
+    surplus = {member.id for member in urgent.find_surplus(cluster, members,
+                                                           limits)}
+    return [Action(Kind.CONFIGURE, member.id) for member in serving
+            if are_all_wrong or
+            (member.state == base.ACTIVE and not member.is_configured) or
+            (member.state == base.DRAINING and member.id not in surplus and
+             member.ordered is None and
+             urgent.get_health(member, limits) == base.HEALTHY)]
+
+
+def _find_missing(cluster: base.Cluster,
+                  members: Sequence[Member]) -> list[Action]:
+    there = [member for member in members if member.slot is not None]
+    return [Action(Kind.ADD)] * (cluster.size_now - len(there))
+
+
+def _find_standbys(cluster: base.Cluster, members: Sequence[Member],
+                   limits: base.Limits) -> list[Action]:
+    """Find who can stand by, and how many are to be built for that."""
+    wanted = _count_wanted(cluster, members)
+    back = [member for member in members if _is_to_come_back(member)]
+    found = [Action(Kind.STAND_BY, member.id)
+             for member in _get_returning(members, limits)[:wanted]]
+    # Nothing is built in place of one that may come back.
+    return found + [Action(Kind.BUILD_STANDBY)] * (wanted - len(back))

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a manager is told of a cluster, out of rows."""
+
+import dataclasses
+import math
+
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import view as view_repo
+from octavia_hmsync.cluster.managers import base
+from octavia_hmsync.cluster.managers import installed as managers
+from octavia_hmsync.cluster.managers import signs
+from octavia_hmsync.distributor import claims
+from octavia_hmsync.distributor import look_rules
+
+# What a distributor sees of one that says something. A haproxy that hangs may
+# be busy beyond measure.
+_SAID = (look_rules.REFUSED, claims.CLAIMS)
+# Of members that send heartbeats.
+_HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """A cluster at one moment, and who decides for it.
+
+    :param view: what rows say.
+    :param cluster: the same, as a manager takes it.
+    :param members: likewise.
+    :param limits: how long is waited.
+    :param manager: a ClusterManager.
+    :param better_distributor: id of the one that is to have the traffic where
+                               the cluster is misdirected, else None.
+    :param hold: seconds for which it would stay there.
+    """
+
+    view: view_repo.View
+    cluster: base.Cluster
+    members: list[base.Member]
+    limits: base.Limits
+    manager: base.ClusterManager
+    better_distributor: str | None
+    hold: float
+
+    def decide(self):
+        """Return what is to be done, the first thing first."""
+        return self.manager.decide(self.cluster, self.members, self.limits)
+
+    def get_health(self):
+        """Return {id of a member: its health}."""
+        return self.manager.get_health(self.members, self.limits)
+
+    def get_status(self):
+        """Return the operating status of the cluster."""
+        return self.manager.get_status(self.cluster, self.members,
+                                       self.limits)
+
+    def settle(self):
+        """Return what its load balancer is that somebody died with."""
+        return self.manager.settle(self.cluster, self.members)
+
+
+def read(context, cluster_id):
+    """Return the Situation of a cluster, or None if it is gone.
+
+    :param context: a work.Context.
+    :param cluster_id: its id.
+    :raises InvalidConfiguration: if its manager is not installed here.
+    """
+    view = view_repo.read(context.engine, cluster_id,
+                          context.conf.hmsync.offline_after)
+    if view is None:
+        return None
+    return describe(view, base.Limits(context.options.drain_timeout),
+                    managers.get(view.cluster.cluster_type))
+
+
+def get_last_move(cluster):
+    """Return when the VIP of a cluster moved last, None if it never did.
+
+    :param cluster: a cluster.db.cluster.Cluster.
+    """
+    if cluster.vip_moved_at is None or cluster.vip_hold is None:
+        return None
+    return signs.Move(_age(cluster.now, cluster.vip_moved_at),
+                      cluster.vip_hold)
+
+
+def describe(view, limits, manager):
+    """Return the Situation that rows are.
+
+    :param view: a View.
+    :param limits: a base.Limits.
+    :param manager: a ClusterManager.
+    """
+    cluster = view.cluster
+    seen = [_describe_sight(sight, view) for sight in view.sights]
+    found = signs.read(seen, limits.patience if _is_silence_enough(
+        view.members, seen) else math.inf)
+    last = get_last_move(cluster)
+    better = signs.find_better(seen, last)
+    return Situation(
+        view, base.Cluster(
+            cluster.provisioning_status, view.load_balancer_status,
+            cluster.desired_size, cluster.min_size,
+            _age(cluster.now, cluster.created_at), cluster.size,
+            cluster.standby, cluster.enabled, view.may_resize,
+            better is not None, view.is_distributed),
+        [_describe_member(member, view, found, _get_digest(view.members))
+         for member in view.members],
+        limits, manager, better, signs.choose_hold(last))
+
+
+def _is_silence_enough(members, seen):
+    """Tell whether nobody looks at members, of which some are heard.
+
+    There may be no port at which one could, or no look be admitted. Where no
+    member is heard, it is rather the way of heartbeats that is gone.
+    """
+    # Of one that nobody could hear that is the error.
+    silent = {sight.member_id for sight in seen if sight.observer is None and
+              (sight.state == signs.DOWN or sight.error)}
+    return (all(sight.observer is None for sight in seen) or
+            signs.are_blind(seen)) and any(
+        member.state in _HEARD and member.id not in silent
+        for member in members)
+
+
+def _age(now, then):
+    return max(0.0, (now - then).total_seconds())
+
+
+def _describe_sight(sight, view):
+    if sight.distributor_id == sight_repo.HEARTBEATS:
+        return signs.Sight(
+            sight.member_id, None, sight.state,
+            _age(sight.now, sight.changed_at), is_online=view.is_heard,
+            error=sight.error)
+    return signs.Sight(
+        sight.member_id, sight.distributor_id, sight.state,
+        _age(sight.now, sight.changed_at), sight.is_active,
+        sight.is_online, sight.error, sight.error not in _SAID)
+
+
+def _get_digest(members):
+    """Return the configuration that all have who serve, None if none."""
+    digests = {member.config_digest for member in members
+               if member.state == member_repo.ACTIVE and
+               member.is_configured}
+    return digests.pop() if len(digests) == 1 else None
+
+
+def _describe_member(member, view, found, digest):
+    return base.Member(
+        member.id, member.slot, member.state,
+        _age(member.now, member.updated_at),
+        view.amphora_statuses.get(member.amphora_id), member.ordered,
+        member.connections,
+        member.is_configured or
+        member.state == member_repo.BUILDING,
+        found.get(member.id, base.NO_SIGNS),
+        member.is_configured and member.config_digest == digest)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tells managers of clusters which members health managers do not hear.
+
+By rows of hmsync_member_sight. Octavia keeps out of it.
+"""
+
+import dataclasses
+import datetime
+import time
+
+from oslo_log import log as logging
+from oslo_utils import timeutils
+
+from octavia_hmsync.cluster.db import member_health as health_repo
+from octavia_hmsync.cluster.db import member_sight as sight_repo
+from octavia_hmsync.cluster.db import shown_status
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.sync.health_manager import hearing
+
+LOG = logging.getLogger(__name__)
+
+# How often in each heartbeat_timeout.
+_LOOKS = 8
+
+_HEARD = sight_repo.Look(sight_repo.UP)
+_UNHEARD = sight_repo.Look(sight_repo.UP, 'Nobody could hear it.')
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sign:
+    """A heartbeat that was the last one, when it was seen first.
+
+    :param last_update: when it came, by the clock of who heard it.
+    :param since: by the clock of this watch, seconds.
+    """
+
+    last_update: datetime.datetime
+    since: float
+
+
+class MemberWatch:
+    """One look at the members of clusters per call of run_once().
+
+    A member is silent if none of its heartbeats was recorded for
+    heartbeat_timeout, by the clocks of this controller and of the database,
+    no new one while this looked on for half of that, and somebody could have
+    heard it. That lasts as long as the silence of the control plane: nobody
+    was declared dead yet who could not be heard.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._looked_at = None
+        # Signs of those that were not heard for half a heartbeat_timeout, by
+        # amphora id.
+        self._signs = {}
+
+    def run_once(self):
+        """Look, if it is time to.
+
+        :raises DBError: if the database cannot be used.
+        """
+        if self._conf[cluster_conf.GROUP].show_status:
+            self._lower()
+        now = self._clock()
+        timeout = self._conf.health_manager.heartbeat_timeout
+        if (self._looked_at is not None and
+                now - self._looked_at < timeout / _LOOKS):
+            return
+        found = health_repo.scan(self._engine, timeout / 2)
+        if found.unmarked:
+            self._keep_from_failover(found.unmarked)
+        self._look(found.late, now, timeout)
+        # Now that nothing has failed.
+        self._looked_at = now
+
+    def _lower(self):
+        for load_balancer_id, status in shown_status.lower(
+                self._engine).items():
+            LOG.info('Load balancer %s is shown as %s, as its cluster is.',
+                     load_balancer_id, status)
+
+    def _keep_from_failover(self, unmarked):
+        for amphora_id in health_repo.keep_from_failover(self._engine,
+                                                         unmarked):
+            LOG.warning('Amphora %s is a member of a cluster, and Octavia '
+                        'would have failed it over when it fell silent: its '
+                        'row in amphora_health had been changed. It is right '
+                        'again.', amphora_id)
+
+    def _look(self, late, now, timeout):
+        if (self._looked_at is None or
+                now - self._looked_at > 3 * timeout / _LOOKS):
+            # Nobody has looked on meanwhile.
+            self._signs = {}
+        rows = health_repo.get_late(self._engine, late) if late else []
+        known = {member_id for member_id, look in
+                 sight_repo.get_of_observer(
+                     self._engine, sight_repo.HEARTBEATS).items()
+                 if look.state == sight_repo.DOWN}
+        before, self._signs = self._signs, {}
+        silent = []
+        for row in rows:
+            sign = before.get(row.id)
+            is_same = sign and sign.last_update == row.last_update
+            self._signs[row.id] = (sign if is_same else
+                                   _Sign(row.last_update, now))
+            # One that is known stays so until there is a heartbeat.
+            if (row.member_id in known and (is_same or not sign) or
+                    self._is_silent(row, now, timeout)):
+                silent.append(row)
+        unheard = set(hearing.find_unheard(self._conf, self._engine, silent,
+                                           None))
+        self._record(known, {row.member_id: row for row in silent
+                             if row.id not in unheard},
+                     {row.member_id for row in silent if row.id in unheard})
+
+    def _record(self, known, silent, unheard):
+        looks = {member_id: _UNHEARD if member_id in unheard else _HEARD
+                 for member_id in known - silent.keys()}
+        for member_id in silent.keys() - known:
+            looks[member_id] = sight_repo.Look(
+                sight_repo.DOWN,
+                f'No heartbeat since {silent[member_id].last_update:%F %T}, '
+                f'though it could have been heard.')
+        if not looks:
+            return
+        changed = sight_repo.record(self._engine, sight_repo.HEARTBEATS,
+                                    looks)
+        for member_id in changed:
+            # Another health manager that saw the same does not say it.
+            if member_id in silent:
+                LOG.warning('Amphora %s, a member of a cluster, is silent: '
+                            'no heartbeat for %d s, though health managers '
+                            'could have heard it.', silent[member_id].id,
+                            self._conf.health_manager.heartbeat_timeout)
+            else:
+                LOG.info('Member %s of a cluster is not silent any more%s.',
+                         member_id, ': nobody could hear it'
+                         if member_id in unheard else '')
+
+    def _is_silent(self, row, now, timeout):
+        """Tell whether it was silent for long enough by all clocks."""
+        age = timeutils.utcnow() - row.last_update
+        age_there = row.now - row.last_update
+        return (min(age, age_there).total_seconds() >= timeout and
+                now - self._signs[row.id].since >= timeout / 2 - timeout /
+                _LOOKS)

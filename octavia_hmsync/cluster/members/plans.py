@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What members of a cluster are told of their load balancer.
+
+See octavia_hmsync.amphora.listener_plan for what makes it fail.
+"""
+
+import hashlib
+import json
+import time
+
+from octavia_hmsync.amphora import listener_plan
+from octavia_hmsync.amphora import listeners
+from octavia_hmsync.cluster.members import own as own_
+from octavia_hmsync.cluster.members import silent_vip
+from octavia_hmsync.cluster.members import ticket_keys
+from octavia_hmsync.cluster.rules import peers
+from octavia_hmsync.cluster.rules import server_order
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora_driver as compat_driver
+
+
+class Plans:
+    """Plans of what members are told of a load balancer.
+
+    :param conf: a parsed oslo.config object.
+    :param load_balancer: Octavia's data model of it.
+    :param without: a listener that is about to go.
+    :raises SecretsUnavailable: if something that a listener needs cannot be
+                                fetched.
+    """
+
+    def __init__(self, conf, load_balancer, without=None):
+        self._keys = ticket_keys.make(conf, load_balancer.id)
+        self._planner = compat_driver.Planner()
+        self._load_balancer = load_balancer
+        self._without = without
+        self._own = own_.find(load_balancer)
+        listener_plan.fetch_secrets(self._planner,
+                                    self._get_listeners(load_balancer))
+
+    def _get_listeners(self, load_balancer):
+        return [listener for listener in load_balancer.listeners
+                if self._without is None or listener.id != self._without.id]
+
+    def get_served(self):
+        """Return the ids of the listeners that haproxy is to serve."""
+        return listeners.find_served(self._load_balancer.enabled, {
+            listener.id: listener.enabled
+            for listener in self._get_listeners(self._load_balancer)
+            if listener.protocol not in compat.LVS_PROTOCOLS})
+
+    def _show(self, group, amphora_id, slot):
+        shown = peers.show(self._load_balancer, group)
+        server_order.rotate(shown, slot)
+        own_.show(shown, self._own.get(amphora_id))
+        return shown
+
+    def update(self, group, amphora_id, slot):
+        """Return the plan of a Target that gets all listeners."""
+        def plan(facts):
+            shown = self._show(group, amphora_id, slot)
+            return self._add_keys(listener_plan.plan(
+                self._planner, shown, find_amphora(shown, amphora_id),
+                facts), facts)
+        return plan
+
+    def delete(self, group, amphora_id, slot):
+        """Return the plan of a Target that loses the listener."""
+        def plan(facts):
+            shown = self._show(group, amphora_id, slot)
+            # Octavia's driver takes it from the list.
+            listener = next(
+                (each for each in shown.listeners
+                 if each.id == self._without.id),
+                None) or peers.show_listener(self._without, shown)
+            requests = self._planner.plan('delete', listener,
+                                          facts=facts).get(amphora_id, [])
+            if any(request.path.endswith('/haproxy') for request in requests):
+                listener_plan.check(
+                    self._load_balancer,
+                    self._get_listeners(self._load_balancer), requests)
+            return self._add_keys(requests, facts)
+        return plan
+
+    def _add_keys(self, requests, facts):
+        return self._keys.add(requests, facts.info['haproxy_version'],
+                              time.time())
+
+    def digest(self):
+        """Return what tells one configuration from another one.
+
+        It is the same for all members, whatever their haproxy, and does not
+        tell which keys of TLS session tickets they have: those change with
+        time, and no member has to be told anything else for that.
+        """
+        shown = peers.show(self._load_balancer, frozenset())
+        shown.listeners = self._get_listeners(shown)
+        nobody = compat_driver.make_nobody()
+        requests = self._planner.plan('update_amphora_listeners', shown,
+                                      nobody).get(nobody.id, [])
+        return hashlib.sha256(json.dumps(
+            [(request.method, request.path, request.body)
+             for request in requests]).encode()).hexdigest()
+
+
+def make_act(load_balancer, function):
+    planner = compat_driver.Planner()
+
+    def make_plan(_group, amphora_id, _slot):
+        return lambda _facts: planner.plan(
+            function, load_balancer, find_amphora(load_balancer, amphora_id),
+            None).get(amphora_id, [])
+
+    return make_plan
+
+
+def find_amphora(load_balancer, amphora_id):
+    return next((amphora for amphora in load_balancer.amphorae
+                 if amphora.id == amphora_id and
+                 amphora.status not in compat.DELETED_STATUSES), None)
+
+
+def render_requests(vips, interface, mac, own=()):
+    """Return what a member's agent is asked for, to have the VIPs.
+
+    keepalived that runs reads its configuration anew.
+
+    :param vips, interface, mac, own: as silent_vip.render() takes them.
+    :returns: a list of compat's Request.
+    """
+    return [compat_driver.Request('PUT', 'vrrp/upload',
+                                  silent_vip.render(vips, interface, mac,
+                                                    own)),
+            compat_driver.Request('PUT', 'vrrp/start')]

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The cluster of a load balancer, and who is in it."""
+
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync import exceptions
+
+
+def read(engine, load_balancer_id):
+    """Return the Cluster of a load balancer, and its Members.
+
+    :raises NotPossible: if it has none.
+    """
+    cluster = cluster_repo.get_by_load_balancer(engine, load_balancer_id)
+    if cluster is None:
+        raise exceptions.NotPossible(
+            f'Load balancer {load_balancer_id} has no row of a cluster, and '
+            f'nobody knows its members: delete it, and create it anew.')
+    return cluster, member_repo.get_of_cluster(engine, cluster.id)
+
+
+def find(members, amphora_id):
+    """Return the Member that an amphora is, or None if it is none."""
+    return next((member for member in members
+                 if member.amphora_id == amphora_id), None)

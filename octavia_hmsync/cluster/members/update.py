@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Brings the members of a cluster to what Octavia has of its load balancer.
+
+All of them are told at once. Where enough have taken it, the others get no
+new connections from that moment on: nobody new sees an old configuration.
+"""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import telling
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import backends
+from octavia_hmsync.cluster.distribution import looks
+from octavia_hmsync.cluster.members import newcomer
+from octavia_hmsync.cluster.members import plans as plans_
+from octavia_hmsync.cluster.members import roster
+from octavia_hmsync.cluster.members import trial
+from octavia_hmsync.cluster.rules import affinity
+from octavia_hmsync.cluster.rules import outcome
+from octavia_hmsync.cluster.rules import peers
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora_driver as compat_driver
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+
+class Updater:
+    """Tells members of clusters.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :raises InvalidConfiguration: if the certificates that octavia.conf names
+                                  cannot be used.
+    """
+
+    def __init__(self, conf, engine):
+        self._conf = conf
+        self._engine = engine
+        self._seconds = conf[cluster_conf.GROUP].update_timeout
+        self._client = agent_client.RestAgentClient(conf)
+        self._distributors = backends.make(conf, engine)
+
+    def update(self, load_balancer):
+        """Give all members the listeners of their load balancer.
+
+        :param load_balancer: Octavia's data model of it.
+        :raises SecretsUnavailable: if a certificate cannot be fetched; no
+                                    member was told anything then.
+        :raises NotPossible: if Neutron does not tell of their ports; likewise.
+        :raises ClusterNotUpdated: if too few have taken it.
+        :raises NoDistributor: if nobody can keep new connections from those
+                               who have not.
+        """
+        if load_balancer.listeners:
+            plans = plans_.Plans(self._conf, load_balancer)
+            self._leave_ports(load_balancer)
+            self._change(load_balancer, plans.update, plans)
+            self._set_ports(load_balancer)
+            self._keep_clients(load_balancer)
+
+    def _leave_ports(self, load_balancer, without=None):
+        """Have nobody look at members where they will serve no more.
+
+        As long as there is another port housekeeping tells distributors;
+        from the last one they would see all members DOWN meanwhile.
+        """
+        cluster, _members = roster.read(self._engine, load_balancer.id)
+        ports = looks.parse_ports(cluster.ports) & looks.choose_ports(
+            load_balancer, without)
+        if looks.format_ports(ports) == (cluster.ports or ''):
+            return
+        cluster_repo.set_ports(self._engine, cluster.id, ports)
+        if not ports:
+            self._try_to_tell(cluster)
+
+    def _set_ports(self, load_balancer):
+        """Have distributors look at members where they serve by now.
+
+        Housekeeping tells them: nobody has to wait for that.
+        """
+        cluster, _members = roster.read(self._engine, load_balancer.id)
+        ports = looks.choose_ports(load_balancer)
+        if looks.format_ports(ports) != (cluster.ports or ''):
+            cluster_repo.set_ports(self._engine, cluster.id, ports)
+
+    def _keep_clients(self, load_balancer):
+        """Have distributors keep clients together where a pool needs it."""
+        cluster, _members = roster.read(self._engine, load_balancer.id)
+        chosen = affinity.choose(cluster.affinity, load_balancer.pools)
+        if cluster_repo.set_affinity(self._engine, cluster.id, chosen):
+            LOG.info('Cluster %s keeps the connections of a client together '
+                     'from now on: a pool remembers clients.', cluster.id)
+            self._try_to_tell(cluster)
+
+    def _try_to_tell(self, cluster):
+        """Tell distributors; housekeeping does, where that fails.
+
+        Members have what Octavia has: a change is not in error for it.
+        """
+        try:
+            self._distributors.apply(cluster.id)
+        except exceptions.HMSyncException as e:
+            LOG.info('Cluster %s: its distributors are told later: %s',
+                     cluster.id, e)
+
+    def delete_listener(self, listener):
+        """Have no member serve a listener any more.
+
+        :param listener: Octavia's data model of it.
+        :raises SecretsUnavailable, NotPossible, ClusterNotUpdated: as
+                update().
+        """
+        plans = plans_.Plans(self._conf, listener.load_balancer,
+                             without=listener)
+        self._leave_ports(listener.load_balancer, listener.id)
+        self._change(listener.load_balancer, plans.delete, plans)
+
+    def act(self, load_balancer, function):
+        """Have all members start or reload what serves the listeners.
+
+        :param function: ``start`` or ``reload``.
+        :raises ClusterNotUpdated: as update().
+        """
+        self._change(load_balancer, plans_.make_act(load_balancer, function),
+                     needs_facts=False)
+
+    def _change(self, load_balancer, make_plan, plans=None,
+                needs_facts=True):
+        """Tell all members, and see to those who did not take it.
+
+        A new configuration goes to one of them first.
+
+        :param make_plan: called with the ids of who shares stick tables,
+                          that of the amphora, and the member's slot, for the
+                          plan of a Target.
+        :param plans: the Plans, if it is a new configuration.
+        """
+        cluster, members = roster.read(self._engine, load_balancer.id)
+        told = [member for member in members if member.state in outcome.TOLD]
+        targets, failures = [], {}
+        for member in told:
+            amphora = plans_.find_amphora(load_balancer, member.amphora_id)
+            if amphora is None:
+                failures[member.id] = (f'amphora {member.amphora_id}: is '
+                                       f'deleted')
+                continue
+            group = peers.find_group(members, member.slot,
+                                     cluster.peer_group_size, amphora.id)
+            targets.append(telling.Target(
+                member.id, amphora.id, amphora.lb_network_ip,
+                make_plan(group, amphora.id, member.slot), needs_facts,
+                is_awaited=member.state != outcome.DRAINING))
+        tried = []
+        if plans is not None:
+            member_repo.raise_idle_timeout(
+                self._engine, cluster.id,
+                looks.get_idle_timeout(load_balancer.listeners))
+            tried, refusals = self._try(load_balancer, cluster, told, targets,
+                                        plans.get_served())
+            failures.update(refusals)
+        failures.update(telling.tell(
+            self._client, [target for target in targets
+                           if target.member_id not in tried], self._seconds))
+        LOG.info('Cluster %s: %d of the %d members that were told have taken '
+                 'a change', cluster.id, len(told) - len(failures), len(told))
+        if plans is not None:
+            digest = plans.digest()
+            # OVN distributes by port: also by those that are not looked at.
+            cluster_repo.notice(self._engine, cluster.id)
+            for member in told:
+                if member.id not in failures:
+                    self._record(member, digest)
+                else:
+                    # It may have a part of it.
+                    member_repo.record_config(self._engine, member, None)
+        self._judge(cluster, told, failures)
+
+    def _try(self, load_balancer, cluster, told, targets, served):
+        """Have one member take a change, and serve with it.
+
+        :returns: the ids of those that were told, and {id: why not}.
+        :raises trial.Refused: if one does not.
+        """
+        active = {member.id: member for member in told
+                  if member.state == outcome.ACTIVE}
+        subject = trial.Trial(
+            self._client, load_balancer.id, served,
+            [listener.id for listener in load_balancer.listeners
+             if listener.protocol in compat.LVS_PROTOCOLS], self._seconds)
+        try:
+            tried = subject.run(sorted(
+                (target for target in targets
+                 if target.member_id in active and target.lb_network_ip),
+                key=lambda target: active[target.member_id].health not in (
+                    None, member_repo.HEALTHY)))
+        except trial.Refused as e:
+            LOG.warning('Cluster %s stays as it is, as a member did not take '
+                        'a change: %s', cluster.id, e)
+            for member_id, reason in subject.failures.items():
+                member_repo.record(self._engine, member_id, error=reason)
+            for member_id in e.left:
+                member_repo.record_config(self._engine, active[member_id],
+                                          None)
+            if e.left:
+                self._judge(cluster, told, e.left)
+            raise
+        return tried, subject.failures
+
+    def _record(self, member, digest):
+        # Of one that drains, why it does.
+        details = {} if member.state == outcome.DRAINING else {'error': None}
+        member_repo.record_config(self._engine, member, digest, **details)
+
+    def _judge(self, cluster, told, failures):
+        verdict = outcome.judge({member.id: member.state for member in told},
+                                failures, cluster.min_size)
+        if not verdict.is_success:
+            for member_id, reason in failures.items():
+                member_repo.record(self._engine, member_id, error=reason)
+            raise exceptions.ClusterNotUpdated(_explain(cluster, told,
+                                                        failures))
+        is_drained = bool(verdict.to_drain)
+        for member_id in verdict.to_fail:
+            LOG.warning('A member of cluster %s that stands by did not take '
+                        'a change, and is replaced: %s', cluster.id,
+                        failures[member_id])
+            if not member_repo.set_state(
+                    self._engine, member_id, (member_repo.STANDBY,),
+                    member_repo.FAILED, error=failures[member_id]):
+                # It has taken a slot meanwhile.
+                is_drained |= member_repo.set_state(
+                    self._engine, member_id, (member_repo.ACTIVE,),
+                    member_repo.DRAINING, error=failures[member_id])
+        for member in told:
+            if member.id in failures and member.state == outcome.DRAINING:
+                # It may have come back while all were told.
+                is_drained |= member_repo.set_state(
+                    self._engine, member.id, (member_repo.ACTIVE,),
+                    member_repo.DRAINING, error=failures[member.id])
+        for member_id in verdict.to_drain:
+            LOG.warning('A member of cluster %s did not take a change, and '
+                        'gets no new connections: %s', cluster.id,
+                        failures[member_id])
+            member_repo.set_state(
+                self._engine, member_id, (member_repo.ACTIVE,),
+                member_repo.DRAINING, error=failures[member_id])
+        if is_drained:
+            self._distributors.apply(cluster.id)
+
+    # One amphora
+
+    def tell_amphora(self, amphora, function, *args):
+        """Tell one amphora something, whoever waits for it.
+
+        :param amphora: Octavia's data model of it, the first argument, too.
+        :param function: the name of a method of Octavia's driver.
+        :param args: its further arguments.
+        :raises ClusterNotUpdated: with the reason, if it did not take it.
+        """
+        planner = compat_driver.Planner()
+        self._tell_one(amphora, lambda _facts: planner.plan(
+            function, amphora, *args).get(amphora.id, []), needs_facts=False)
+
+    def tell_member(self, amphora, function, *args):
+        """Tell one member something that all are told one by one.
+
+        Where it does not take it and enough others are there it gets no new
+        connections, and one that is not in use is not to come into it.
+
+        :param amphora: as tell_amphora() takes it.
+        :raises ClusterNotUpdated: if it did not take it, and too few are
+                                   left without it.
+        """
+        try:
+            self.tell_amphora(amphora, function, *args)
+        except exceptions.ClusterNotUpdated as e:
+            self._do_without(amphora, str(e))
+
+    def _do_without(self, amphora, reason):
+        cluster, members = roster.read(self._engine, amphora.load_balancer_id)
+        failed = roster.find(members, amphora.id)
+        if failed is None:
+            raise exceptions.ClusterNotUpdated(reason)
+        if failed.state == member_repo.BUILDING:
+            # Whoever builds it finds it so, with the reason.
+            member_repo.set_state(
+                self._engine, failed.id, (member_repo.BUILDING,),
+                member_repo.FAILED, error=reason)
+            return
+        self._judge(cluster, [member for member in members
+                              if member.state in outcome.TOLD],
+                    {failed.id: reason})
+
+    def update_amphora(self, load_balancer, amphora):
+        """Give one amphora the listeners of its load balancer.
+
+        :raises SecretsUnavailable, NotPossible: as update().
+        :raises ClusterNotUpdated: with the reason, if it did not take it.
+        """
+        if not load_balancer.listeners:
+            return
+        cluster, members = roster.read(self._engine, load_balancer.id)
+        member = roster.find(members, amphora.id)
+        plans = plans_.Plans(self._conf, load_balancer)
+        group = peers.find_group(members, member and member.slot,
+                                 cluster.peer_group_size, amphora.id)
+        self._tell_one(amphora, plans.update(group, amphora.id,
+                                             member and member.slot))
+        if member is not None:
+            self._record(member, plans.digest())
+
+    def act_on(self, load_balancer, amphora, function):
+        """As act(), of one amphora.
+
+        :raises ClusterNotUpdated: with the reason, if it does not.
+        """
+        self._tell_one(amphora, plans_.make_act(load_balancer, function)(
+            None, amphora.id, None), needs_facts=False)
+
+    def give(self, amphora, requests):
+        """Make requests of one amphora's agent.
+
+        :param requests: a list of compat's Request.
+        :raises ClusterNotUpdated: with the reason, if it refuses one.
+        """
+        self._tell_one(amphora, lambda _facts: requests, needs_facts=False)
+
+    def _tell_one(self, amphora, plan, needs_facts=True):
+        telling.tell_one(self._client, amphora, plan, self._seconds,
+                         needs_facts)
+
+
+def _explain(cluster, told, failures):
+    active = [member.id for member in told
+              if member.state == outcome.ACTIVE]
+    took = len(active) - len(failures.keys() & set(active))
+    reasons = '; '.join(failures[member_id] for member_id in sorted(failures))
+    return (f'{took} of {len(active)} active members of cluster {cluster.id} '
+            f'have taken the change, and {cluster.min_size} have to: '
+            f'{reasons or "no other one is there"}')
+
+
+def configure(work, load_balancer, amphora, slot):
+    """Have an amphora that was built serve; see Newcomer.configure().
+
+    :param work: a work.Work.
+    """
+    newcomer.Newcomer(work.conf, work.engine).configure(
+        load_balancer, amphora, slot, work.network)
+
+
+def share_tables(work, load_balancer, amphora_id, slot):
+    """Have its group know an amphora; see Newcomer.share_tables().
+
+    :param work: a work.Work.
+    """
+    newcomer.Newcomer(work.conf, work.engine).share_tables(
+        load_balancer, amphora_id, slot)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""In which compute zone each member of a cluster is built.
+
+An availability zone profile of provider ``amphora_cluster`` may list several
+compute zones. All of them have its one management network: whoever plugs an
+amphora into its members' networks, Octavia's own code among them, takes
+any other network that it is in for one to be unplugged.
+"""
+
+from collections import abc
+import time
+import typing
+
+import jsonschema
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.rules import flavor as flavors
+
+LOG = logging.getLogger(__name__)
+
+# Of an availability zone profile.
+KEY = 'cluster_compute_zones'
+COMPUTE_ZONE = 'compute_zone'
+DESCRIPTION = ('Compute availability zones over which the amphorae of a '
+               'cluster are spread, instead of compute_zone.')
+_SCHEMA = {'type': 'array', 'minItems': 2, 'uniqueItems': True,
+           'items': {'type': 'string', 'minLength': 1, 'maxLength': 255}}
+
+# Seconds for which nothing is built in a zone in which a build failed, as long
+# as there are others.
+PATIENCE = 600
+
+
+def check(metadata: dict) -> list[str]:
+    """Check what a profile says of compute zones.
+
+    :param metadata: of an availability zone profile, whatever JSON has.
+    :returns: the zones that it lists, empty if it has no list.
+    :raises flavors.Invalid: naming the key.
+    """
+    if not isinstance(metadata, dict) or KEY not in metadata:
+        return []
+    if COMPUTE_ZONE in metadata:
+        raise flavors.Invalid(
+            f'{KEY} and {COMPUTE_ZONE} are not for the same availability '
+            f'zone profile: take one of them out')
+    try:
+        jsonschema.validate(metadata[KEY], _SCHEMA)
+    except jsonschema.ValidationError as e:
+        raise flavors.Invalid(f'{KEY}: {e.message}', str(e)) from None
+    return metadata[KEY]
+
+
+def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
+           failed: abc.Container[str] = ()) -> str:
+    """Choose where one more member is built.
+
+    The zone with the fewest members that are not known to be unwell. Those
+    come last in which a build failed lately, and before these those whose
+    members are all unwell: a zone that is lost has its members first, and
+    nothing else.
+
+    :param zones: compute zones, at least one.
+    :param members: the others of the cluster, with zone, state and health.
+    :param failed: zones in which a build failed lately.
+    """
+    well = dict.fromkeys(zones, 0)
+    unwell = dict.fromkeys(zones, 0)
+    for member in members:
+        if member.zone in well:
+            is_unwell = (member.state == 'FAILED' or
+                         member.health in ('DEAD', 'SUSPECT'))
+            (unwell if is_unwell else well)[member.zone] += 1
+    return min(zones, key=lambda zone: (
+        zone in failed, bool(unwell[zone] and not well[zone]), well[zone]))
+
+
+class Failures:
+    """Where builds failed lately, as this process has seen it.
+
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, clock: abc.Callable[[], float] = time.monotonic
+                 ) -> None:
+        self._clock = clock
+        self._at: dict[str, float] = {}
+
+    def note(self, zone: str) -> None:
+        """Take note that a build failed in a zone."""
+        is_news = zone not in self.get()
+        self._at[zone] = self._clock()
+        if is_news:
+            LOG.warning(
+                'Compute zone %s: an amphora could not be built there. For '
+                '%d s members of clusters are built in the other zones of '
+                'their availability zone.', zone, PATIENCE)
+
+    def forget(self, zone: str) -> None:
+        """Take note that a build went well in a zone."""
+        self._at.pop(zone, None)
+
+    def get(self) -> set[str]:
+        """Return the zones in which nothing is to be built for now."""
+        now = self._clock()
+        return {zone for zone, at in dict(self._at).items()
+                if now - at < PATIENCE}
+
+
+FAILURES = Failures()

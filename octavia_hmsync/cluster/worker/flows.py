@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Flows that build, change and delete load balancers on clusters.
+
+Factories can be imported, and take what JSON has: a jobboard's conductor
+finds them by their names. Their stores have the ids of the cluster and the
+load balancer, and what subflows of a distributor driver are given, see
+distribution.make_store(). A member is registered last, and unregistered
+first.
+"""
+
+from taskflow.patterns import linear_flow
+from taskflow import task
+
+from octavia_hmsync.cluster.db import member as member_repo
+from octavia_hmsync.cluster.distribution import distribution
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync.cluster.worker import member_tasks
+from octavia_hmsync.cluster.worker import tasks
+from octavia_hmsync import compat
+from octavia_hmsync.compat import cluster as compat_cluster
+from octavia_hmsync import exceptions
+
+PREFIX = 'octavia-hmsync-cluster'
+# Seconds that whoever fails a load balancer over waits for the keeper.
+PATIENCE = 600
+
+
+def _get_subflow(name, is_deletion=False):
+    """Return a subflow of the distributor driver, in a list, or none."""
+    subflow = getattr(distribution.load_driver(), f'get_{name}_subflow')()
+    return [] if subflow is None else [
+        tasks.HoldCluster(name, is_deletion), subflow]
+
+
+def _claim(is_claimed, **how):
+    return [] if is_claimed else [tasks.ClaimCluster(**how)]
+
+
+def get_create_load_balancer_flow(is_claimed=False):
+    """Build a load balancer on a cluster.
+
+    1. Have its VIPs, its security group, its server group.
+    2. Have distributors answer for it.
+    3. Build members, all at once; some may fail, down to the minimum.
+    4. Register them with the distributors. The load balancer is ACTIVE.
+
+    What cannot be done takes all of it back but the VIPs, and the load
+    balancer is in ERROR. Run again after somebody died with it, it goes on
+    with what there is.
+
+    :param is_claimed: whether the store has an owner.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-create')
+    flow.add(*_claim(is_claimed), tasks.TakeBackOnRevert(),
+             *compat_cluster.make_allocation_tasks(),
+             tasks.EnsureServerGroup(),
+             *_get_subflow('create_distributor'), *_get_subflow('add_vip'),
+             tasks.BuildMembers(), *_get_subflow('register_amphorae'),
+             tasks.HoldCluster('activation'),
+             *compat_cluster.make_activation_tasks(is_new=True),
+             tasks.FinishCluster())
+    return flow
+
+
+def get_delete_load_balancer_flow(load_balancer, listeners, pools,
+                                  is_claimed=False):
+    """Delete a load balancer with its cluster and all that is in it.
+
+    1. Have no distributor send anything to it.
+    2. Delete its amphorae.
+    3. Octavia's own flow deletes what any load balancer has.
+
+    :param load_balancer: as compat_cluster.describe_load_balancer() has it.
+    :param listeners: as compat_cluster.describe_children() has them.
+    :param pools: likewise.
+    :param is_claimed: whether the store has an owner.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-delete')
+    flow.add(*_claim(is_claimed, is_deletion=True,
+                     patience=tasks.DELETION_PATIENCE),
+             tasks.DeletionErrorOnRevert(),
+             *_get_subflow('remove_vip', is_deletion=True),
+             *_get_subflow('delete_distributor', is_deletion=True),
+             tasks.RemoveMembers(),
+             tasks.DeleteLoadBalancer(compat_cluster.make_deletion_flow(
+                 load_balancer, listeners, pools)),
+             tasks.ForgetCluster())
+    return flow
+
+
+def get_failover_load_balancer_flow(is_claimed=False):
+    """Replace each member of a cluster, one after the other.
+
+    One that has none is built. Octavia has locked the load balancer.
+
+    :param is_claimed: whether the store has an owner.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-failover')
+    flow.add(*_claim(is_claimed, patience=PATIENCE,
+                     status=compat.PENDING_UPDATE),
+             tasks.ErrorOnRevert(),
+             *compat_cluster.make_allocation_tasks(),
+             tasks.EnsureServerGroup(),
+             *_get_subflow('create_distributor'), *_get_subflow('add_vip'),
+             ReplaceMembers(), tasks.BuildMembers(),
+             *_get_subflow('register_amphorae'),
+             tasks.HoldCluster('activation'),
+             *compat_cluster.make_activation_tasks(is_new=False),
+             tasks.FinishCluster())
+    return flow
+
+
+class ReplaceMembers(task.Task):
+    """Replace all members that are there, one after the other."""
+
+    def execute(self, cluster_id, owner):
+        context = work_.get_context()
+        work = work_.Work(context, cluster_id, owner)
+        for known in work.read_members():
+            member = member_repo.get(work.engine, known.id)
+            if member is None or member.state == member_repo.BUILDING:
+                continue
+            if member.slot is None or not self._replace(work, member):
+                # It stands by, or somebody else has its slot, as it was not
+                # well: its manager deletes it.
+                member_repo.set_order(work.engine, member.id,
+                                      member_repo.REPLACE)
+
+    def _replace(self, work, member):
+        """Replace one; returns False if it has no slot any more."""
+        store = distribution.make_store(work.read(),
+                                        work.get_load_balancer())
+        try:
+            compat_cluster.run(
+                get_replace_member_flow(is_claimed=True, is_locked=True),
+                {**store, tasks.CLUSTER_ID: work.cluster_id,
+                 tasks.OWNER: work.owner, tasks.OLD_MEMBER_ID: member.id})
+        except exceptions.NotPossible:
+            now = member_repo.get(work.engine, member.id)
+            if now is not None and now.slot is not None:
+                raise
+            return False
+        return True
+
+
+def get_add_member_flow(is_claimed=False):
+    """Add a member to a cluster, in the first slot that is free.
+
+    Building it needs no lock, configuring and registering it does.
+
+    :param is_claimed: whether the store has an owner, who goes on having it.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-add-member')
+    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=True),
+             member_tasks.BuildMember(), tasks.LockLoadBalancer(),
+             member_tasks.ConfigureMember(),
+             *_get_subflow('register_amphorae'),
+             tasks.UnlockLoadBalancer())
+    return _release(flow, is_claimed)
+
+
+def get_replace_member_flow(is_claimed=False, is_locked=False):
+    """Replace a member by a new one, which takes its slot.
+
+    Requires tasks.OLD_MEMBER_ID. The old one keeps the connections that it
+    has; the keeper deletes it after ``[hmsync_cluster] drain_timeout``.
+
+    :param is_claimed: whether the store has an owner, who goes on having it.
+    :param is_locked: whether the load balancer is locked, and stays so.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-replace-member')
+    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
+             member_tasks.BuildMember())
+    if not is_locked:
+        flow.add(tasks.LockLoadBalancer())
+    flow.add(member_tasks.ConfigureMember(
+        requires=(tasks.OLD_MEMBER_ID,)), member_tasks.TakeOverSlot(),
+        *_get_subflow('register_amphorae'))
+    if not is_locked:
+        flow.add(tasks.UnlockLoadBalancer())
+    return _release(flow, is_claimed)
+
+
+def get_configure_member_flow(is_claimed=False):
+    """Configure a member that missed a change, and send connections to it.
+
+    Requires tasks.MEMBER_ID.
+
+    :param is_claimed: whether the store has an owner, who goes on having it.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-configure-member')
+    flow.add(*_claim(is_claimed), tasks.LockLoadBalancer(),
+             member_tasks.ConfigureMember(),
+             *_get_subflow('register_amphorae'),
+             tasks.UnlockLoadBalancer())
+    return _release(flow, is_claimed)
+
+
+def get_build_standby_flow(is_claimed=False):
+    """Build a member that waits for a slot.
+
+    :param is_claimed: whether the store has an owner, who goes on having it.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-build-standby')
+    flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
+             member_tasks.BuildMember(), *_get_waiting())
+    return _release(flow, is_claimed)
+
+
+def get_stand_by_flow(is_claimed=False):
+    """Have a member that drained, and has no slot, wait for one again.
+
+    Requires tasks.MEMBER_ID.
+
+    :param is_claimed: whether the store has an owner, who goes on having it.
+    :returns: a flow.
+    """
+    flow = linear_flow.Flow(f'{PREFIX}-stand-by')
+    flow.add(*_claim(is_claimed), *_get_waiting())
+    return _release(flow, is_claimed)
+
+
+def _get_waiting():
+    # Distributors are told of one that drained that they know it no more.
+    return [tasks.LockLoadBalancer(), member_tasks.ConfigureMember(),
+            member_tasks.StandBy(), tasks.TellDistributors(),
+            tasks.UnlockLoadBalancer()]
+
+
+def _release(flow, is_claimed):
+    if not is_claimed:
+        flow.add(tasks.ReleaseCluster())
+    return flow

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Takes the orders for clusters, in each child of octavia-worker.
+
+Octavia's own server is started by its service after the fork, and stopped by
+its terminate(), after which the process ends without any other hook. What
+the consumer logs then is the only sign of it that there is.
+"""
+
+import logging as std_logging
+import threading
+
+from oslo_log import log as logging
+
+from octavia_hmsync.cluster.api import topics
+from octavia_hmsync.cluster.worker import endpoints
+
+LOG = logging.getLogger(__name__)
+
+CONSUMER = 'octavia.controller.queue.v2.consumer'
+_STOPPING = 'Stopping V2 consumer'
+_ENDING = 'Shutting down V2 endpoint worker'
+
+
+class WorkerExtension:
+    """What runs in a child of octavia-worker.
+
+    :param conf: a parsed oslo.config object.
+    :param get_pinned: not used; all extensions are given it.
+    """
+
+    def __init__(self, conf, get_pinned=None):
+        self._server = RPCServer(conf)
+
+    def start(self):
+        """Begin to serve; nobody waits for it."""
+        self._server.start()
+
+    def stop(self):
+        """Let what is under way end."""
+        self._server.stop()
+        self._server.wait()
+
+
+class RPCServer:
+    """The server, in a thread of its own until it serves.
+
+    With RabbitMQ down it waits there, and the worker goes on.
+
+    :param conf: a parsed oslo.config object.
+    :param make_server: takes a topic and an endpoint, and returns a server of
+                        oslo.messaging; None for one on Octavia's connection.
+    :param make_endpoint: takes the configuration.
+    """
+
+    def __init__(self, conf, make_server=None,
+                 make_endpoint=endpoints.Endpoints):
+        self._conf = conf
+        self._make_server = make_server
+        self._make_endpoint = make_endpoint
+        self._server = None
+        self._lock = threading.Lock()
+        self._is_stopping = False
+
+    def start(self):
+        """Serve as soon as that can be done."""
+        _follow_consumer(self)
+        threading.Thread(target=self._serve, name='hmsync-cluster-rpc',
+                         daemon=True).start()
+
+    def stop(self):
+        """Take no order any more; what has begun goes on.
+
+        Doing it twice is harmless.
+        """
+        with self._lock:
+            self._is_stopping = True
+            server = self._server
+        if server is not None:
+            server.stop()
+
+    def wait(self):
+        """Wait until all that has begun has ended; after stop()."""
+        with self._lock:
+            server = self._server
+        if server is not None:
+            server.wait()
+
+    def _serve(self):
+        try:
+            make_server = self._make_server
+            if make_server is None:
+                # Not before: Octavia's worker is not there earlier.
+                from octavia_hmsync.compat import cluster as compat_cluster
+                make_server = compat_cluster.make_server
+            server = make_server(topics.TOPIC, self._make_endpoint(self._conf))
+            server.start()
+        except Exception:
+            LOG.exception('octavia-hmsync: this octavia-worker takes no '
+                          'orders for clusters; restart it once the reason '
+                          'is gone:')
+            return
+        with self._lock:
+            self._server = server
+            is_late = self._is_stopping
+        if is_late:
+            server.stop()
+        else:
+            LOG.info('Orders for clusters are taken at the topic %s.',
+                     topics.TOPIC)
+
+
+def _follow_consumer(server):
+    logger = std_logging.getLogger(CONSUMER)
+    logger.addFilter(_Filter(server, logger.getEffectiveLevel()))
+    # What is not logged is not filtered.
+    if not logger.isEnabledFor(std_logging.INFO):
+        logger.setLevel(std_logging.INFO)
+
+
+class _Filter(std_logging.Filter):
+    """Ends a server as Octavia ends its own.
+
+    :param server: an RPCServer.
+    :param level: what is lower is not to be logged.
+    """
+
+    def __init__(self, server, level):
+        super().__init__()
+        self._server = server
+        self._level = level
+
+    def filter(self, record):
+        text = str(record.msg)
+        if text.startswith(_STOPPING):
+            self._server.stop()
+        elif text.startswith(_ENDING):
+            self._server.wait()
+        return record.levelno >= self._level

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Does what octavia-api asks for, from what the database has.
+
+A message that comes twice, or late, finds a cluster that somebody works on,
+or a load balancer in another state, and changes nothing.
+"""
+
+import time
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from octavia_hmsync.cluster.api import readiness
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.distribution import distribution
+from octavia_hmsync.cluster.rules import affinity
+from octavia_hmsync.cluster.rules import sizes
+from octavia_hmsync.cluster import work as work_
+from octavia_hmsync.cluster.worker import flows
+from octavia_hmsync.cluster.worker import tasks
+from octavia_hmsync import compat
+from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.compat import cluster as compat_cluster
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync import exceptions
+
+LOG = logging.getLogger(__name__)
+
+# octavia-api commits after it has sent the message. Seconds.
+_PATIENCE = 60
+_PAUSE = 0.5
+
+# What flows that build find out, and need not be given.
+PROVIDED = (compat_cluster.VIP, distribution.DISTRIBUTOR_ID)
+
+
+class Worker:
+    """Creates, deletes and replaces load balancers on clusters.
+
+    :param conf: a parsed oslo.config object.
+    """
+
+    def __init__(self, conf):
+        self._conf = conf
+        self._run = compat_cluster.make_runner()
+
+    def create(self, load_balancer_id, flavor):
+        """Build a load balancer.
+
+        :param load_balancer_id: its row is there, or will be soon.
+        :param flavor: a dict; octavia-api has said how large it is to be.
+        """
+        load_balancer = self._wait_for(load_balancer_id,
+                                       compat.PENDING_CREATE)
+        if load_balancer is None:
+            return
+        cluster = ensure_cluster(self._conf, load_balancer, flavor)
+        if cluster is not None:
+            self._carry_out('create', load_balancer_id, cluster,
+                            flows.get_create_load_balancer_flow,
+                            without=PROVIDED)
+
+    def delete(self, load_balancer_id):
+        """Delete a load balancer, with all that it has."""
+        load_balancer = self._wait_for(load_balancer_id,
+                                       compat.PENDING_DELETE)
+        if load_balancer is None:
+            return
+        cluster = ensure_cluster(self._conf, load_balancer, {})
+        if cluster is None:
+            return
+        # Whoever works on it makes room.
+        cluster_repo.set_status(work_.get_context().engine, cluster.id,
+                                compat.PENDING_DELETE)
+        listeners, pools = compat_cluster.describe_children(load_balancer)
+        self._carry_out(
+            'delete', load_balancer_id, cluster,
+            flows.get_delete_load_balancer_flow,
+            compat_cluster.describe_load_balancer(load_balancer), listeners,
+            pools, **compat_cluster.make_deletion_store(load_balancer))
+
+    def failover(self, load_balancer_id):
+        """Replace each amphora of a load balancer."""
+        load_balancer = self._wait_for(load_balancer_id,
+                                       compat.PENDING_UPDATE)
+        if load_balancer is None:
+            return
+        cluster = ensure_cluster(self._conf, load_balancer, {})
+        if cluster is not None:
+            self._carry_out('failover', load_balancer_id, cluster,
+                            flows.get_failover_load_balancer_flow,
+                            without=PROVIDED)
+
+    @staticmethod
+    def _wait_for(load_balancer_id, status):
+        """Return the load balancer as soon as it is in a status.
+
+        :returns: Octavia's data model; None if that does not come.
+        """
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            found = compat_amphora.get_load_balancer(load_balancer_id)
+            if found is not None and found.provisioning_status == status:
+                return found
+            if time.monotonic() >= deadline:
+                LOG.warning('Load balancer %s is not %s: what octavia-api '
+                            'asked for is not done.', load_balancer_id,
+                            status)
+                return None
+            time.sleep(_PAUSE)
+
+    def _carry_out(self, what, load_balancer_id, cluster, factory, *args,
+                   without=(), **store):
+        load_balancer = compat_amphora.get_load_balancer(load_balancer_id)
+        store = {**make_store(cluster, load_balancer), **store}
+        for name in without:
+            del store[name]
+        try:
+            self._run(factory, *args, store=store)
+        except exceptions.Interrupted as e:
+            LOG.info('Load balancer %s, %s: is left to somebody else: %s.',
+                     load_balancer_id, what, type(e).__name__)
+            return
+        except Exception as e:
+            problem = compat_cluster.describe_failure(e)
+            LOG.debug('The flow failed:', exc_info=True)
+            LOG.error('Load balancer %s, %s: %s.', load_balancer_id, what,
+                      problem)
+            return
+        LOG.info('Load balancer %s, %s: done.', load_balancer_id, what)
+
+
+def make_store(cluster, load_balancer):
+    """Return what all flows of a cluster are given."""
+    return {**distribution.make_store(cluster, load_balancer),
+            tasks.CLUSTER_ID: cluster.id,
+            compat_cluster.LOADBALANCER_ID: load_balancer.id}
+
+
+def ensure_cluster(conf, load_balancer, flavor):
+    """Have a load balancer be one on a cluster.
+
+    :param conf: a parsed oslo.config object.
+    :param load_balancer: of compat.amphora.get_load_balancer().
+    :param flavor: what it is to be like, where it is none yet.
+    :returns: its Cluster; None if it cannot be one: it is in ERROR then.
+    """
+    engine = work_.get_context().engine
+    found = cluster_repo.get_by_load_balancer(engine, load_balancer.id)
+    if found is not None:
+        # Whatever the options have by now.
+        return found
+    try:
+        size = sizes.resolve(flavor, readiness.get_defaults(conf))
+    except sizes.Refused as e:
+        LOG.error('Load balancer %s cannot be built: %s.', load_balancer.id,
+                  e.operator.rstrip('.'))
+        compat_cluster.update_load_balancer(
+            load_balancer.id, provisioning_status=compat.ERROR)
+        return None
+    compat_cluster.update_load_balancer(
+        load_balancer.id, topology=compat.TOPOLOGY_ACTIVE_ACTIVE)
+    options = conf[cluster_conf.GROUP]
+    cluster_repo.add(engine, cluster_repo.New(
+        uuidutils.generate_uuid(), load_balancer.id,
+        load_balancer.name or load_balancer.id, size.desired, size.minimum,
+        conf.controller_worker.distributor_driver,
+        affinity.choose(size.affinity, load_balancer.pools),
+        options.peer_group_size, options.cooldown, options.standby,
+        load_balancer.enabled, options.cluster_manager))
+    found = cluster_repo.get_by_load_balancer(engine, load_balancer.id)
+    if found is None:
+        raise exceptions.NotPossible(
+            f'The cluster of load balancer {load_balancer.id} is gone.')
+    return found

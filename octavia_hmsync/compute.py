@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The instances of amphorae, asked of the compute service.
+
+Of Nova itself where Octavia uses it: Octavia's driver for it repeats what
+finds nothing for a quarter of a minute, and lists nothing. Of any other
+driver of Octavia's what it can do.
+"""
+
+import dataclasses
+import datetime
+import re
+import typing
+
+import openstack.connection
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync import cloud
+from octavia_hmsync.compat import compute as compat_compute
+from octavia_hmsync import exceptions
+
+ACTIVE = 'ACTIVE'
+NOVA = cloud.Service('Nova', '[nova] endpoint', 'service_auth')
+
+_ID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+_NAME = re.compile(f'{compat_compute.INSTANCE_PREFIX}({_ID})')
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """An instance by the name of an amphora.
+
+    :param amphora_id: of which its name speaks.
+    :param created_at: UTC; None where nobody tells.
+    :param is_going: whether it is being deleted.
+    """
+
+    id: str
+    name: str
+    amphora_id: str
+    status: str
+    created_at: datetime.datetime | None
+    is_going: bool = False
+
+
+class Compute(typing.Protocol):
+    """What knows instances."""
+
+    def get_status(self, compute_id: str) -> str | None:
+        """Return what state an instance is in; None where there is none.
+
+        :raises CloudUnavailable, CloudRefused: if nobody tells.
+        """
+
+    def list_instances(self, amphora_id: str | None = None
+                       ) -> list[Instance] | None:
+        """Return those that are named as amphorae; None if nobody tells.
+
+        :param amphora_id: only those of this one.
+        :raises CloudUnavailable, CloudRefused: if there is no answer.
+        """
+
+    def find(self, name: str) -> list[str]:
+        """Return the ids of instances of a name, as far as anybody tells.
+
+        :raises CloudUnavailable, CloudRefused: if there is no answer.
+        """
+
+    def delete(self, compute_id: str) -> None:
+        """Have an instance deleted; one that is none is no error.
+
+        :raises CloudUnavailable, CloudRefused: if it may not have been.
+        """
+
+
+def connect(conf):
+    """Return the Compute of octavia.conf; nobody is asked before its calls.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :raises CloudUnavailable: if the credentials, or the driver, cannot be
+                              used as they are.
+    """
+    name = conf.controller_worker.compute_driver
+    if name == compat_compute.NOVA_DRIVER:
+        return Nova(conf)
+    return Driver(name)
+
+
+def connect_to_nova(conf):
+    """Make a connection to Nova, as Octavia makes its own.
+
+    Nobody is asked before the first request; each waits for
+    ``[hmsync_network] api_timeout`` seconds and is made once.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :returns: an openstack.connection.Connection that nothing else uses.
+    :raises CloudUnavailable: if the credentials cannot be used as they are.
+    """
+    options = {}
+    nova = conf.nova
+    for option, value in (
+            ('region_name', nova.region_name),
+            ('compute_service_name', nova.service_name),
+            ('compute_endpoint_override', nova.endpoint),
+            ('interface', nova.endpoint_type.removesuffix('URL'))):
+        if value:
+            options[option] = value
+    with cloud.reported(conf, 'read the credentials', NOVA):
+        return openstack.connection.Connection(
+            session=cloud.make_session(conf, 'service_auth',
+                                       compat_compute.load_auth()),
+            **options)
+
+
+class Nova:
+    """Nova, with the credentials of ``[service_auth]``.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    """
+
+    def __init__(self, conf):
+        self._conf = conf
+        self._connection = connect_to_nova(conf)
+
+    def _reported(self, action):
+        return cloud.reported(self._conf, action, NOVA)
+
+    def get_status(self, compute_id):
+        """See Compute."""
+        with self._reported(f'read the instance {compute_id}'):
+            try:
+                return self._connection.compute.get_server(compute_id).status
+            except sdk_exc.NotFoundException:
+                return None
+
+    def list_instances(self, amphora_id=None):
+        """See Compute; random names tell nothing."""
+        if self._conf.nova.random_amphora_name_length:
+            return None
+        prefix = compat_compute.INSTANCE_PREFIX
+        with self._reported('list the instances of amphorae'):
+            # Nova takes it as a regular expression, or as a part of a name.
+            found = list(self._connection.compute.servers(
+                name=f'{prefix}{amphora_id or ""}'))
+            return [Instance(
+                server.id, server.name, match[1], server.status,
+                _parse_time(server.created_at),
+                server.task_state == 'deleting')
+                for server in found
+                if (match := _NAME.fullmatch(server.name or '')) and
+                amphora_id in (None, match[1])]
+
+    def find(self, name):
+        """See Compute."""
+        with self._reported(f'look for the instance {name}'):
+            return [server.id for server in self._connection.compute.servers(
+                name=f'^{name}$') if server.name == name]
+
+    def delete(self, compute_id):
+        """See Compute."""
+        with self._reported(f'delete the instance {compute_id}'):
+            self._connection.compute.delete_server(compute_id,
+                                                   ignore_missing=True)
+
+
+def _parse_time(text):
+    if not text:
+        return None
+    # Nova has no fractions; Neutron neither.
+    return datetime.datetime.strptime(text, '%Y-%m-%dT%H:%M:%SZ')
+
+
+class Driver:
+    """Another compute driver of Octavia's.
+
+    :param name: its entry point.
+    """
+
+    def __init__(self, name):
+        self._name = name
+        with self._reported('be loaded'):
+            self._driver = compat_compute.load_driver(name)
+
+    def _reported(self, action):
+        return _Reported(self._name, action)
+
+    def get_status(self, compute_id):
+        """See Compute."""
+        with self._reported(f'tell of the instance {compute_id}'):
+            try:
+                found, _fault = self._driver.get_amphora(compute_id)
+            except compat_compute.NotFound:
+                return None
+            return found.status if found is not None else None
+
+    def list_instances(self, amphora_id=None):
+        """See Compute: a driver has no list."""
+        return None
+
+    def find(self, name):
+        """See Compute: a driver does not tell."""
+        return []
+
+    def delete(self, compute_id):
+        """See Compute."""
+        with self._reported(f'delete the instance {compute_id}'):
+            self._driver.delete(compute_id)
+
+
+class _Reported:
+    """Puts whatever a driver raises in one line."""
+
+    def __init__(self, name, action):
+        self._name, self._action = name, action
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _traceback):
+        if isinstance(error, Exception):
+            reason = ' '.join(str(error).split()).rstrip('.')
+            raise exceptions.CloudUnavailable(
+                f'The compute driver {self._name} could not {self._action} '
+                f'({type(error).__name__}: {reason}). See whether the '
+                f'compute service runs, and [controller_worker] '
+                f'compute_driver.') from error
+        return False

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The options of image upgrades, all in ``[hmsync_image]``."""
+
+from oslo_config import cfg
+
+from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync.conf import windows
+from octavia_hmsync import exceptions
+
+GROUP = 'hmsync_image'
+
+_service_opts = [
+    cfg.IntOpt('image_timeout', default=30, min=1, max=600,
+               help='Seconds to wait for the answer of the image service '
+                    'when it is asked which image a tag has. A larger value '
+                    'bears with a slow service, and lets a command hang for '
+                    'longer at one that is down.'),
+    cfg.IntOpt('survey_interval', default=600, min=0,
+               help='Seconds between two looks of a housekeeper that serves '
+                    'metrics at how many load balancers have not their '
+                    'newest image. A smaller value shows a new image sooner; '
+                    'each look asks the image service once for each tag. 0 '
+                    'never looks, and serves no such figures.'),
+]
+
+_rollout_opts = [
+    cfg.IntOpt('rollout_canaries', default=1, min=0,
+               help='How many load balancers of each topology, flavor, '
+                    'availability zone and image come first in a rollout; '
+                    'the others wait until they are done. More find a '
+                    'rarer fault; 0 has no canaries.'),
+    cfg.IntOpt('rollout_parallel', default=1, min=1,
+               help='How many load balancers of a rollout have an amphora '
+                    'replaced at once. A larger value is faster and takes '
+                    'more of the compute service; while many are PENDING, '
+                    'Octavia notices dead amphorae of others later.'),
+    cfg.IntOpt('rollout_parallel_per_az', default=0, min=0,
+               help='The same for each availability zone. 0 has no limit of '
+                    'its own.'),
+    cfg.IntOpt('rollout_rate_per_hour', default=0, min=0,
+               help='How many load balancers may begin within an hour. A '
+                    'smaller value leaves more time to notice what no check '
+                    'does. 0 has no limit.'),
+    cfg.IntOpt('rollout_max_failures', default=1, min=1,
+               help='With so many load balancers that failed a rollout is '
+                    'HALTED. More of them go on past what one load balancer '
+                    'alone has.'),
+    cfg.IntOpt('rollout_watch_time', default=300, min=0,
+               help='Seconds for which the new amphorae of a load balancer '
+                    'are watched when it is done, before that makes room for '
+                    'the next one, canaries before all others. What falls '
+                    'silent, is in ERROR or is failed over again in this '
+                    'time has failed. A larger value finds what fails late, '
+                    'and a rollout takes longer by so much for each load '
+                    'balancer, divided by rollout_parallel. 0 does not '
+                    'watch.'),
+    cfg.StrOpt('rollout_windows', default='',
+               help='When a rollout may begin something, in UTC: days and a '
+                    'time of day, "Sat,Sun 01:00-05:00", several separated '
+                    'by semicolons. Without days it is each day, and '
+                    'without windows always. What has begun comes to its '
+                    'end later, too.'),
+    cfg.IntOpt('replacement_claim_expiry', default=120, min=30,
+               help='Seconds after which a replacement whose housekeeper '
+                    'gave no sign of life is taken up by another one. A '
+                    'smaller value leaves a load balancer locked for a '
+                    'shorter time; in a database that hangs for longer two '
+                    'might work on it.'),
+]
+
+_replace_opts = [
+    cfg.IntOpt('replacements_at_once', default=4, min=1, max=64,
+               help='How many load balancers one octavia-housekeeping '
+                    'replaces the amphorae of at once. A larger value is '
+                    'faster when an operator asks for many; each has a '
+                    'thread, and builds an instance.'),
+    cfg.IntOpt('agent_timeout', default=30, min=1, max=600,
+               help='Seconds for each request to the agent of an amphora '
+                    'that is replaced, or that replaces one. A smaller value '
+                    'gives one up sooner that hangs; an agent that starts '
+                    'haproxy with many listeners takes some seconds.'),
+    cfg.IntOpt('proof_timeout', default=120, min=10,
+               help='Seconds in which a new amphora has to be shown to '
+                    'serve, besides two of heartbeat_interval and those that '
+                    'its health monitors take to find a member that is '
+                    'down. Of the latter, which tenants set, no more than '
+                    'that are waited for, either: a load balancer is locked '
+                    'for twice proof_timeout at most while its new amphora '
+                    'is proven. After them everything is as it was.'),
+    cfg.IntOpt('failover_timeout', default=1800, min=60,
+               help='Seconds in which an octavia-worker has to fail an '
+                    'amphora over that it is asked for by mode failover. '
+                    'After them the replacement has failed, and the load '
+                    'balancer is left to that worker. A smaller value tells '
+                    'sooner that none runs; a worker that waits for a slow '
+                    'compute service needs as long as that takes.'),
+]
+
+_history_opts = [
+    cfg.IntOpt('history_days', default=90, min=0,
+               help='Days after which rollouts and replacements that ended '
+                    'are deleted from the database; a rollout goes with all '
+                    'of its replacements. A larger value shows more of what '
+                    'happened, and takes a row for each replacement. 0 keeps '
+                    'them for ever.'),
+]
+
+OPTS = _service_opts + _replace_opts + _rollout_opts + _history_opts
+
+
+def register_opts(conf):
+    """Register the group ``[hmsync_image]`` and its options.
+
+    :param conf: the oslo.config object to register with; doing it twice is
+                 harmless.
+    """
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def list_opts():
+    """Return the options for the sample configuration.
+
+    :returns: a list of (group name, options).
+    """
+    return [(GROUP, OPTS)]
+
+
+def neutralize(conf):
+    """Find options with values that cannot be read; see octavia_hmsync.conf.sync.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :returns: what is wrong and what to do, or None if all can be read.
+    """
+    return hmsync_conf.neutralize(conf, GROUP, OPTS)
+
+
+def check(conf):
+    """Check what can be told before anybody is asked.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :raises InvalidConfiguration: naming the option and what to do.
+    """
+    problem = neutralize(conf)
+    if problem:
+        raise exceptions.InvalidConfiguration(problem)
+    try:
+        windows.parse(conf[GROUP].rollout_windows)
+    except exceptions.NotPossible as e:
+        raise exceptions.InvalidConfiguration(
+            f'[{GROUP}] rollout_windows cannot be used: {e}') from None

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The options of the management network, all in ``[hmsync_network]``.
+
+A group of their own, because most clouds already have such a network and
+leave all of them alone.
+"""
+
+from oslo_config import cfg
+
+from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync import exceptions
+
+GROUP = 'hmsync_network'
+
+# Neutron takes 255 characters, also for the description and the tags that
+# carry the name.
+_NAME_LENGTH = 140
+
+_network_opts = [
+    cfg.StrOpt('network_name', default='lb-mgmt-net',
+               max_length=_NAME_LENGTH, regex=r'^[^,/\s]+$',
+               help='Name of the amphora management network that '
+                    '"octavia-hmsync network ensure" makes. What is made '
+                    'carries it in a tag, too: two Octavias that share a '
+                    'project need two names, and with another name nothing '
+                    'of the old one is found again.'),
+    cfg.StrOpt('management_subnet_cidr',
+               help='Addresses of the management network, IPv4 or IPv6, '
+                    'such as 172.16.0.0/22. Each amphora and each '
+                    'controller takes one for as long as it lives. It '
+                    'cannot be changed while the network is there.'),
+    cfg.StrOpt('amphora_security_group', default='lb-mgmt-sec-grp',
+               max_length=_NAME_LENGTH,
+               help='Name of the security group of the amphorae. It lets '
+                    'the health managers\' group in, at [haproxy_amphora] '
+                    'bind_port.'),
+    cfg.StrOpt('health_manager_security_group',
+               default='lb-health-mgr-sec-grp', max_length=_NAME_LENGTH,
+               help='Name of the security group of the controllers\' ports. '
+                    'It lets the amphorae\'s group in, at [health_manager] '
+                    'bind_port and at the port of syslog. By group, so that '
+                    'it never changes with the controllers.'),
+    cfg.BoolOpt('allow_ssh', default=False,
+                help='Let controllers reach the amphorae by SSH. Needed to '
+                     'look into an amphora; one more way in for whoever has '
+                     'a controller.'),
+    cfg.BoolOpt('allow_icmp', default=False,
+                help='Let controllers ping the amphorae. Helps to tell a dead '
+                     'network from a dead agent.'),
+    cfg.BoolOpt('supply_options', default=False,
+                help='Have Octavia use the network and the security group '
+                     'for new amphorae, as if [controller_worker] '
+                     'amp_boot_network_list and amp_secgroup_list named '
+                     'them. Where octavia.conf has one of these options, '
+                     'that one stays as it is there.'),
+    cfg.IntOpt('reconcile_interval', default=60, min=0,
+               help='Seconds between two looks at whether the network still '
+                    'is as it was made, by one of the housekeepers. A '
+                    'smaller value repairs a removed rule or a lost '
+                    'security group sooner; each look is some ten requests '
+                    'to Neutron. 0 never looks. Without a network that '
+                    '"network ensure" made or adopted nothing is looked '
+                    'at.'),
+    cfg.IntOpt('api_timeout', default=10, min=1, max=120,
+               help='Seconds to wait for an answer of Neutron or Keystone. '
+                    'A larger value bears with a slow API, and lets a '
+                    'command hang for longer at one that is down.'),
+]
+
+_port_opts = [
+    cfg.StrOpt('binding_host',
+               help='Name of this node as its agent gives it to Neutron: '
+                    'that of neutron-openvswitch-agent, or hostname among '
+                    'the external_ids of Open vSwitch for ovn-controller. '
+                    '[DEFAULT] host by default. With a wrong one the port of '
+                    'the node never becomes ACTIVE.'),
+    cfg.StrOpt('integration_bridge', default='br-int',
+               help='Bridge of Open vSwitch in which the interface of the '
+                    'node, [hmsync] address_interface, is plugged.'),
+    cfg.StrOpt('ovsdb_connection',
+               help='Where ovsdb-server of this node listens, as ovs-vsctl '
+                    'takes it: unix:FILE, tcp:ADDRESS:PORT. Its usual place '
+                    'by default.'),
+    cfg.IntOpt('port_retention', default=86400, min=0,
+               help='Seconds after which the port of a node is deleted that '
+                    'is gone: no keepalive of its health manager, and not '
+                    'plugged either. Not before every amphora was seen to '
+                    'use a list without its address. A smaller value gives '
+                    'addresses back sooner; a node that comes back later '
+                    'than that gets another one, which every amphora has to '
+                    'be told. When its health manager was deleted, five '
+                    'minutes without plugging are enough; 0 waits for '
+                    'that.'),
+]
+
+OPTS = _network_opts + _port_opts
+
+
+def register_opts(conf):
+    """Register the group ``[hmsync_network]`` and its options.
+
+    :param conf: the oslo.config object to register with; doing it twice is
+                 harmless.
+    """
+    conf.register_opts(OPTS, group=GROUP)
+
+
+def list_opts():
+    """Return the options for the sample configuration.
+
+    :returns: a list of (group name, options).
+    """
+    return [(GROUP, OPTS)]
+
+
+def neutralize(conf):
+    """Find options with values that cannot be read; see octavia_hmsync.conf.sync.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :returns: what is wrong and what to do, or None if all can be read.
+    """
+    return hmsync_conf.neutralize(conf, GROUP, OPTS)
+
+
+def check(conf):
+    """Check what can be told before anybody is asked.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :raises InvalidConfiguration: naming the option and what to do.
+    """
+    problem = neutralize(conf)
+    if problem:
+        raise exceptions.InvalidConfiguration(problem)

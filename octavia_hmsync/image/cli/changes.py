@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Following replacements: a line for each change."""
+
+import math
+import time
+
+from oslo_utils import timeutils
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+
+INTERVAL = 2
+
+
+def add_arguments(parser, timeout_help='give up after so long'):
+    """Let a command say how often it looks, and how long it waits."""
+    parser.add_argument('--interval', type=base.positive_seconds,
+                        default=INTERVAL, metavar='<seconds>',
+                        help=f'time between two looks (default: {INTERVAL})')
+    parser.add_argument('--timeout', type=base.positive_seconds,
+                        metavar='<seconds>', help=timeout_help)
+
+
+class Changes:
+    """Looks again and again, and writes what has changed.
+
+    :param app: the application of cmd.hmsync.
+    :param interval: seconds between two looks.
+    :param timeout: seconds after which it is over, None for never.
+    :param farewell: what is said when somebody presses Ctrl-C.
+    """
+
+    def __init__(self, app, interval, timeout, farewell):
+        self._app = app
+        self._interval = interval
+        self._deadline = time.monotonic() + (timeout or math.inf)
+        self._farewell = farewell
+        self._said = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type, exc_value, traceback):
+        if exc_type is KeyboardInterrupt:
+            self._app.stderr.write(f'{self._farewell}\n')
+        return False
+
+    def follow(self, look, show, given_up):
+        """Look until it has ended.
+
+        :param look: called for what there is.
+        :param show: called with that; returns whether it has ended well.
+        :param given_up: what to say if the time is over before.
+        :raises NotPossible: with that.
+        """
+        while True:
+            found = self._look(look)
+            if found and show(found):
+                return
+            if not self._wait():
+                raise exceptions.NotPossible(given_up)
+
+    def _look(self, function):
+        """Look once.
+
+        :param function: called for what is to be returned.
+        :returns: None, and says so once, if the database cannot be used.
+        """
+        try:
+            return function()
+        except base.REPORTED_ERRORS as e:
+            if not api.is_database_error(e):
+                raise
+            self.show({base.describe(e): ''})
+            return None
+
+    def show(self, known):
+        """Write what has changed since the last call.
+
+        :param known: what is known, a text, by what it is about; an empty
+                      text where that tells all.
+        """
+        for subject, text in known.items():
+            if self._said.get(subject) != text:
+                line = f'{subject}: {text}' if text else subject
+                self._app.stdout.write(
+                    f'{timeutils.utcnow():%Y-%m-%dT%H:%M:%S} {line}\n')
+        self._app.stdout.flush()
+        self._said = known
+
+    def _wait(self):
+        """Wait for the next look; returns False if there is none."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(self._interval, left))
+        return True
+
+
+def describe(replacement):
+    """Tell how far a replacement is, in one line.
+
+    :param replacement: an image_replacement.Replacement.
+    """
+    state = replacement.state
+    if state == replace_repo.RUNNING and replacement.phase:
+        state = replacement.phase
+        if replacement.new_amphora_id:
+            state = (f'{state}, amphora {replacement.new_amphora_id} for '
+                     f'{replacement.old_amphora_id}')
+    return join(state, replacement.reason)
+
+
+def join(state, reason):
+    """Put a state and its reason, if there is one, in one line."""
+    return f'{state} ({reason})' if reason else state
+
+
+def check_that_somebody_is_up(engine, max_age):
+    """Refuse to begin what nobody would do.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: ``[hmsync] offline_after``, seconds.
+    :raises NotPossible: if no housekeeper is there to replace amphorae.
+    """
+    if not keeper_repo.get_replacers(engine, max_age):
+        raise exceptions.NotPossible(
+            f'No octavia-housekeeping of this release of octavia-hmsync has '
+            f'given a sign of life for {max_age} s, so that nobody would '
+            f'replace amphorae: start one, or see its log, and run the '
+            f'command again.')
+
+
+def describe_nobody(max_age):
+    """Tell that no housekeeper is there to replace amphorae, in one line.
+
+    :param max_age: ``[hmsync] offline_after``, seconds.
+    """
+    return (f'No octavia-housekeeping of this release of octavia-hmsync has '
+            f'given a sign of life for {max_age} s: nobody replaces '
+            f'amphorae.')

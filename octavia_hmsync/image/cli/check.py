@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image check."""
+
+import traceback
+
+from octavia_hmsync.cli import base
+from octavia_hmsync import exceptions
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import finding
+from octavia_hmsync.image.preflight import run
+from octavia_hmsync.image import target
+from octavia_hmsync.sync.cli import load_balancers
+
+
+class Check(base.DatabaseMixin, base.Lister):
+    """Check what would make a replacement fail, before it begins.
+
+    Looks at the database and asks the image service and Neutron; changes
+    nothing. Of one load balancer all checks are shown. Without one, those
+    that are outdated, or may be, are checked, and what is wrong with them is
+    shown. The exit code is 0 if nothing is in the way, 1 if something should
+    be looked at, and 2 if a replacement would fail or be refused.
+    """
+
+    # The exit code that the results make.
+    _code = finding.Severity.SUCCESS
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'loadbalancer', metavar='<loadbalancer>', nargs='?',
+            help='only this one (name or id), be it outdated or not')
+        return parser
+
+    def run(self, parsed_args):
+        """Run the checks; what keeps them from it is a failure, too."""
+        try:
+            return super().run(parsed_args) or int(self._code)
+        except BrokenPipeError:
+            raise
+        except Exception as e:
+            if self.app.options.debug:
+                traceback.print_exc(file=self.app.stderr)
+            self.app.stderr.write(f'{e}\n')
+            return int(finding.Severity.FAILURE)
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        known = inventory.Inventory(conf, engine)
+        targets = target.Targets(conf)
+        if parsed_args.loadbalancer is None:
+            wanted = _get_outdated(known, targets)
+        else:
+            wanted = [known.get(load_balancers.find(
+                engine, parsed_args.loadbalancer))]
+        rows = run.run_all(conf, engine, wanted, targets)
+        self._code = max((row.found.severity for row in rows
+                          if row.found.severity is not None),
+                         default=finding.Severity.SUCCESS)
+        if parsed_args.loadbalancer is None:
+            rows = [row for row in rows if row.load_balancer_id is None or
+                    row.found.severity]
+        return (('load_balancer', 'check', 'result', 'details'),
+                [(row.load_balancer_id, row.check, row.found.name,
+                  row.found.details) for row in rows])
+
+
+def _get_outdated(known, targets):
+    """Return all that are outdated, or of which nobody can tell."""
+    def judge(load_balancer):
+        try:
+            image_id = targets.get(load_balancer.tag).image_id
+        except exceptions.CloudUnavailable:
+            image_id = None
+        return outdated.judge(load_balancer, image_id)
+
+    return [load_balancer for load_balancer in known.get_page()
+            if judge(load_balancer) is not outdated.Outdated.NO]

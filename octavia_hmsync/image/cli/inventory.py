@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image list."""
+
+from octavia_hmsync.amphora import agent_info
+from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
+from octavia_hmsync import compat
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import inventory as inventory_repo
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image import target
+
+_COLUMNS = ('load_balancer', 'project', 'topology', 'tag', 'target_image',
+            'outdated', 'haproxy_version', 'state', 'blocked_by')
+_LONG_COLUMNS = ('name', 'flavor', 'availability_zone', 'images')
+
+# Load balancers that are read at once where some of them are not shown.
+_AT_ONCE = 1000
+
+
+class ListImages(base.DatabaseMixin, base.Lister):
+    """List the load balancers, and who has not the newest image.
+
+    target_image is what the next amphora of a load balancer would boot: the
+    newest active image with the tag of its flavor, else of
+    [controller_worker] amp_image_tag. outdated is NO if all of its amphorae
+    have it, YES if none has, MIXED if they have different ones and UNKNOWN
+    if nobody can tell. blocked_by is what is in the way of a replacement,
+    as far as the database has it; "image check" looks further.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--outdated', type=str.upper, action='append',
+            choices=[str(value) for value in outdated.Outdated],
+            help='only those of which this is so; can be repeated')
+        parser.add_argument(
+            '--project', metavar='<project-id>',
+            help='only those of this project')
+        parser.add_argument(
+            '--tag', metavar='<tag>',
+            help='only those whose next amphora boots an image of this tag')
+        parser.add_argument(
+            '--flavor', metavar='<flavor>',
+            help='only those of this flavor (name or id)')
+        parser.add_argument(
+            '--topology', type=str.upper,
+            choices=(*compat.AMPHORAE_OF_TOPOLOGY,
+                     compat.TOPOLOGY_ACTIVE_ACTIVE),
+            help='only those with this topology')
+        parser.add_argument(
+            '--availability-zone', metavar='<zone>',
+            help='only those in this availability zone of Octavia')
+        parser.add_argument(
+            '--ask-agents', action='store_true',
+            help='ask the agents of the amphorae that are shown for '
+                 'haproxy_version; "?" stands for one that does not tell')
+        parser.add_argument(
+            '--limit', type=base.positive_number, metavar='<number>',
+            help='no more than so many, the first by id (default: all)')
+        parser.add_argument(
+            '--marker', metavar='<load-balancer-id>',
+            help='only those behind this one, by id: the last one of the '
+                 'page before')
+        base.add_long(parser, _LONG_COLUMNS)
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        marker = parsed_args.marker
+        if marker is not None and not inventory_repo.exists(engine, marker):
+            raise exceptions.NotPossible(
+                f'There is no load balancer {marker} to go on from: give '
+                f'--marker the last id of the page before, or begin anew '
+                f'without.')
+        known = inventory.Inventory(conf, engine)
+        if parsed_args.flavor and not known.has_flavor(parsed_args.flavor):
+            raise exceptions.NotPossible(
+                f'There is no flavor {parsed_args.flavor}: see "openstack '
+                f'loadbalancer flavor list".')
+        targets = target.Targets(conf)
+        found = _find(known, targets, parsed_args)
+        versions = None
+        if parsed_args.ask_agents:
+            versions = agent_info.get_haproxy_versions(conf, [
+                (amphora.id, amphora.lb_network_ip) for load_balancer in found
+                for amphora in outdated.get_allocated(load_balancer)])
+        shown = [_make_row(load_balancer, targets, versions, known)
+                 for load_balancer in found]
+        if base.is_long(parsed_args, _LONG_COLUMNS):
+            return (*_COLUMNS, *_LONG_COLUMNS), shown
+        return _COLUMNS, [row[:len(_COLUMNS)] for row in shown]
+
+
+def _find(known, targets, parsed_args):
+    """Return the load balancers that are wanted.
+
+    Whether one is outdated is no matter for the database: where that is
+    asked for, so many are read at once until there are enough.
+    """
+    wanted = {'tag': parsed_args.tag, 'flavor': parsed_args.flavor,
+              'project_id': parsed_args.project,
+              'topology': parsed_args.topology,
+              'availability_zone': parsed_args.availability_zone}
+    after, limit = parsed_args.marker, parsed_args.limit
+    if not parsed_args.outdated:
+        return known.get_page(after, limit, **wanted)
+    size = limit and max(limit, _AT_ONCE)
+    found: list = []
+    while True:
+        page = known.get_page(after, size, **wanted)
+        found += [load_balancer for load_balancer in page if outdated.judge(
+            load_balancer, targets.get(load_balancer.tag).image_id)
+            in parsed_args.outdated]
+        if limit is None or len(found) >= limit or len(page) < size:
+            return found[:limit]
+        after = page[-1].id
+
+
+def _make_row(load_balancer, targets, versions, known):
+    image_id = targets.get(load_balancer.tag).image_id
+    allocated = outdated.get_allocated(load_balancer)
+    haproxy = None
+    if versions is not None:
+        haproxy = formatters.List(sorted(
+            {versions.get(amphora.id, '?') for amphora in allocated}))
+    return (load_balancer.id, load_balancer.project_id,
+            load_balancer.topology, load_balancer.tag, image_id,
+            str(outdated.judge(load_balancer, image_id)), haproxy,
+            load_balancer.status,
+            formatters.List([str(block) for block in outdated.get_blocks(
+                load_balancer, image_id)]),
+            load_balancer.name,
+            known.get_flavor_name(load_balancer.flavor_id),
+            load_balancer.availability_zone,
+            formatters.Lines([f'{amphora.id} {amphora.role}: '
+                              f'{amphora.image_id or "?"}'
+                              for amphora in allocated]))

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image leaks."""
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.image.recovery import leaks
+
+_COLUMNS = ('kind', 'id', 'name', 'amphora', 'load_balancer', 'age',
+            'reason', 'outcome')
+_OLDER_THAN = 3600
+
+
+class Leaks(base.DatabaseMixin, base.Lister):
+    """List what is left of amphorae that are none any more.
+
+    Instances of the compute service and ports of Neutron that are named as
+    those of an amphora which Octavia does not know, or has deleted; amphorae
+    that nobody builds any more; and ports of distributors of a cluster that
+    there is not. Nothing is deleted without --delete, and then each one is
+    looked at again right before. After the database came back from a backup
+    that lists every amphora which was built since: what may serve is KEPT, as
+    Neutron and its agent tell. Two Octavias whose amphorae are in one project
+    take the other one's for leaks: never delete there.
+    """
+
+    _has_failed = False
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--older-than', type=base.positive_seconds, metavar='<seconds>',
+            default=_OLDER_THAN,
+            help='nothing that is younger than this, or was changed since, '
+                 'is a leak: it may be built or deleted at this moment '
+                 f'(default: {_OLDER_THAN})')
+        parser.add_argument('--delete', action='store_true',
+                            help='delete it')
+        return parser
+
+    def run(self, parsed_args):
+        """List, and delete; what could not be deleted is a failure."""
+        code = super().run(parsed_args)
+        return 1 if self._has_failed else code
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        known = leaks.Leaks(conf, engine, parsed_args.older_than)
+        found, is_complete = known.find()
+        rows = []
+        if not is_complete:
+            rows.append(('INSTANCE', None, None, None, None, None,
+                         'The compute service cannot be asked which '
+                         'instances are amphorae', 'NOT_CHECKED'))
+        if not parsed_args.delete:
+            return _COLUMNS, rows + [
+                _make_row(leak, leak.keep, 'KEPT' if leak.keep else 'LEAKED')
+                for leak in found]
+        for leak, kept, error in leaks.delete_all(known, found):
+            if error is not None:
+                self._has_failed = True
+                self.app.stderr.write(f'{error}\n')
+            rows.append(_make_row(
+                leak, kept, 'FAILED' if error is not None else
+                'KEPT' if kept else 'DELETED'))
+        return _COLUMNS, rows
+
+
+def _make_row(leak, kept, outcome):
+    reason = f'{leak.reason}; {kept}' if kept else leak.reason
+    return (str(leak.kind), leak.id, leak.name, leak.amphora_id,
+            leak.load_balancer_id, None if leak.age is None or
+            leak.age == float('inf') else round(leak.age), reason, outcome)

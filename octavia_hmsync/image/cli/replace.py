@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image replace."""
+
+import typing
+import uuid
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import changes
+from octavia_hmsync.image.cli import replace_checks
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image import target
+from octavia_hmsync.sync.cli import load_balancers
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+
+
+class Replace(base.DatabaseMixin, command.Command):
+    """Bring the amphorae of a load balancer to its newest image.
+
+    Whatever can be told is checked first, and housekeeping does it then.
+    Exclusions and maintenance windows are for rollouts, and not for this.
+    With --wait the command returns when it is done, and fails if that
+    failed; a line for each change is shown.
+    """
+
+    # What is wrong with the arguments together is said as argparse does.
+    parser: typing.Any
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('loadbalancer', metavar='<loadbalancer>',
+                            help='its name or id')
+        parser.add_argument(
+            '--mode', choices=(rollout_repo.REPLACE, rollout_repo.FAILOVER),
+            default=rollout_repo.REPLACE,
+            help='make before break, or Octavia\'s own failover, standby '
+                 'first (default: replace)')
+        parser.add_argument(
+            '--force', action='store_true',
+            help='replace amphorae that have the newest image, too, or of '
+                 'which nobody knows')
+        parser.add_argument('--wait', action='store_true',
+                            help='return when it is done')
+        changes.add_arguments(parser, 'with --wait: give up after so long; '
+                                      'it goes on')
+        base.add_dry_run(parser, 'what would be replaced')
+        self.parser = parser
+        return parser
+
+    def take_action(self, parsed_args):
+        if parsed_args.timeout and not parsed_args.wait:
+            self.parser.error('argument --timeout: needs --wait')
+        conf, engine = self.open_database()
+        load_balancer = self._find(conf, engine, parsed_args.loadbalancer)
+        replace_checks.check_rows(engine, load_balancer)
+        targets = target.Targets(conf)
+        image_id = replace_checks.get_target(targets, load_balancer)
+        if not parsed_args.force and replace_checks.is_up_to_date(
+                load_balancer, image_id):
+            self._say(f'All amphorae of load balancer {load_balancer.id} '
+                      f'have image {image_id}: there is nothing to do.')
+            return
+        for warning in replace_checks.check_preflight(
+                conf, engine, load_balancer, targets, parsed_args.mode):
+            self.app.stderr.write(f'{warning}\n')
+        max_age = conf.hmsync.offline_after
+        changes.check_that_somebody_is_up(engine, max_age)
+        if parsed_args.dry_run:
+            self._tell(load_balancer, image_id, parsed_args)
+            return
+        replacement_id = self._add(engine, load_balancer, image_id,
+                                   parsed_args)
+        if parsed_args.wait:
+            self._wait(engine, replacement_id, parsed_args, max_age)
+
+    @staticmethod
+    def _find(conf, engine, name):
+        lb_id = load_balancers.find(engine, name)
+        load_balancer = inventory.Inventory(conf, engine).get(lb_id)
+        if load_balancer is None:
+            # Deleted between the two looks.
+            raise exceptions.NotPossible(
+                f'There is no load balancer {name}: see "openstack '
+                f'loadbalancer list".')
+        return load_balancer
+
+    def _say(self, text):
+        self.app.stdout.write(f'{text}\n')
+
+    def _tell(self, load_balancer, image_id, parsed_args):
+        amphorae = (outdated.get_allocated(load_balancer)
+                    if parsed_args.force
+                    else outdated.get_outdated(load_balancer, image_id))
+        self._say(
+            f'Of load balancer {load_balancer.id} would be replaced, by mode '
+            f'{parsed_args.mode} with image {image_id}: '
+            f'{", ".join(a.id for a in amphorae)}.')
+
+    def _add(self, engine, load_balancer, image_id, parsed_args):
+        new = replace_repo.New(
+            str(uuid.uuid4()), load_balancer.id, parsed_args.mode, image_id,
+            load_balancer.topology, load_balancer.flavor_id,
+            load_balancer.availability_zone, forced=parsed_args.force)
+        if not replace_repo.add(engine, new):
+            # Somebody was faster.
+            replace_checks.check_rows(engine, load_balancer)
+            raise exceptions.NotPossible(
+                f'Load balancer {load_balancer.id} was replaced by somebody '
+                f'else at this moment: run the command again.')
+        self._say(f'Replacement {new.id} of load balancer '
+                  f'{load_balancer.id} waits for housekeeping.')
+        return new.id
+
+    def _wait(self, engine, replacement_id, parsed_args, max_age):
+        def look():
+            return (replace_repo.get(engine, replacement_id),
+                    keeper_repo.get_replacers(engine, max_age))
+
+        with changes.Changes(
+                self.app, parsed_args.interval, parsed_args.timeout,
+                f'Replacement {replacement_id} goes on: see "octavia-hmsync '
+                f'image replacement list".') as watch:
+            watch.follow(
+                look, lambda found: self._show(watch, found, max_age),
+                f'After {parsed_args.timeout or 0:g} s replacement '
+                f'{replacement_id} has not ended. It goes on: see '
+                f'"octavia-hmsync image replacement list".')
+
+    @staticmethod
+    def _show(watch, found, max_age):
+        """Write what has changed; returns whether it is done."""
+        replacement, keepers = found
+        if replacement is None:
+            raise exceptions.NotPossible(
+                'The replacement is not in the database any more: see '
+                '"octavia-hmsync image list".')
+        known = {f'Load balancer {replacement.load_balancer_id}':
+                 changes.describe(replacement)}
+        if not keepers and replacement.state in replace_repo.OPEN_STATES:
+            known[changes.describe_nobody(max_age)] = ''
+        watch.show(known)
+        if replacement.state in replace_repo.OPEN_STATES:
+            return False
+        if replacement.state == replace_repo.DONE:
+            return True
+        raise exceptions.NotPossible(
+            f'Replacement {replacement.id} of load balancer '
+            f'{replacement.load_balancer_id} is '
+            f'{changes.join(replacement.state, replacement.reason)}: see '
+            f'the log of octavia-housekeeping, and "octavia-hmsync image '
+            f'check {replacement.load_balancer_id}".')

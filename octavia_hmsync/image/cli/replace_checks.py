@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What "image replace" refuses, before anything is written.
+
+What the database tells comes first; the image service and Neutron are asked
+only when nothing of that is in the way.
+"""
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import changes
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image import outdated
+from octavia_hmsync.image.preflight import database
+from octavia_hmsync.image.preflight import facts
+from octavia_hmsync.image.preflight import finding
+from octavia_hmsync.image.preflight import verdict
+
+_FIRST = (('Provider', database.check_provider),
+          ('State', database.check_state),
+          ('Topology', database.check_topology),
+          ('Amphorae', database.check_amphorae))
+
+
+def check_rows(engine, load_balancer):
+    """Refuse what the database has in the way.
+
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer: LoadBalancer.
+    :raises NotPossible: if somebody replaces it already, or it is in no state
+                         for that.
+    """
+    for replacement in replace_repo.get_of_load_balancer(engine,
+                                                         load_balancer.id):
+        if replacement.state in replace_repo.OPEN_STATES:
+            whose = (f'Rollout {replacement.rollout_id}'
+                     if replacement.rollout_id else 'Somebody')
+            raise exceptions.NotPossible(
+                f'{whose} replaces load balancer {load_balancer.id} already, '
+                f'and is at {changes.describe(replacement)}: see '
+                f'"octavia-hmsync image replacement list".')
+    for name, check in _FIRST:
+        found = check(facts.Facts(load_balancer))
+        if found.severity is finding.Severity.FAILURE:
+            # The others say the same in another way.
+            raise _refuse(load_balancer, [(name, found)])
+
+
+def get_target(targets, load_balancer):
+    """Return the image that a load balancer's amphorae are to have.
+
+    :param targets: target.Targets.
+    :param load_balancer: LoadBalancer.
+    :raises NotPossible: if there is none.
+    :raises CloudUnavailable: if the image service gives no answer.
+    """
+    found = targets.get(load_balancer.tag)
+    if found.image_id is None:
+        raise _refuse(load_balancer, [('Image', finding.failure(
+            found.problem))])
+    return found.image_id
+
+
+def is_up_to_date(load_balancer, image_id):
+    """Tell whether there is nothing to do.
+
+    :param load_balancer: LoadBalancer.
+    :param image_id: the image that it is to have.
+    :raises NotPossible: if nobody can tell.
+    """
+    judgement = outdated.judge(load_balancer, image_id)
+    if judgement is outdated.Outdated.UNKNOWN:
+        unknown = ', '.join(a.id for a in
+                            outdated.get_allocated(load_balancer)
+                            if a.image_id is None)
+        raise exceptions.NotPossible(
+            f'Nobody can tell whether load balancer {load_balancer.id} is '
+            f'outdated, because Octavia has no image_id of {unknown}. With '
+            f'--force it is replaced all the same.')
+    return judgement is outdated.Outdated.NO
+
+
+def check_preflight(conf, engine, load_balancer, targets, mode):
+    """Refuse what would fail.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer: LoadBalancer.
+    :param targets: target.Targets.
+    :param mode: REPLACE or FAILOVER of image_rollout.
+    :returns: warnings, a line each.
+    :raises NotPossible: with a line for each finding that is in the way.
+    """
+    found = verdict.judge(conf, engine, load_balancer, targets, mode)
+    if found.failures:
+        raise exceptions.NotPossible('\n'.join(found.failures))
+    return list(found.warnings)
+
+
+def _refuse(load_balancer, failures):
+    return exceptions.NotPossible('\n'.join(
+        f'Load balancer {load_balancer.id} cannot be replaced: {name}: '
+        f'{found.details}' for name, found in failures))

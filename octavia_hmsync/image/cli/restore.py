@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image restore."""
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.image.recovery import restore
+from octavia_hmsync.sync.cli import load_balancers
+
+_OLDER_THAN = 3600
+
+
+class Restore(base.DatabaseMixin, base.Lister):
+    """Bring back a load balancer that a failover left while it serves.
+
+    For one that is in ERROR because the failover of its amphora failed, or
+    PENDING_UPDATE because an octavia-worker died with it. Its amphorae, the
+    compute service and Neutron are asked what serves; what was proven is
+    shown. If it is proven, the load balancer is ACTIVE and the amphorae that
+    serve are ALLOCATED again, in one transaction. Amphorae are not touched,
+    nothing is built and nothing is deleted.
+    """
+
+    _is_refused = False
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('loadbalancer', metavar='<loadbalancer>',
+                            help='its name or id')
+        parser.add_argument(
+            '--older-than', type=base.positive_seconds, metavar='<seconds>',
+            default=_OLDER_THAN,
+            help='refuse one that is PENDING_UPDATE and was changed within '
+                 'these, by the clocks of the controllers: somebody may still '
+                 f'work on it (default: {_OLDER_THAN})')
+        base.add_dry_run(parser, 'what is proven, and what would be done')
+        return parser
+
+    def run(self, parsed_args):
+        """Look, and restore; what is refused is said behind the table."""
+        code = super().run(parsed_args)
+        if self._is_refused:
+            self.app.stderr.write(
+                f'Load balancer {parsed_args.loadbalancer} is left as it is: '
+                f'it is not proven that it serves, or nobody may touch it '
+                f'now. The results say why.\n')
+            return 1
+        return code
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        restorer = restore.Restorer(conf, engine, parsed_args.older_than)
+        snapshot, verdict = restorer.look(load_balancers.find(
+            engine, parsed_args.loadbalancer))
+        self._is_refused = not verdict.amphorae
+        if verdict.amphorae and not parsed_args.dry_run:
+            restorer.restore(snapshot, verdict)
+        return (('amphora', 'check', 'result', 'details'),
+                [(row.amphora_id, row.check, row.found.name,
+                  row.found.details) for row in verdict.rows])

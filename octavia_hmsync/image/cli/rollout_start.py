@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image rollout start."""
+
+import collections
+import dataclasses
+import uuid
+
+from oslo_utils import timeutils
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import windows
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import changes
+from octavia_hmsync.image.cli import rollout as rollout_commands
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import estimate
+from octavia_hmsync.image.rollout import reading
+from octavia_hmsync.image.rollout import waves
+from octavia_hmsync.image import target
+
+# Replacements whose time tells how long another one takes.
+_LAST = 20
+# Those that have an option of the command, and one of [hmsync_image].
+SETTINGS = (*rollout_commands.NUMBERS, 'windows')
+
+
+class Starter(base.DatabaseMixin, base.Lister):
+    """For commands that start a rollout."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--mode', choices=(rollout_repo.REPLACE, rollout_repo.FAILOVER),
+            help='make before break, or Octavia\'s own failover, standby '
+                 'first')
+        for name, text in rollout_commands.NUMBERS.items():
+            parser.add_argument(
+                f'--{name.replace("_", "-")}', metavar='<number>',
+                type=_number, help=text)
+        parser.add_argument(
+            '--windows', metavar='<windows>',
+            help='when something may begin, in UTC: '
+                 '"Sat,Sun 01:00-05:00; Wed 02:00-03:00"; empty for always')
+        parser.add_argument('--reason', default='', metavar='<reason>',
+                            help='why, for "image rollout list"')
+        base.add_dry_run(parser, 'who would be in which wave')
+        return parser
+
+    def start(self, conf, engine, settings, parsed_args, targets,
+              undo_of=None):
+        """Start a rollout, or tell what it would do.
+
+        :param conf: a parsed oslo.config object.
+        :param engine: an SQLAlchemy engine.
+        :param settings: of the rollout.
+        :param parsed_args: of the command.
+        :param targets: target.Targets.
+        :param undo_of: the id of the rollout that it takes back, or None.
+        :returns: columns and rows.
+        :raises NotPossible: if there is nothing to do, or it cannot be done.
+        """
+        changes.check_that_somebody_is_up(engine, conf.hmsync.offline_after)
+        fleet = reading.read_fleet(conf, engine, targets, settings.mode,
+                                   timeutils.utcnow(), undo_of)
+        found = waves.get_waves(
+            settings, [c for c in fleet.candidates if not c.blocked_by])
+        self._tell_left_out(fleet, targets)
+        if not found:
+            raise exceptions.NotPossible(
+                'No load balancer is outdated that a rollout could bring to '
+                'another image: see "octavia-hmsync image list".')
+        self._tell_time(engine, settings, found, rollout_commands
+                        .count_at_once(conf, engine))
+        if not parsed_args.dry_run:
+            self._start(engine, settings, parsed_args.reason, undo_of)
+        return (('wave', 'canary', 'load_balancer', 'topology', 'flavor_id',
+                 'availability_zone', 'target_image', 'left_out_by'),
+                _make_rows(found, fleet))
+
+    def _say(self, text):
+        """Say what is not the answer; that may be read by a program."""
+        self.app.stderr.write(f'{text}\n')
+
+    def _tell_left_out(self, fleet, targets):
+        """Say of how many nobody can tell, and why."""
+        whys = collections.Counter(
+            targets.get(lb.tag).problem or 'Octavia has no image_id of '
+            'their amphorae: see "octavia-hmsync image check".'
+            for lb, _why in fleet.unknown)
+        for why, number in sorted(whys.items()):
+            self._say(f'Load balancers that are left alone, because nobody '
+                      f'can tell whether they are outdated: {number}. {why}')
+
+    def _tell_time(self, engine, settings, found, at_once):
+        if settings.parallel > at_once:
+            self._say(f'Of the {settings.parallel} that --parallel allows '
+                      f'{at_once} are replaced at once: so many the '
+                      f'octavia-housekeeping services that are up do, see '
+                      f'[hmsync_image] replacements_at_once.')
+        # An estimate: the clock of this host will do.
+        now = timeutils.utcnow()
+        known = replace_repo.get_durations(engine, _LAST)
+        time = estimate.describe(estimate.get_end(
+            settings, found, now, min(known, default=0), at_once) - now)
+        each = (f'the {min(known):.0f} s that the fastest of the last ones '
+                f'took' if known else 'no time for each, because none was '
+                'done yet')
+        numbers = [sum(len(wave) for is_canary, wave in found
+                       if is_canary or is_all) for is_all in (True, False)]
+        self._say(f'{numbers[0]} load balancers, {numbers[1]} of them '
+                  f'canaries, in {len(found)} waves: at least {time}, with '
+                  f'{each}.')
+
+    def _start(self, engine, settings, reason, undo_of):
+        rollout_id = str(uuid.uuid4())
+        if not rollout_repo.add(engine, rollout_id, settings, reason,
+                                undo_of):
+            check_that_none_is_active(engine)
+            # It has ended since.
+            raise exceptions.NotPossible(
+                'There was another rollout at this moment: run the command '
+                'again.')
+        self._say(f'Rollout {rollout_id} runs.')
+
+
+class StartRollout(Starter):
+    """Bring all load balancers to their newest image.
+
+    It is housekeeping that does it, some at a time. Lists who gets it: wave
+    1 and those with canary come first, and the others when these are done
+    and were watched; on stderr, how long that takes at least. What is not
+    given comes from [hmsync_image]; the mode is replace then.
+    """
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        opts = conf[image_conf.GROUP]
+        settings = get_settings(parsed_args, rollout_repo.Settings(
+            mode=rollout_repo.REPLACE,
+            **{name: opts[f'rollout_{name}'] for name in SETTINGS}))
+        check_that_none_is_active(engine)
+        return self.start(conf, engine, settings, parsed_args,
+                          target.Targets(conf))
+
+
+def check_that_none_is_active(engine):
+    """Refuse to start another rollout beside one.
+
+    :param engine: an SQLAlchemy engine.
+    :raises NotPossible: if there is one that has not ended.
+    """
+    active = rollout_repo.get_active(engine)
+    if active is not None:
+        raise exceptions.NotPossible(
+            f'There is a rollout that has not ended, {active.id}, which is '
+            f'{active.state}: see "octavia-hmsync image rollout show", or '
+            f'"image rollout cancel".')
+
+
+def _number(text):
+    return 0 if text == '0' else base.positive_number(text)
+
+
+def get_settings(parsed_args, defaults):
+    """Return the settings of a rollout.
+
+    :param parsed_args: of the command.
+    :param defaults: a Settings with what is not given.
+    :raises NotPossible: if nothing could ever begin.
+    """
+    given = {name: getattr(parsed_args, name) for name in ('mode', *SETTINGS)}
+    settings = dataclasses.replace(defaults, **{
+        name: value for name, value in given.items() if value is not None})
+    for name in ('parallel', 'max_failures'):
+        if not getattr(settings, name):
+            raise exceptions.NotPossible(
+                f'With --{name.replace("_", "-")} 0 nothing would ever '
+                f'begin: give it 1 or more.')
+    windows.parse(settings.windows)
+    return settings
+
+
+def _make_rows(found, fleet):
+    """Return who is in which wave, and behind them who is in none."""
+    rows = []
+    for number, (is_canary, wave) in enumerate(found, 1):
+        rows += [(number, is_canary, *_describe(c),
+                  'PENDING' if c.is_pending else None) for c in wave]
+    rows += [(None, False, *_describe(c), ', '.join(c.blocked_by))
+             for c in fleet.candidates if c.blocked_by]
+    others = [(lb, f'excluded by {e.kind} {e.value}: {e.reason}')
+              for lb, e in fleet.excluded] + fleet.unknown
+    return rows + [
+        (None, False, lb.id, lb.topology, lb.flavor_id, lb.availability_zone,
+         None, why) for lb, why in others]
+
+
+def _describe(candidate):
+    return (candidate.load_balancer_id, candidate.topology,
+            candidate.flavor_id, candidate.availability_zone,
+            candidate.target_image_id)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync image rollout undo."""
+
+import dataclasses
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.cli import rollout as rollout_commands
+from octavia_hmsync.image.cli import rollout_start
+from octavia_hmsync.image.db import aftermath as aftermath_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image.rollout import undo
+from octavia_hmsync.image import target
+
+
+class UndoRollout(rollout_start.Starter):
+    """Take a rollout back: to the image that the tag has now.
+
+    Take the tag off the image first, or deactivate it. It is another rollout,
+    of those alone that still have what the first one has brought. What is not
+    given is as the first one had it, but for its windows: it may begin at any
+    time.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'rollout', metavar='<rollout>', nargs='?',
+            help='its id (default: the last one that is no undo itself)')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        first = _find(engine, parsed_args.rollout)
+        settings = rollout_start.get_settings(
+            parsed_args, dataclasses.replace(first.settings, windows=''))
+        rollout_start.check_that_none_is_active(engine)
+        targets = target.Targets(conf)
+        _check_tags(conf, engine, targets, first)
+        return self.start(conf, engine, settings, parsed_args, targets,
+                          first.id)
+
+
+def _find(engine, rollout_id):
+    if rollout_id is not None:
+        return rollout_commands.get_rollout(engine, rollout_id)
+    first = next((rollout for rollout in rollout_repo.get_all(engine)
+                  if rollout.undo_of is None), None)
+    # Without any it tells that there was none.
+    return first or rollout_commands.get_rollout(engine)
+
+
+def _check_tags(conf, engine, targets, first):
+    brought = aftermath_repo.get_brought(engine, first.id)
+    concerned = [each for each in inventory.Inventory(conf, engine).get_page()
+                 if undo.is_on_image(each, brought)]
+    if not concerned:
+        raise exceptions.NotPossible(
+            f'No load balancer has an amphora of an image that rollout '
+            f'{first.id} has brought: there is nothing to take back.')
+    same = undo.find_tags_to_change(concerned, brought, {
+        tag: targets.get(tag).image_id
+        for tag in {each.tag for each in concerned}})
+    if same:
+        named = ', '.join(f'{image} by tag {tag}'
+                          for tag, image in sorted(same.items()))
+        raise exceptions.NotPossible(
+            f'What rollout {first.id} has brought is still the newest image: '
+            f'{named}. Take the tag off it ("openstack image unset --tag"), '
+            f'or deactivate it, and run the command again.')

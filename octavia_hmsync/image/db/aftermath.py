@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What came of the replacements of a rollout, and what became of it later."""
+
+import dataclasses
+import datetime
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+
+_TABLE = models.ImageReplacement.__table__
+_NEWER = _TABLE.alias()
+_LB = compat.LOAD_BALANCER
+_AMPHORA = compat.AMPHORA
+_HEALTH = compat.AMPHORA_HEALTH
+
+_BROUGHT_BY = (replace_repo.DONE, replace_repo.FAILED,
+               replace_repo.CANCELLED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Amphora:
+    """An amphora that is not deleted, of a load balancer that is watched.
+
+    :param id: its id.
+    :param status: its status.
+    :param created_at: by the clock of the service that built it, UTC.
+    :param silent_for: seconds since its last heartbeat, None before any.
+    :param is_busy: whether a failover of it has begun, or failed.
+    """
+
+    id: str
+    status: str
+    created_at: datetime.datetime | None
+    silent_for: float | None
+    is_busy: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """A load balancer whose replacement is DONE, as it is now.
+
+    :param replacement_id: its replacement.
+    :param load_balancer_id: its id.
+    :param provider: of the load balancer.
+    :param old_status: its operating status before, None if it is not known.
+    :param operating_status: its operating status now.
+    :param new_amphora_id: the amphora that was built last, or None.
+    :param finished_at: when it was done, by the database's clock, UTC.
+    :param amphorae: Amphora, of all that it has.
+    """
+
+    replacement_id: str
+    load_balancer_id: str
+    provider: str | None
+    old_status: str | None
+    operating_status: str | None
+    new_amphora_id: str | None
+    finished_at: datetime.datetime
+    amphorae: tuple[Amphora, ...] = ()
+
+
+def get_watched(engine, rollout_id, watch_time):
+    """Return how load balancers fare whose replacements were just done.
+
+    Those that are deleted, or that were replaced again meanwhile, are left
+    out.
+
+    :param engine: an SQLAlchemy engine.
+    :param rollout_id: of this rollout.
+    :param watch_time: seconds since it was done.
+    :returns: (a list of Watched; seconds since the last heartbeat of any
+              amphora, None for none).
+    """
+    c = _TABLE.c
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(c.id, c.load_balancer_id, c.new_amphora_id,
+                      c.finished_at,
+                      c.operating_status.label('old_status'),
+                      _LB.c.provider, _LB.c.operating_status)
+            .join(_LB, _LB.c.id == c.load_balancer_id)
+            .where(c.rollout_id == rollout_id,
+                   c.state == replace_repo.DONE,
+                   c.finished_at > types.utcnow_plus(-watch_time),
+                   _LB.c.provisioning_status.not_in(compat.DELETED_STATUSES),
+                   ~sa.exists().where(
+                       _NEWER.c.load_balancer_id == c.load_balancer_id,
+                       _NEWER.c.created_at > c.finished_at))
+            .order_by(c.finished_at, c.id)).all()
+        if not rows:
+            return [], None
+        amphorae: dict[str, list[Amphora]] = {}
+        for row in connection.execute(
+                sa.select(_AMPHORA.c.id, _AMPHORA.c.load_balancer_id,
+                          _AMPHORA.c.status, _AMPHORA.c.created_at,
+                          _HEALTH.c.last_update, _HEALTH.c.busy,
+                          types.utcnow().label('now'))
+                .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
+                .where(_AMPHORA.c.load_balancer_id.in_(
+                    [row.load_balancer_id for row in rows]),
+                    _AMPHORA.c.status.not_in(compat.DELETED_STATUSES))
+                .order_by(_AMPHORA.c.id)):
+            amphorae.setdefault(row.load_balancer_id, []).append(Amphora(
+                row.id, row.status, row.created_at,
+                _get_age(row.now, row.last_update), bool(row.busy)))
+        newest = connection.execute(sa.select(
+            sa.func.max(_HEALTH.c.last_update).label('at'),
+            types.utcnow().label('now'))).one()
+    return [Watched(
+        row.id, row.load_balancer_id, row.provider, row.old_status,
+        row.operating_status, row.new_amphora_id, row.finished_at,
+        tuple(amphorae.get(row.load_balancer_id, ()))) for row in rows
+    ], _get_age(newest.now, newest.at)
+
+
+def _get_age(now, at):
+    return None if at is None else (now - at).total_seconds()
+
+
+@api.retry
+def set_failed(engine, replacement_id, reason):
+    """Record that what was DONE has failed after all.
+
+    :param engine: an SQLAlchemy engine.
+    :param replacement_id: of what.
+    :param reason: why, in words.
+    :returns: False if it is not DONE any more.
+    """
+    conditions = (_TABLE.c.id == replacement_id,
+                  _TABLE.c.state == replace_repo.DONE)
+    with engine.begin() as connection:
+        rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
+            *conditions).scalar_subquery())
+        return connection.execute(
+            sa.update(_TABLE).where(*conditions)
+            .values(state=replace_repo.FAILED, reason=reason)).rowcount == 1
+
+
+def count_skipped(engine, replacement):
+    """Count how often the rollout of a replacement was SKIPPED like it.
+
+    :param engine: an SQLAlchemy engine.
+    :param replacement: a Replacement; those of its load balancer and image
+                        count, itself not.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).where(
+                _TABLE.c.rollout_id == replacement.rollout_id,
+                _TABLE.c.load_balancer_id == replacement.load_balancer_id,
+                _TABLE.c.target_image_id.is_not_distinct_from(
+                    replacement.target_image_id),
+                _TABLE.c.id != replacement.id,
+                _TABLE.c.state == replace_repo.SKIPPED)).scalar()
+
+
+def get_brought(engine, rollout_id):
+    """Return which images a rollout has brought to which load balancers.
+
+    One that FAILED may have brought some amphorae there.
+
+    :param engine: an SQLAlchemy engine.
+    :param rollout_id: its id.
+    :returns: sets of images by the id of the load balancer.
+    """
+    found: dict[str, set[str]] = {}
+    with engine.connect() as connection:
+        for row in connection.execute(
+                sa.select(_TABLE.c.load_balancer_id,
+                          _TABLE.c.target_image_id)
+                .where(_TABLE.c.rollout_id == rollout_id,
+                       _TABLE.c.state.in_(_BROUGHT_BY))):
+            found.setdefault(row.load_balancer_id,
+                             set()).add(row.target_image_id)
+    return found

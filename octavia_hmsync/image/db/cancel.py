@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What an operator wants back: rollouts, and replacements.
+
+One that waits is over at once. Whoever works on one that runs finds what is
+asked for in its row, goes back, and says how it ended.
+"""
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+
+_TABLE = models.ImageReplacement.__table__
+
+
+@api.retry
+def cancel(engine, replacement_id, reason):
+    """End a replacement that waits, or have one that runs go back.
+
+    :param engine: an SQLAlchemy engine.
+    :param replacement_id: of what.
+    :param reason: why, in words; not empty.
+    :returns: CANCELLED if it is over, RUNNING if it was asked to go back,
+              None if it has ended.
+    """
+    with engine.begin() as connection:
+        if connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.id == replacement_id,
+                       _TABLE.c.state == replace_repo.WAITING)
+                .values(state=replace_repo.CANCELLED, reason=reason,
+                        active_key=None,
+                        finished_at=types.utcnow())).rowcount:
+            return replace_repo.CANCELLED
+        return (replace_repo.RUNNING if _request(
+            connection, reason, _TABLE.c.id == replacement_id) else None)
+
+
+@api.retry
+def cancel_rollout(engine, rollout_id, old, reason):
+    """End a rollout, and have what runs of it go back.
+
+    :param engine: an SQLAlchemy engine.
+    :param rollout_id: its id.
+    :param old: the states from which that can be done.
+    :param reason: why, in words; may be empty.
+    :returns: how many were asked to go back; None if the rollout is in no
+              such state.
+    """
+    with engine.begin() as connection:
+        if not rollout_repo.change(connection, rollout_id, old,
+                                   rollout_repo.CANCELLED, reason):
+            return None
+        return _request(connection, reason or 'its rollout was cancelled',
+                        _TABLE.c.rollout_id == rollout_id)
+
+
+def _request(connection, reason, *conditions):
+    return connection.execute(
+        sa.update(_TABLE)
+        .where(_TABLE.c.state == replace_repo.RUNNING, *conditions)
+        .values(cancel_requested=sa.func.coalesce(
+            _TABLE.c.cancel_requested, reason))).rowcount
+
+
+def get_request(engine, replacement_id):
+    """Return why an operator wants a replacement back, None if none does."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.cancel_requested)
+            .where(_TABLE.c.id == replacement_id)).scalar()

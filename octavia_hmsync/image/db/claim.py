@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who works on which row of ``hmsync_image_replacement``.
+
+A row is claimed from the moment it runs; when a claim lapses another
+housekeeper takes the row up, in the phase that it has.
+"""
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.sync.db import amphora_view as view_repo
+
+_TABLE = models.ImageReplacement.__table__
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claim_owner)
+
+# Rows in one statement.
+_AT_ONCE = 500
+
+
+@api.retry
+def begin(engine, rollout_id, version, chosen, owner, expiry):
+    """Begin what was chosen for a rollout, and claim it.
+
+    Nothing begins if the rollout has changed since it was chosen, nor does
+    that of a load balancer which has one that is open.
+
+    :param engine: an SQLAlchemy engine.
+    :param rollout_id: the rollout.
+    :param version: that for which it was chosen.
+    :param chosen: a list of New.
+    :param owner: who begins, unique to the call.
+    :param expiry: seconds after which the claims lapse.
+    :returns: the ids of those that began, None if the rollout has changed.
+    """
+    try:
+        with engine.begin() as connection:
+            if not rollout_repo.take(connection, rollout_id, version):
+                return None
+            open_ = _get_open_of(connection,
+                                 [new.load_balancer_id for new in chosen])
+            begun = [new for new in chosen
+                     if new.load_balancer_id not in open_]
+            for new in begun:
+                connection.execute(sa.insert(_TABLE).values(
+                    **replace_repo.make_values(new),
+                    **_CLAIMS.make(owner, expiry),
+                    rollout_id=rollout_id, state=replace_repo.RUNNING,
+                    attempts=1, started_at=types.utcnow()))
+            return [new.id for new in begun]
+    except db_exc.DBDuplicateEntry as e:
+        # An operator asked for one of them at the same time.
+        raise db_exc.RetryRequest(e)
+
+
+def _get_open_of(connection, load_balancer_ids):
+    found = set()
+    for n in range(0, len(load_balancer_ids), _AT_ONCE):
+        found.update(connection.execute(
+            sa.select(_TABLE.c.active_key).where(_TABLE.c.active_key.in_(
+                load_balancer_ids[n:n + _AT_ONCE]))).scalars())
+    return found
+
+
+def _may_be_claimed():
+    """What waits and may begin, and what nobody works on any more."""
+    return sa.or_(
+        sa.and_(_TABLE.c.state == replace_repo.WAITING,
+                sa.or_(_TABLE.c.not_before.is_(None),
+                       _TABLE.c.not_before <= types.utcnow())),
+        sa.and_(_TABLE.c.state == replace_repo.RUNNING,
+                _CLAIMS.is_free()))
+
+
+def claim(engine, owner, limit, expiry):
+    """Claim what waits, and what somebody died with.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: a new id, of this call alone.
+    :param limit: how many at most.
+    :param expiry: seconds after which the claims lapse.
+    :returns: a list of Replacement, those that somebody died with first;
+              empty if there is nothing to claim, or others claim it now.
+    """
+    with engine.connect() as connection:
+        # A load balancer that is locked by one waits for it.
+        ids = connection.execute(
+            sa.select(_TABLE.c.id).where(_may_be_claimed())
+            .order_by(sa.case((_TABLE.c.state == replace_repo.RUNNING, 0),
+                              else_=1),
+                      _TABLE.c.created_at, _TABLE.c.id)
+            .limit(limit)).scalars().all()
+    return _claim(engine, ids, owner, expiry) if ids else []
+
+
+@api.retry
+def _claim(engine, ids, owner, expiry):
+    """Claim, and read what was claimed in the same transaction.
+
+    Another connection may lead to another node of Galera.
+    """
+    with engine.begin() as connection:
+        claimed = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.id.in_(ids), _may_be_claimed())
+            .values(state=replace_repo.RUNNING, attempts=_TABLE.c.attempts + 1,
+                    started_at=sa.func.coalesce(_TABLE.c.started_at,
+                                                types.utcnow()),
+                    **_CLAIMS.make(owner, expiry))).rowcount
+        if not claimed:
+            return []
+        return replace_repo.read(
+            connection, replace_repo.select(_TABLE.c.claim_owner == owner)
+            .order_by(_TABLE.c.created_at, _TABLE.c.id))
+
+
+def _is_claimed_by(replacement_id, owner):
+    return (_CLAIMS.is_of(replacement_id, owner),
+            _TABLE.c.state == replace_repo.RUNNING)
+
+
+@api.retry
+def renew(engine, replacement_id, owner, expiry):
+    """Go on holding a claim, for as long as that from now.
+
+    :param engine: an SQLAlchemy engine.
+    :param replacement_id: of what.
+    :param owner: who has claimed it.
+    :param expiry: seconds after which the claim lapses.
+    :returns: False if it lapsed and somebody else has claimed it meanwhile:
+              nothing must be done any more then.
+    """
+    return _update(engine, replacement_id, owner,
+                   claim_expires_at=types.utcnow_plus(expiry))
+
+
+@api.retry
+def set_phase(engine, replacement_id, owner, expiry, phase, **values):
+    """Record the phase that begins, and go on holding the claim.
+
+    :param engine: an SQLAlchemy engine.
+    :param replacement_id: of what.
+    :param owner: who has claimed it.
+    :param expiry: seconds after which the claim lapses.
+    :param phase: see octavia_hmsync.image.phases.
+    :param values: old_amphora_id or new_amphora_id where they change, None
+                   too; reason where it takes its time.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    return _update(engine, replacement_id, owner, phase=phase,
+                   claim_expires_at=types.utcnow_plus(expiry), **values)
+
+
+def _update(engine, replacement_id, owner, **values):
+    with engine.begin() as connection:
+        return _update_claimed(connection, replacement_id, owner, **values)
+
+
+def _update_claimed(connection, replacement_id, owner, **values):
+    return connection.execute(
+        sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
+        .values(**values)).rowcount == 1
+
+
+def update_claimed(connection, replacement_id, owner, expiry, **values):
+    """Go on holding a claim, as part of a transaction.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param replacement_id: of what.
+    :param owner: who has claimed it.
+    :param expiry: seconds after which the claim lapses.
+    :param values: columns that change.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    return _update_claimed(connection, replacement_id, owner,
+                           claim_expires_at=types.utcnow_plus(expiry),
+                           **values)
+
+
+@api.retry
+def release(engine, replacement_id, owner):
+    """Give a claim back before the end: the next one goes on from there.
+
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    return _update(engine, replacement_id, owner, **_CLAIMS.none)
+
+
+@api.retry
+def finish(engine, replacement_id, owner, state, reason=None, wait=None):
+    """Record how one ended.
+
+    :param engine: an SQLAlchemy engine.
+    :param replacement_id: of what.
+    :param owner: who has claimed it.
+    :param state: DONE, FAILED, REFUSED, SKIPPED or CANCELLED.
+    :param reason: why, in words.
+    :param wait: seconds before which the next one of this load balancer does
+                 not begin, for one that was SKIPPED.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    with engine.begin() as connection:
+        rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(
+            *_is_claimed_by(replacement_id, owner)).scalar_subquery())
+        view_repo.delete_of(connection, connection.execute(
+            sa.select(_TABLE.c.load_balancer_id).where(
+                *_is_claimed_by(replacement_id, owner))).scalars().all())
+        return connection.execute(
+            sa.update(_TABLE).where(*_is_claimed_by(replacement_id, owner))
+            .values(state=state, reason=reason, active_key=None,
+                    finished_at=types.utcnow(), **_CLAIMS.none,
+                    not_before=None if wait is None
+                    else types.utcnow_plus(wait))).rowcount == 1

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""How many replacements there are, of which kinds, and how old.
+
+Those that have ended stay, so they are counted in an index alone.
+"""
+
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.image.db import replacement as replace_repo
+
+_TABLE = models.ImageReplacement.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class Open:
+    """Replacements of one state and phase, of those that have not ended.
+
+    :param state: WAITING or RUNNING.
+    :param phase: how far they have come, or None.
+    :param number: how many.
+    :param unclaimed: how many of them nobody works on.
+    :param oldest: for how many seconds the first one waits, or runs.
+    """
+
+    state: str
+    phase: str | None
+    number: int
+    unclaimed: int
+    oldest: float
+
+
+def get_open(engine):
+    """Count those that have not ended.
+
+    :returns: a list of Open.
+    """
+    is_unclaimed = sa.or_(_TABLE.c.claim_owner.is_(None),
+                          _TABLE.c.claim_expires_at <= types.utcnow())
+    since = sa.func.coalesce(_TABLE.c.started_at, _TABLE.c.created_at)
+    with engine.connect() as connection:
+        return [
+            Open(row.state, row.phase, row.number, int(row.unclaimed),
+                 (row.now - row.since).total_seconds())
+            for row in connection.execute(
+                sa.select(_TABLE.c.state, _TABLE.c.phase,
+                          sa.func.count().label('number'),
+                          _count(is_unclaimed).label('unclaimed'),
+                          sa.func.min(since).label('since'),
+                          types.utcnow().label('now'))
+                .where(_TABLE.c.state.in_(replace_repo.OPEN_STATES))
+                .group_by(_TABLE.c.state, _TABLE.c.phase)).all()]
+
+
+def count(engine):
+    """Count all, the ended ones too.
+
+    :returns: ({state: number}, how many were taken up more than once).
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.state, sa.func.count().label('number'),
+                      _count(_TABLE.c.attempts > 1).label('retaken'))
+            .group_by(_TABLE.c.state)).all()
+    return ({row.state: row.number for row in rows},
+            sum(int(row.retaken) for row in rows))
+
+
+def get_last_failure_age(engine):
+    """Return how many seconds ago a replacement failed, None if none has."""
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(sa.func.max(_TABLE.c.finished_at).label('at'),
+                      types.utcnow().label('now'))
+            .where(_TABLE.c.state == replace_repo.FAILED)).one()
+    return row.at and (row.now - row.at).total_seconds()
+
+
+def _count(condition):
+    return sa.func.sum(sa.case((condition, 1), else_=0))

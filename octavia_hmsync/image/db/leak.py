@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Amphorae as those have to know them who look for what leaked.
+
+Whatever a row stands for is no leak; what has none, or a DELETED one, is.
+"""
+
+import dataclasses
+import datetime
+import functools
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import hold as hold_repo
+
+_LB = compat.LOAD_BALANCER
+_AMPHORA = compat.AMPHORA
+_HEALTH = compat.AMPHORA_HEALTH
+_OURS = models.Amphora.__table__
+_REPLACEMENT = models.ImageReplacement.__table__
+_MEMBER = models.ClusterMember.__table__
+_CLUSTER = models.Cluster.__table__
+_VIP = models.DistributorVIP.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class Amphora:
+    """A row, also one that is DELETED.
+
+    :param load_balancer_id: None for one that has not got so far.
+    :param load_balancer_status: None where there is no such load balancer.
+    :param unchanged_for: seconds since the row was changed.
+    """
+
+    id: str
+    status: str | None
+    compute_id: str | None
+    vrrp_port_id: str | None
+    load_balancer_id: str | None
+    load_balancer_status: str | None
+    unchanged_for: float
+    updated_at: datetime.datetime | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What Octavia and we know at one moment.
+
+    :param amphorae: {id: Amphora}.
+    :param replaced: the amphorae that a replacement of ours which is open
+                     names, or a cluster.
+    :param now: by the database's clock, UTC.
+    :param clusters: the ids of clusters, and of those that are gone but for
+                     a VIP that a distributor still has.
+    """
+
+    amphorae: dict[str, Amphora]
+    replaced: frozenset[str]
+    now: datetime.datetime
+    clusters: frozenset[str] = frozenset()
+
+    @functools.cached_property
+    def compute_ids(self) -> frozenset[str | None]:
+        """The instances of amphorae that are not DELETED."""
+        return frozenset(each.compute_id for each in self.amphorae.values()
+                         if each.status != compat.DELETED)
+
+    @functools.cached_property
+    def port_ids(self) -> frozenset[str | None]:
+        """The VRRP ports of amphorae that are not DELETED."""
+        return frozenset(each.vrrp_port_id for each in self.amphorae.values()
+                         if each.status != compat.DELETED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Heard:
+    """How much of a load balancer serves, as Octavia knows it.
+
+    :param id: None for one that Octavia does not know.
+    :param needed: how many amphorae it has to have, or has in its rows.
+    :param heard: how many of these have sent heartbeats lately.
+    """
+
+    id: str | None
+    needed: int = 0
+    heard: int = 0
+
+    @property
+    def is_served(self) -> bool:
+        """Whether it needs no other amphora than those that are known."""
+        return self.id is not None and self.heard >= self.needed
+
+    def describe(self) -> str:
+        """Name it for an operator."""
+        if self.id is None:
+            return 'a load balancer that Octavia does not know'
+        return (f'load balancer {self.id}, of which Octavia hears '
+                f'{self.heard} of {self.needed} amphorae')
+
+
+def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
+    """Read how much of a load balancer serves.
+
+    :param engine: an SQLAlchemy engine.
+    :param load_balancer_id: which; None where only its VIP is known.
+    :param vip_port_id: the port of one of its VIPs.
+    :param heartbeat_timeout: seconds within which an amphora was heard.
+    :returns: a Heard.
+    """
+    with engine.connect() as connection:
+        if load_balancer_id is None:
+            load_balancer_id = connection.execute(sa.union(*(
+                sa.select(table.c.load_balancer_id)
+                .where(table.c.port_id == vip_port_id)
+                for table in (compat.VIP, compat.ADDITIONAL_VIP)))).scalar()
+        topology = connection.execute(
+            sa.select(_LB.c.topology)
+            .where(_LB.c.id == load_balancer_id,
+                   _LB.c.provisioning_status != compat.DELETED)).first()
+        if topology is None:
+            return Heard(None)
+        rows = connection.execute(
+            sa.select(_HEALTH.c.last_update, _OURS.c.held_at,
+                      types.utcnow().label('now'))
+            .select_from(_AMPHORA)
+            .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _AMPHORA.c.id)
+            .outerjoin(_OURS, _OURS.c.amphora_id == _AMPHORA.c.id)
+            .where(_AMPHORA.c.load_balancer_id == load_balancer_id,
+                   _AMPHORA.c.status == compat.AMPHORA_ALLOCATED)).all()
+        return Heard(
+            load_balancer_id,
+            max(compat.AMPHORAE_OF_TOPOLOGY.get(topology[0], 1), len(rows)),
+            sum(row.last_update is not None and
+                not hold_repo.is_last_update_ours(row) and
+                (row.now - row.last_update).total_seconds() <=
+                heartbeat_timeout for row in rows))
+
+
+def get(engine, amphora_id=None):
+    """Return Known.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: of this amphora alone.
+    """
+    with engine.connect() as connection:
+        return _read(connection, amphora_id)
+
+
+def _read(connection, amphora_id):
+    select = (sa.select(*_AMPHORA.c, _LB.c.provisioning_status)
+              .outerjoin(_LB, _LB.c.id == _AMPHORA.c.load_balancer_id))
+    if amphora_id is not None:
+        select = select.where(_AMPHORA.c.id == amphora_id)
+    # Those that began while it was read are named by none of the others.
+    now = connection.execute(sa.select(types.utcnow())).scalar()
+    rows = connection.execute(select).all()
+    replaced = connection.execute(sa.union_all(
+        sa.select(_REPLACEMENT.c.old_amphora_id,
+                  _REPLACEMENT.c.new_amphora_id)
+        .where(_REPLACEMENT.c.active_key.is_not(None)),
+        sa.select(_MEMBER.c.amphora_id, sa.null()))).all()
+    clusters = connection.execute(sa.union(
+        sa.select(_CLUSTER.c.id), sa.select(_VIP.c.cluster_id))).scalars()
+    return Known({row.id: _make(row, now) for row in rows},
+                 frozenset(each for row in replaced for each in row if each),
+                 now, frozenset(clusters))
+
+
+def _make(row, now):
+    changed = row.updated_at or row.created_at
+    return Amphora(
+        row.id, row.status, row.compute_id, row.vrrp_port_id,
+        row.load_balancer_id, row.provisioning_status,
+        (now - changed).total_seconds() if changed else float('inf'),
+        row.updated_at)
+
+
+@api.retry
+def begin_delete(engine, amphora):
+    """Keep everybody from an amphora that is to be deleted.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora: as it was judged.
+    :returns: False if it, or its load balancer, has changed since, or a
+              replacement or a cluster names it: nothing is done then.
+    """
+    with engine.connect() as connection, connection.begin() as transaction:
+        unchanged = (_AMPHORA.c.updated_at.is_(None)
+                     if amphora.updated_at is None else
+                     _AMPHORA.c.updated_at == amphora.updated_at)
+        if connection.execute(
+                sa.update(_AMPHORA)
+                .where(_AMPHORA.c.id == amphora.id, unchanged,
+                       _AMPHORA.c.status == amphora.status)
+                .values(status=compat.PENDING_DELETE,
+                        updated_at=types.utcnow())).rowcount:
+            known = _read(connection, amphora.id)
+            now = known.amphorae[amphora.id]
+            if (amphora.id not in known.replaced and
+                    now.load_balancer_id == amphora.load_balancer_id and
+                    now.load_balancer_status ==
+                    amphora.load_balancer_status):
+                return True
+        transaction.rollback()
+        return False
+
+
+@api.retry
+def end_delete(engine, amphora_id):
+    """Tell Octavia that an amphora is deleted.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: one of which begin_delete() has told.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_AMPHORA)
+            .where(_AMPHORA.c.id == amphora_id,
+                   _AMPHORA.c.status == compat.PENDING_DELETE)
+            .values(status=compat.DELETED, updated_at=types.utcnow()))
+        connection.execute(sa.delete(_HEALTH).where(
+            _HEALTH.c.amphora_id == amphora_id))

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Ports of amphorae, and of distributors of clusters, asked of Neutron."""
+
+import dataclasses
+import datetime
+import re
+
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync import cloud
+from octavia_hmsync import compat
+from octavia_hmsync.compat import compute as compat_compute
+
+_ID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+# That of a VIP has the id of the load balancer right behind "octavia-lb-".
+_NAME = re.compile(
+    f'(?:{"|".join(map(re.escape, compat_compute.PORT_PREFIXES))})({_ID})')
+# See octavia_hmsync.cluster.distribution.ports, which is above this layer.
+_OWNER = re.compile(f'lb-({_ID})')
+_DISTRIBUTOR_NAME = re.compile(f'octavia-lb-distributor-({_ID})-.+')
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """A port that is named as one of an amphora's, or of a distributor's.
+
+    :param amphora_id: of which its name speaks; None for a distributor's.
+    :param device_id: the instance that it is plugged into; None without one.
+    :param created_at: UTC; None where nobody tells.
+    :param cluster_id: of which the name of a distributor's speaks.
+    :param network_id: of which it is.
+    :param is_active: whether Neutron has wired it.
+    :param vips: the addresses beside its own that it may have.
+    """
+
+    id: str
+    name: str
+    amphora_id: str | None
+    device_id: str | None
+    created_at: datetime.datetime | None
+    cluster_id: str | None = None
+    network_id: str | None = None
+    is_active: bool = False
+    vips: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class VIP:
+    """The port of a VIP.
+
+    :param load_balancer_id: None where its owner made it: nothing of it
+                             tells.
+    """
+
+    port_id: str
+    load_balancer_id: str | None
+
+
+# What a Port is made of.
+_FIELDS = ['id', 'name', 'device_id', 'created_at', 'network_id', 'status',
+           'allowed_address_pairs']
+
+
+class Ports:
+    """Asks Neutron.
+
+    :param conf: the oslo.config object of the connection.
+    :param connection: see cloud.connect().
+    """
+
+    def __init__(self, conf, connection):
+        self._conf = conf
+        self._connection = connection
+
+    def exists(self, port_id):
+        """Tell whether there is a port.
+
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'read the port {port_id}'):
+            try:
+                self._connection.network.get_port(port_id)
+            except sdk_exc.NotFoundException:
+                return False
+            return True
+
+    def list_ports(self):
+        """Return those that are named as ports of amphorae or distributors.
+
+        Of the project of the credentials, where that is known.
+
+        :returns: a list of Port.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, 'list the ports of amphorae'):
+            project_id = self._connection.current_project_id
+            filters = {'project_id': project_id} if project_id else {}
+            return [port for found in self._connection.network.ports(
+                fields=_FIELDS, **filters) if (port := _make(found))]
+
+    def list_ports_of(self, amphora_id):
+        """Return those that are named as ports of one amphora.
+
+        :returns: a list of Port.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'list the ports of {amphora_id}'):
+            return [port for prefix in compat_compute.PORT_PREFIXES
+                    for found in self._connection.network.ports(
+                        name=f'{prefix}{amphora_id}', fields=_FIELDS)
+                    if (port := _make(found))]
+
+    def get_addresses(self, compute_id):
+        """Return where the agent in an instance may be.
+
+        :param compute_id: which.
+        :returns: a list of addresses, of the ports that Nova made.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'list the ports of the instance '
+                                        f'{compute_id}'):
+            return [ip['ip_address'] for port in
+                    self._connection.network.ports(device_id=compute_id)
+                    if _make(port) is None for ip in port.fixed_ips]
+
+    def find_vip(self, network_id, address):
+        """Find the port of a VIP.
+
+        :param network_id: of which it is.
+        :param address: its address.
+        :returns: a VIP; None if there is none any more.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'look for the port of {address}'):
+            for port in self._connection.network.ports(
+                    network_id=network_id,
+                    fixed_ips=f'ip_address={address}'):
+                match = _OWNER.fullmatch(port.device_id or '')
+                return VIP(port.id, match and match[1])
+        return None
+
+    def get(self, port_id):
+        """Return a Port as it is now; None if it is gone, or is no such one.
+
+        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        """
+        with cloud.reported(self._conf, f'read the port {port_id}'):
+            try:
+                return _make(self._connection.network.get_port(port_id))
+            except sdk_exc.NotFoundException:
+                return None
+
+    def delete(self, port_id):
+        """Delete a port; one that is gone is no error.
+
+        :raises CloudUnavailable, CloudRefused: if it may be there still.
+        """
+        with cloud.reported(self._conf, f'delete the port {port_id}'):
+            self._connection.network.delete_port(port_id,
+                                                 ignore_missing=True)
+
+
+def _make(found):
+    name = found.name or ''
+    match = _NAME.fullmatch(name)
+    of_cluster = _DISTRIBUTOR_NAME.fullmatch(name)
+    if match is None and of_cluster is None:
+        return None
+    created_at = found.created_at and datetime.datetime.strptime(
+        found.created_at, '%Y-%m-%dT%H:%M:%SZ')
+    return Port(found.id, name, match and match[1], found.device_id or None,
+                created_at or None, of_cluster and of_cluster[1],
+                found.network_id, found.status == compat.ACTIVE, tuple(
+                    pair['ip_address']
+                    for pair in found.allowed_address_pairs or ()))

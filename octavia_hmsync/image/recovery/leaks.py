@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Finds what is left of amphorae, and deletes it.
+
+What has leaked is read in this order: what there is, then what Octavia knows
+of it. The other way round, an amphora that is built meanwhile would be a leak.
+"""
+
+import collections
+import dataclasses
+import time
+
+from octavia_hmsync import cloud
+from octavia_hmsync import compute
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import leak as leak_repo
+from octavia_hmsync.image.recovery import amphora_ports
+from octavia_hmsync.image.recovery import leak_use
+from octavia_hmsync.image.recovery import leaking
+
+# Seconds that an instance has to go, before its ports do.
+_GOING = 30
+_CHANGED = 'It has changed since it was listed'
+
+
+class Leaks:
+    """What has leaked in one cloud.
+
+    :param conf: the oslo.config object that Octavia reads, parsed.
+    :param engine: an SQLAlchemy engine.
+    :param older_than: seconds; nothing that is younger is a leak.
+    """
+
+    def __init__(self, conf, engine, older_than):
+        self._engine = engine
+        self._older_than = older_than
+        self._compute = compute.connect(conf)
+        self._ports = amphora_ports.Ports(conf, cloud.connect(conf))
+        self._uses = leak_use.Uses(conf, engine, self._ports)
+        self._deleted = set()
+
+    def find(self):
+        """Look for it; nothing is changed.
+
+        :returns: (a list of leaking.Leak, whether the compute service could
+                  be asked which instances there are).
+        :raises CloudUnavailable, CloudRefused: if somebody does not tell.
+        """
+        instances = self._compute.list_instances()
+        ports = self._ports.list_ports()
+        known = leak_repo.get(self._engine)
+        by_amphora = collections.defaultdict(list)
+        for each in (*ports, *(instances or ())):
+            by_amphora[each.amphora_id or each.id].append(each)
+        found = leaking.find_all(known, instances or (), ports,
+                                 self._older_than)
+        uses = {owner: self._find_use(owner, by_amphora[owner], known)
+                for owner in {leak.amphora_id or leak.id for leak in found
+                              if leak.keep is None}}
+        return [dataclasses.replace(leak, keep=leak.keep or uses.get(
+            leak.amphora_id or leak.id)) for leak in found], (
+                instances is not None)
+
+    def _find_use(self, owner, found, known):
+        """Tell why what belongs together may serve.
+
+        :param owner: the amphora; the port, if it is a distributor's.
+        :param found: its instances and ports.
+        :param known: a leak_repo.Known.
+        :returns: why it is kept; None if it serves nobody.
+        """
+        ports = [each for each in found
+                 if isinstance(each, amphora_ports.Port)]
+        compute_ids = {each.id for each in found
+                       if isinstance(each, compute.Instance)}
+        compute_ids |= {port.device_id for port in ports if port.device_id}
+        row = known.amphorae.get(owner)
+        if row and row.compute_id:
+            compute_ids.add(row.compute_id)
+        is_amphora = not any(port.cluster_id for port in ports)
+        return self._uses.find(owner if is_amphora else None, ports,
+                               compute_ids)
+
+    def _find_use_now(self, leak):
+        if leak.amphora_id is None:
+            port = self._ports.get(leak.id)
+            return port and self._find_use(leak.id, [port],
+                                           leak_repo.get(self._engine))
+        return self._find_use(
+            leak.amphora_id,
+            [*self._ports.list_ports_of(leak.amphora_id),
+             *(self._compute.list_instances(leak.amphora_id) or ())],
+            leak_repo.get(self._engine, leak.amphora_id))
+
+    def delete(self, leak):
+        """Delete what has leaked, if it still has.
+
+        :param leak: a leaking.Leak of find().
+        :returns: why it is kept; None if it is deleted.
+        :raises CloudUnavailable, CloudRefused: if it may be there still.
+        """
+        kept = leak.keep or self._find_use_now(leak)
+        if kept is not None:
+            return kept
+        return {leaking.Kind.ROW: self._delete_row,
+                leaking.Kind.INSTANCE: self._delete_instance,
+                leaking.Kind.PORT: self._delete_port}[leak.kind](leak)
+
+    def _delete_row(self, leak):
+        known = leak_repo.get(self._engine, leak.id)
+        amphora = known.amphorae.get(leak.id)
+        now = amphora and leaking.judge_row(amphora, known, self._older_than)
+        if (now is None or now.keep is not None or
+                not leak_repo.begin_delete(self._engine, amphora)):
+            return _CHANGED
+        # One whose worker died between the two has an instance by name only.
+        compute_ids = {each.id for each in
+                       self._compute.list_instances(leak.id) or ()}
+        if amphora.compute_id:
+            compute_ids.add(amphora.compute_id)
+        for compute_id in sorted(compute_ids):
+            self._compute.delete(compute_id)
+            self._deleted.add(compute_id)
+        for compute_id in sorted(compute_ids):
+            self._is_gone(compute_id)
+        port_ids = {port.id for port in self._ports.list_ports()
+                    if port.amphora_id == leak.id}
+        for port_id in sorted(port_ids):
+            self._ports.delete(port_id)
+        leak_repo.end_delete(self._engine, leak.id)
+        return None
+
+    def _delete_instance(self, leak):
+        found = [each for each in
+                 self._compute.list_instances(leak.amphora_id) or ()
+                 if each.id == leak.id]
+        known = leak_repo.get(self._engine)
+        if not found:
+            return None
+        now = leaking.judge_instance(found[0], known, self._older_than)
+        if now is None or now.keep is not None:
+            return _CHANGED
+        self._compute.delete(leak.id)
+        self._deleted.add(leak.id)
+        return None
+
+    def _delete_port(self, leak):
+        found = self._ports.get(leak.id)
+        known = leak_repo.get(self._engine)
+        if found is None:
+            return None
+        now = leaking.judge_port(found, known, self._older_than)
+        if now is None or now.keep is not None:
+            return _CHANGED
+        if found.device_id and not self._is_gone(found.device_id):
+            return (f'It is plugged into the instance {found.device_id}, '
+                    f'which is there still')
+        self._ports.delete(leak.id)
+        return None
+
+    def _is_gone(self, compute_id):
+        """Tell whether there is no such instance; wait for one that goes."""
+        deadline = time.monotonic() + (
+            _GOING if compute_id in self._deleted else 0)
+        while True:
+            status = self._compute.get_status(compute_id)
+            if status is None or status == 'DELETED':
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.5)
+
+
+def delete_all(leaks, found):
+    """Delete what has leaked, one after the other.
+
+    What cannot be deleted keeps nobody from the others.
+
+    :param leaks: a Leaks.
+    :param found: what its find() returned.
+    :returns: an iterator of (leaking.Leak, why it is kept or None, the error
+              or None).
+    """
+    for leak in found:
+        try:
+            yield leak, leaks.delete(leak), None
+        except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
+            yield leak, None, e

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Replaces amphorae: what was asked for, and what rollouts begin.
+
+Which that is, of the rollout that runs, is looked up in rollout_keeper.
+"""
+
+import threading
+import time
+
+from oslo_log import log as logging
+from oslo_utils import uuidutils
+
+from octavia_hmsync.cluster import image_replacement as ordered
+from octavia_hmsync import compat
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.image.db import aftermath as aftermath_repo
+from octavia_hmsync.image.db import claim as claims_repo
+from octavia_hmsync.image.db import replacement as replace_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image import inventory
+from octavia_hmsync.image import phases
+from octavia_hmsync.image.replace import attempt
+from octavia_hmsync.image.replace import process
+from octavia_hmsync.image.replace import stock
+from octavia_hmsync.image.replace import work as work_
+from octavia_hmsync.image.rollout import keeper as rollout_keeper
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync import periodic
+from octavia_hmsync.sync.house_keeping import way
+
+LOG = logging.getLogger(__name__)
+
+# A claim is renewed so often before it lapses.
+RENEWALS = 4
+
+
+def _choose_way(replacement):
+    """Return the class that carries a replacement out."""
+    if replacement.topology == compat.TOPOLOGY_ACTIVE_ACTIVE:
+        # A cluster has one way, whatever the mode.
+        return ordered.Ordered
+    return (stock.Stock if replacement.mode == rollout_repo.FAILOVER
+            else process.Process)
+
+
+class Replacer:
+    """Takes up what is to be replaced, in a thread for each load balancer.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param wake: called without arguments when one has ended.
+    """
+
+    def __init__(self, conf, engine, wake):
+        self._conf = conf
+        self._engine = engine
+        self._wake = wake
+        self._stopping = threading.Event()
+        self._lock = threading.Lock()
+        self._way = way.Way(conf, engine)
+        self._rollouts = rollout_keeper.RolloutKeeper(conf, engine)
+        # By the owner of each claim.
+        self._running: dict[str, tuple[threading.Thread, list]] = {}
+
+    @property
+    def _options(self):
+        return self._conf[image_conf.GROUP]
+
+    def run_once(self):
+        """Begin what is to begin.
+
+        :raises DBError: if the database cannot be used.
+        :raises CloudUnavailable: if a rollout runs, and the image service
+                                  gives no answer.
+        """
+        rollout = self._rollouts.watch()
+        room = self._options.replacements_at_once - self._count()
+        if room > 0 and not self._way.is_there():
+            # Others take up what waits, and what is abandoned.
+            return
+        while room > 0 and not self._stopping.is_set():
+            # One after the other: a claim has an owner of its own.
+            owner = self._make_owner()
+            claimed = claims_repo.claim(
+                self._engine, owner, 1,
+                self._options.replacement_claim_expiry)
+            if not claimed:
+                break
+            self._begin(claimed[0], owner)
+            room -= 1
+        if room > 0 and rollout is not None:
+            self._go_on_with_rollout(rollout, room)
+
+    def renew(self):
+        """Go on holding the claims of what runs here."""
+        for work in self._get_works():
+            work.renew()
+
+    def stop(self, timeout):
+        """Have what runs stop where somebody else can go on.
+
+        :param timeout: seconds to wait for that. What waits for an instance
+                        then is left to others at once, what asks a service
+                        that does not answer when its claim lapses.
+        """
+        self._stopping.set()
+        deadline = time.monotonic() + timeout
+        with self._lock:
+            running = list(self._running.items())
+        for owner, (thread, works) in running:
+            thread.join(max(0, deadline - time.monotonic()))
+            if thread.is_alive() and works and works[0].is_idle:
+                self._release(works[0].replacement, owner)
+
+    def _count(self):
+        with self._lock:
+            return len(self._running)
+
+    def _get_works(self):
+        with self._lock:
+            return [work for _thread, works in self._running.values()
+                    for work in works]
+
+    def _make_owner(self):
+        return f'{self._conf.host}/{uuidutils.generate_uuid()}'
+
+    def _go_on_with_rollout(self, rollout, room):
+        version = rollout.version
+        for candidate, is_canary in self._rollouts.decide(rollout)[:room]:
+            new = replace_repo.New(
+                uuidutils.generate_uuid(), candidate.load_balancer_id,
+                rollout.settings.mode, candidate.target_image_id,
+                candidate.topology, candidate.flavor_id,
+                candidate.availability_zone, is_canary,
+                operating_status=candidate.operating_status)
+            owner = self._make_owner()
+            begun = claims_repo.begin(
+                self._engine, rollout.id, version, [new], owner,
+                self._options.replacement_claim_expiry)
+            if begun is None:
+                # Somebody else decided something: the next look tells what.
+                return
+            version += 1
+            if begun:
+                self._begin(replace_repo.get(self._engine, new.id), owner)
+
+    def _begin(self, replacement, owner):
+        works: list = []
+        thread = threading.Thread(
+            target=self._run, args=(replacement, owner, works),
+            name=f'hmsync-replace-{replacement.id}', daemon=True)
+        with self._lock:
+            self._running[owner] = thread, works
+        thread.start()
+
+    def _run(self, replacement, owner, works):
+        periodic.leave_signals_to_main_thread()
+        try:
+            self._carry_out(replacement, owner, works)
+        except exceptions.Lost:
+            LOG.warning('Replacement of load balancer %s was taken up by '
+                        'somebody else.', replacement.load_balancer_id)
+        except exceptions.Stopped:
+            self._release(replacement, owner)
+        except Exception as e:
+            self._give_up(replacement, owner, works, e)
+        finally:
+            with self._lock:
+                del self._running[owner]
+            self._wake()
+
+    def _carry_out(self, replacement, owner, works):
+        work = work_.Work(self._conf, self._engine, replacement, owner,
+                          self._stopping)
+        works.append(work)
+        LOG.info('Replacement of load balancer %s to image %s begins.',
+                 replacement.load_balancer_id, replacement.target_image_id)
+        outcome = _choose_way(replacement)(work, inventory.Inventory(
+            self._conf, self._engine)).run()
+        self._finish(replacement, owner, outcome)
+
+    def _finish(self, replacement, owner, outcome):
+        reason, wait = outcome.reason, outcome.wait
+        if outcome.state == replace_repo.SKIPPED:
+            self._way.doubt()
+            if replacement.rollout_id is not None and wait is not None:
+                wait = limits.get_wait(wait, aftermath_repo.count_skipped(
+                    self._engine, replacement))
+                if wait is None:
+                    reason = (f'{reason.rstrip(".")}. It was tried '
+                              f'{limits.TRIES} times: this rollout leaves '
+                              f'it alone.')
+        log = (LOG.warning if outcome.state in (replace_repo.FAILED,
+                                                replace_repo.REFUSED)
+               else LOG.info)
+        log('Replacement of load balancer %s is %s%s.',
+            replacement.load_balancer_id, outcome.state,
+            f': {reason.rstrip(".")}' if reason else '')
+        claims_repo.finish(self._engine, replacement.id, owner,
+                           outcome.state, reason, wait)
+
+    def _give_up(self, replacement, owner, works, error):
+        """Leave a replacement to whoever can do what this process cannot.
+
+        With nothing touched, it is tried again where a service gave no
+        answer, and has failed where something else is wrong.
+        """
+        phase = works[0].phase if works else replacement.phase
+        if api.is_database_error(error):
+            self._leave(replacement, api.describe(error))
+            return
+        if isinstance(error, exceptions.HMSyncException):
+            reason = str(error)
+        else:
+            reason = (f'{type(error).__name__}, see the log of the '
+                      f'housekeeper {self._conf.host}.')
+            LOG.exception('Replacement of load balancer %s:',
+                          replacement.load_balancer_id)
+        if not phases.is_begun(phase):
+            self._finish(replacement, owner, (
+                attempt.skip(reason)
+                if isinstance(error, exceptions.CloudUnavailable)
+                else attempt.fail(reason)))
+            return
+        self._leave(replacement, reason)
+        # Whoever looks at the row is to see why nothing goes on.
+        claims_repo.set_phase(self._engine, replacement.id, owner,
+                              self._options.replacement_claim_expiry, phase,
+                              reason=reason)
+
+    @staticmethod
+    def _leave(replacement, reason):
+        LOG.warning('The replacement of load balancer %s is left to '
+                    'whoever takes it up: %s.', replacement.load_balancer_id,
+                    reason.rstrip('.'))
+
+    def _release(self, replacement, owner):
+        try:
+            claims_repo.release(self._engine, replacement.id, owner)
+        except Exception as e:
+            LOG.debug('Not released: %s', e)

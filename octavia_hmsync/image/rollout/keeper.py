@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Looks what the rollout that runs has come to, and what is next in it."""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.image.db import aftermath as aftermath_repo
+from octavia_hmsync.image.db import rollout as rollout_repo
+from octavia_hmsync.image.rollout import limits
+from octavia_hmsync.image.rollout import reading
+from octavia_hmsync.image.rollout import rules
+from octavia_hmsync.image.rollout import watching
+from octavia_hmsync.image import target
+
+LOG = logging.getLogger(__name__)
+
+# Seconds for which it is believed which image a tag has.
+_TARGETS_AGE = 30
+
+
+class RolloutKeeper:
+    """Watches what is done, and decides what begins.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._targets = None
+        self._targets_at = 0.0
+        # Whether the last decision was made with what was just asked.
+        self._are_fresh = False
+        # Since when each load balancer was seen to be worse than before.
+        self._worse_since: dict[str, float] = {}
+        # The rollout and its version that is not over, and waits.
+        self._waiting = None
+
+    def watch(self):
+        """See how the load balancers fare that were just done.
+
+        :returns: the Rollout that runs, None if there is none.
+        """
+        rollout = rollout_repo.get_active(self._engine)
+        if rollout is None:
+            return None
+        watched, heard_ago = aftermath_repo.get_watched(
+            self._engine, rollout.id, rollout.settings.watch_time)
+        now = self._clock()
+        self._worse_since = {
+            each.load_balancer_id: self._worse_since.get(
+                each.load_balancer_id, now)
+            for each in watched if watching.is_worse(each)}
+        is_changed = False
+        for each in watched:
+            problem = watching.find_problem(each, watching.Sight(
+                self._conf.health_manager.heartbeat_timeout, heard_ago,
+                now - self._worse_since.get(each.load_balancer_id, now)))
+            if problem and self._fail(each, problem):
+                is_changed = True
+        if is_changed:
+            # It has another version.
+            rollout = rollout_repo.get_active(self._engine)
+        is_running = (rollout is not None and
+                      rollout.state == rollout_repo.RUNNING)
+        return rollout if is_running else None
+
+    def _fail(self, watched, problem):
+        reason = f'It was done, and then {problem}.'
+        is_ours = aftermath_repo.set_failed(
+            self._engine, watched.replacement_id, reason)
+        if is_ours:
+            LOG.warning('Load balancer %s, whose replacement was done, is '
+                        'not well: %s. The replacement is FAILED.',
+                        watched.load_balancer_id, problem)
+        return is_ours
+
+    def decide(self, rollout):
+        """Decide what begins now; end a rollout that is over.
+
+        While nothing may begin, nothing of the load balancers is read, but
+        once after each change: the rollout may be over.
+
+        :param rollout: the Rollout that runs.
+        :returns: a list of (Candidate, whether it is a canary).
+        :raises CloudUnavailable: if the image service gives no answer.
+        """
+        current = reading.read_current(self._engine, rollout)
+        limit = limits.get_limit(current)
+        if (limit and not limits.why_halted(current) and
+                (any(limits.count_places(current)) or
+                 self._waiting == (rollout.id, rollout.version))):
+            return []
+        decision = rules.decide(reading.read_situation(
+            self._conf, self._engine, self._get_targets(), rollout))
+        if decision.state == rollout_repo.DONE and not self._are_fresh:
+            # Its tag may have another image by now: it is why it was started.
+            self._targets = None
+            return self.decide(rollout)
+        if decision.state == rollout_repo.RUNNING:
+            self._waiting = limit and (rollout.id, rollout.version)
+            return list(decision.chosen)
+        if rollout_repo.end(self._engine, rollout.id, rollout.version,
+                            decision.state, decision.reason):
+            LOG.info('Rollout %s is %s: %s.', rollout.id, decision.state,
+                     decision.reason)
+        return []
+
+    def _get_targets(self):
+        """Ask the image service now and then; each attempt asks for itself."""
+        now = self._clock()
+        self._are_fresh = (self._targets is None or
+                           now - self._targets_at > _TARGETS_AGE)
+        if self._are_fresh:
+            self._targets = target.Targets(self._conf)
+            self._targets_at = now
+        return self._targets

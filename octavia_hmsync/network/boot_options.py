@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The network and security group of new amphorae, live in Octavia's options.
+
+So that "network ensure" is all that it takes, on whichever controller.
+"""
+
+from oslo_config import cfg
+
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync import live_options
+from octavia_hmsync.network.db import network as network_repo
+
+GROUP = 'controller_worker'
+_NETWORKS = 'amp_boot_network_list'
+_SECURITY_GROUPS = 'amp_secgroup_list'
+OPTIONS = (_NETWORKS, _SECURITY_GROUPS)
+
+
+def option_values(network_id, security_group_id):
+    """Return the options of ``[controller_worker]`` for a network.
+
+    :param network_id: of the management network, or None.
+    :param security_group_id: of the amphorae, or None.
+    :returns: {option: list}.
+    """
+    return {_NETWORKS: [network_id] if network_id else [],
+            _SECURITY_GROUPS: [security_group_id] if security_group_id
+            else []}
+
+
+def get_free_options(conf):
+    """Return those of the options that no file and nobody else has set.
+
+    :param conf: a parsed oslo.config object on which no override is set yet.
+    :returns: a tuple of names.
+    """
+    def is_set(option):
+        location = conf.get_location(option, GROUP)
+        return location is not None and (
+            location.location.is_user_controlled or
+            location.location is cfg.Locations.set_override)
+
+    return tuple(option for option in OPTIONS if not is_set(option))
+
+
+class LiveBootOptions(live_options.LiveOptions):
+    """Keeps the options at what the recorded management network has.
+
+    :param conf: the oslo.config object that Octavia reads.
+    :param options: those that may be supplied, see get_free_options().
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+
+    def __init__(self, conf, options):
+        super().__init__(conf, 'boot options', GROUP, options)
+
+    def _read(self):
+        ids = network_repo.get_ids(
+            self._engine, self._conf[network_conf.GROUP].network_name)
+        if ids is None:
+            return {}, ''
+        return option_values(ids.network_id,
+                             ids.amphora_security_group_id), ''

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_port``: the nodes' ports, and who works on each.
+
+What Neutron says is true; the row remembers what a lost port was like, and
+lets health managers check their address without Neutron.
+"""
+
+import dataclasses
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.db import api
+from octavia_hmsync.db import claims
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+
+_TABLE = models.Port.__table__
+_CLAIMS = claims.Claims(_TABLE, _TABLE.c.host, _TABLE.c.claim_owner)
+_HEALTH_MANAGER = models.HealthManager.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    """What is remembered of a node's port; ages by the database's clock.
+
+    :param host: the health manager host that it is for.
+    :param port_id: what Neutron calls it.
+    :param mac: its MAC address.
+    :param ip_addresses: its addresses, a tuple of text.
+    :param binding_host: the node that it is bound to.
+    :param is_registered: whether its health manager has registered since the
+                          node began with it.
+    :param plugged_age: seconds since the node plugged it last, None if it
+                        never did.
+    :param repairs: how often something was put right.
+    """
+
+    host: str
+    port_id: str
+    mac: str
+    ip_addresses: tuple
+    binding_host: str
+    is_registered: bool
+    plugged_age: float | None
+    repairs: int
+
+
+def _to_port(row):
+    return Port(
+        host=row.host, port_id=row.port_id, mac=row.mac,
+        ip_addresses=addr.split_list(row.ip_addresses),
+        binding_host=row.binding_host,
+        is_registered=row.registered_at is not None,
+        plugged_age=(None if row.plugged_at is None else
+                     (row.now - row.plugged_at).total_seconds()),
+        repairs=row.repairs)
+
+
+def _select():
+    # One that is claimed for the first time is not there yet.
+    return sa.select(_TABLE, types.utcnow().label('now')).where(
+        _TABLE.c.port_id.is_not(None))
+
+
+def get_all(engine):
+    """Return all remembered ports.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: a list of Port, by host.
+    """
+    with engine.connect() as connection:
+        return [_to_port(row) for row in connection.execute(
+            _select().order_by(_TABLE.c.host)).all()]
+
+
+def get(engine, host):
+    """Return the port of a host.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :returns: a Port, or None.
+    """
+    with engine.connect() as connection:
+        row = connection.execute(
+            _select().where(_TABLE.c.host == host)).first()
+    return _to_port(row) if row else None
+
+
+@api.retry
+def claim(engine, host, owner, seconds):
+    """Claim the port of a host, whether it is there or still to be made.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :param owner: who claims it, unique to the call.
+    :param seconds: after which anybody else may.
+    :returns: True if this call claimed it.
+    """
+    with engine.begin() as connection:
+        if _CLAIMS.take(connection, host, owner, seconds, is_again=False):
+            return True
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(
+                host=host, repairs=0, **_CLAIMS.make(owner, seconds)))
+        return True
+    except db_exc.DBDuplicateEntry:
+        return False
+
+
+@api.retry
+def renew(engine, host, owner, seconds):
+    """Go on holding a claim, for as long as that from now.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :param owner: who has claimed it.
+    :param seconds: after which anybody else may.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    with engine.begin() as connection:
+        return _CLAIMS.hold(connection, host, owner, seconds)
+
+
+@api.retry
+def release(engine, host, owner):
+    """Give a claim back; the row of a port that was not made goes."""
+    with engine.begin() as connection:
+        _CLAIMS.delete(connection, host, owner, _TABLE.c.port_id.is_(None))
+        _CLAIMS.release(connection, host, owner)
+
+
+@api.retry
+def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
+           repairs=0):
+    """Record what a port is like now.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: who has claimed it.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :param port_id: what Neutron calls it.
+    :param mac: its MAC address.
+    :param ip_addresses: its addresses, a tuple of text.
+    :param binding_host: the node that it is bound to.
+    :param repairs: how often something was put right, so far.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    with engine.begin() as connection:
+        return _CLAIMS.change(
+            connection, host, owner, port_id=port_id, mac=mac,
+            ip_addresses=addr.join_list(ip_addresses),
+            binding_host=binding_host, repairs=repairs)
+
+
+@api.retry
+def set_plugged(engine, host):
+    """Record that the node uses its port now.
+
+    Without a health manager's row it begins anew: that a health manager of
+    the host was deleted some time ago tells nothing any more.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :returns: False if there is no such port.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.port_id.is_not(None))
+            .values(plugged_at=types.utcnow(), registered_at=sa.case(
+                (_TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)),
+                 _TABLE.c.registered_at), else_=None))).rowcount == 1
+
+
+@api.retry
+def set_registered(engine):
+    """Record which hosts' health managers have registered.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: how many were not known.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.registered_at.is_(None),
+                   _TABLE.c.host.in_(sa.select(_HEALTH_MANAGER.c.host)))
+            .values(registered_at=types.utcnow())).rowcount
+
+
+@api.retry
+def forget(engine, host, owner):
+    """Delete the row of a port that was deleted.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :param owner: who has claimed it.
+    :returns: False if somebody else has claimed it meanwhile.
+    """
+    with engine.begin() as connection:
+        return _CLAIMS.delete(connection, host, owner)

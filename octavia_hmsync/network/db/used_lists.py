@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which lists each amphora may be using, at the worst."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync import compat
+from octavia_hmsync.network import retention as port_retention
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import previous_list as previous_repo
+from octavia_hmsync.sync.rules import adoption
+
+_OCTAVIA = compat.AMPHORA
+
+
+def get_senders(engine):
+    """Return what each amphora may be sending to.
+
+    Also those that nobody hears: where their heartbeats go is not known.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: port_retention.UsedLists}.
+    """
+    # In this order: an amphora that gets ready meanwhile is in the second
+    # answer, and a list that it gets meanwhile in the last one.
+    building = _get_building(engine)
+    rows = amphora_repo.get_rows(engine)
+    previous = previous_repo.get_all(engine, rows)
+    history = generation_repo.get_history(engine)
+    return {**dict.fromkeys(building, port_retention.UsedLists(None)),
+            **{row.id: _to_sender(row, previous.get(row.id, ()), history)
+               for row in rows}}
+
+
+def _get_building(engine):
+    """Return the amphorae that boot, with the list of a moment ago."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id).where(
+                _OCTAVIA.c.lb_network_ip.is_(None),
+                _OCTAVIA.c.status.in_(compat.BUILDING_STATUSES))
+        ).scalars().all()
+
+
+def _to_sender(row, previous, history):
+    if row.controller_ip_port_list is None:
+        return port_retention.UsedLists(None)
+    others = [p for p in previous if not isinstance(p, adoption.Unknown)]
+    is_unknown = len(others) < len(previous)
+    if row.result != upload_result.APPLIED or row.claim_owner is not None:
+        # Any of these may have arrived, or is on its way.
+        later = [g for g in history if g.number > row.generation]
+        others += [g.addresses for g in later]
+        is_unknown = is_unknown or (
+            bool(history) and history[0].number > row.generation + 1)
+    return port_retention.UsedLists(
+        addr.split_list(row.controller_ip_port_list), tuple(others),
+        is_unknown)

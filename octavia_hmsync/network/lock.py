@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""One call at a time works on a management network."""
+
+import contextlib
+import os
+import time
+import uuid
+
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.network.db import network as network_repo
+
+# Of api_timeout: how many requests may time out between two renewals.
+_REQUESTS = 6
+_SHORTEST = 60
+_PAUSE = 0.5
+
+
+class Lock:
+    """The claim of one call on the row of a management network.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        opts = conf[network_conf.GROUP]
+        self._engine = engine
+        self._name = opts.network_name
+        # Who dies with it keeps the others waiting for so long.
+        self.seconds = max(_SHORTEST, _REQUESTS * opts.api_timeout)
+        self.owner = f'{conf.host} (pid {os.getpid()}, {uuid.uuid4().hex})'
+
+    def _claim(self):
+        return network_repo.claim(self._engine, self._name, self.owner,
+                                  self.seconds)
+
+    @contextlib.contextmanager
+    def held(self):
+        """Claim the row, and give it back in the end.
+
+        Waits for whoever has it, but no longer than one that died keeps it.
+
+        :raises NotPossible: if somebody else goes on working.
+        """
+        deadline = time.monotonic() + self.seconds + 1
+        while (other := self._claim()) is not None:
+            if time.monotonic() >= deadline:
+                raise exceptions.NotPossible(
+                    f'{other} works on the management network {self._name}: '
+                    f'wait for it to end, then try again.')
+            time.sleep(_PAUSE)
+        try:
+            yield self
+        finally:
+            # What went wrong before matters more: a claim that cannot be
+            # given back lapses.
+            with contextlib.suppress(*api.ERRORS):
+                self.release()
+
+    def try_unreconciled(self, interval):
+        """Claim the row if nobody has looked at the network for some time.
+
+        :param interval: seconds.
+        :returns: True if it has to be given back with release().
+        """
+        return network_repo.claim_unreconciled(
+            self._engine, self._name, self.owner, self.seconds, interval)
+
+    def renew(self):
+        """Go on holding it.
+
+        :raises NotPossible: if it took so long that somebody else has it.
+        """
+        other = self._claim()
+        if other is not None:
+            raise exceptions.NotPossible(
+                f'It took so long that {other} works on the management '
+                f'network {self._name} now. Try again.')
+
+    def renew_to_undo(self):
+        """Go on holding it; without a database, take that for granted.
+
+        :raises NotPossible: if somebody else has it, who may use by now what
+                             is to be undone.
+        """
+        with contextlib.suppress(*api.ERRORS):
+            self.renew()
+
+    def release(self):
+        """Give it back."""
+        network_repo.release(self._engine, self._name, self.owner)

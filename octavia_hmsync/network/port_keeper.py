@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Makes, repairs and deletes nodes' ports, one at a time.
+
+Neutron keeps no two ports of a name apart, so whoever makes, changes or
+deletes one claims its row first.
+"""
+
+import contextlib
+import dataclasses
+import time
+
+from oslo_utils import uuidutils
+
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network.db import port as port_repo
+from octavia_hmsync.network import port as node_port
+
+# Calls of Neutron that one claim lasts for, and for which others wait.
+_CALLS = 10
+_POLL = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Ensured:
+    """What ensure() found or made.
+
+    :param port: a NodePort; None in a dry run, if it is not there.
+    :param changes: what was changed, or would be: lines for people.
+    :param is_new: whether this call made it, at an address of which nobody
+                   knows yet.
+    """
+
+    port: node_port.NodePort | None
+    changes: tuple
+    is_new: bool = False
+
+
+def get_ids(conf, engine):
+    """Return the Ids of the management network.
+
+    :raises NotPossible: if there is none.
+    """
+    name = conf[network_conf.GROUP].network_name
+    ids = network_repo.get_ids(engine, name)
+    if ids is None:
+        raise exceptions.NotPossible(
+            f'There is no management network {name} yet: run "octavia-hmsync '
+            f'network ensure" once.')
+    return ids
+
+
+class PortKeeper:
+    """The ports of nodes, in Neutron and as they are remembered.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param ports: a port.NodePorts.
+    :param patience: seconds to wait for somebody else who works on a port;
+                     by default the longest that this can take.
+    """
+
+    def __init__(self, conf, engine, ports, patience=None):
+        self._conf = conf
+        self._engine = engine
+        self._ports = ports
+        # The longest that a few requests without an answer take.
+        self._claim_seconds = _CALLS * conf[network_conf.GROUP].api_timeout
+        self._patience = (self._claim_seconds if patience is None
+                          else patience)
+
+    def ensure(self, host, binding_host, mac=None, ip_addresses=(),
+               dry_run=False, is_known=False):
+        """Make the port of a node, or see that it is as it should be.
+
+        :param host: the health manager host.
+        :param binding_host: the node, as Neutron's agents call it.
+        :param mac: the MAC address that its interface has, if it is known.
+        :param ip_addresses: the addresses that its interface has. A port
+                             that was lost is made again with these.
+        :param dry_run: only tell what would be done.
+        :param is_known: only if it is remembered.
+        :returns: an Ensured.
+        :raises PortBusy: if it has to be remembered and is not any more.
+        :raises HMSyncException: saying why it cannot.
+        """
+        if dry_run:
+            return self._plan(host, binding_host)
+        with self._claimed(host) as owner:
+            if is_known and port_repo.get(self._engine, host) is None:
+                raise self._busy(host)
+            return self._ensure(owner, host, binding_host, mac, ip_addresses)
+
+    def _find(self, host):
+        """Find a port by its name, or else as it is remembered."""
+        found = self._ports.find(host)
+        known = port_repo.get(self._engine, host)
+        if found is None and known:
+            found = self._ports.find_known(host, known.port_id)
+        return found
+
+    def _plan(self, host, binding_host):
+        found = self._find(host)
+        if found is None:
+            return Ensured(None, (
+                f'make the port {node_port.get_name(host)}, bound to '
+                f'{binding_host}',))
+        node_port.check_binding(found, binding_host)
+        return Ensured(found, tuple(
+            f'repair the port {found.id}: it {difference}' for difference in
+            self._ports.get_differences(found, binding_host)))
+
+    def _ensure(self, owner, host, binding_host, mac, ip_addresses):
+        found = self._find(host)
+        if found is None:
+            return self._make(owner, host, binding_host, mac, ip_addresses)
+        node_port.check_binding(found, binding_host)
+        differences = self._ports.get_differences(found, binding_host)
+        if differences:
+            self._renew(owner, host)
+            found = self._ports.repair(found, differences)
+            if found is None:
+                return self._make(owner, host, binding_host, mac,
+                                  ip_addresses)
+        changes = [f'the port {found.id} of {host} {difference}: repaired'
+                   for difference in differences]
+        known = port_repo.get(self._engine, host)
+        if known and known.port_id == found.id:
+            changes += _compare(known, found)
+        self._record(owner, found, binding_host, known, len(changes))
+        return Ensured(found, tuple(changes))
+
+    def _make(self, owner, host, binding_host, mac, ip_addresses):
+        known = port_repo.get(self._engine, host)
+        if known:
+            mac, ip_addresses = known.mac, known.ip_addresses
+        self._renew(owner, host)
+        made = self._ports.create(host, binding_host, mac, ip_addresses)
+        # Amphorae may send to an address that it had before.
+        is_new = not ip_addresses
+        try:
+            self._record(owner, made, binding_host, known,
+                         int(known is not None))
+        except exceptions.PortBusy:
+            # It is the port of whoever was faster, too.
+            raise
+        except Exception:
+            if is_new:
+                self._ports.delete(made.id)
+            raise
+        what = (f'the port of {host} was gone from Neutron: made again as '
+                f'{made.id}' if known else
+                f'made the port {made.id} of {host}')
+        address = ', '.join(made.ip_addresses)
+        if known and made.ip_addresses != known.ip_addresses:
+            address += (', because somebody else has ' +
+                        ', '.join(known.ip_addresses))
+        return Ensured(made, (f'{what}, with {address}',), is_new)
+
+    def _record(self, owner, port, binding_host, known, repairs):
+        if not port_repo.record(
+                self._engine, owner, port.host, port.id, port.mac,
+                port.ip_addresses, port.binding_host or binding_host,
+                repairs + (known.repairs if known else 0)):
+            raise self._busy(port.host)
+
+    def _renew(self, owner, host):
+        """Go on working on a port, if nobody else does by now.
+
+        Called before a change: what was seen may be long ago, when Neutron
+        is slow.
+        """
+        if not port_repo.renew(self._engine, host, owner,
+                               self._claim_seconds):
+            raise self._busy(host)
+
+    def get_all_of(self, host):
+        """Return the ports of a node, also the one that has another name now.
+
+        :param host: the health manager host.
+        :returns: a list of NodePort.
+        """
+        found = [p for p in self._ports.get_all() if p.host == host]
+        known = port_repo.get(self._engine, host)
+        if known and known.port_id not in {p.id for p in found}:
+            renamed = self._ports.find_known(host, known.port_id)
+            if renamed:
+                found.append(renamed)
+        return found
+
+    def delete(self, host, may_delete=None):
+        """Delete the port of a node, and forget it.
+
+        :param host: the health manager host.
+        :param may_delete: called without arguments when nobody else can
+                           change it any more; False leaves it.
+        :returns: the ids of the ports that were deleted, a list.
+        """
+        with self._claimed(host) as owner:
+            found = self.get_all_of(host)
+            if may_delete and not may_delete():
+                return []
+            for port in found:
+                self._renew(owner, host)
+                self._ports.delete(port.id)
+            port_repo.forget(self._engine, host, owner)
+        return [port.id for port in found]
+
+    @staticmethod
+    def _busy(host):
+        return exceptions.PortBusy(
+            f'Somebody else works on the port of {host}: try again.')
+
+    @contextlib.contextmanager
+    def _claimed(self, host):
+        owner = f'{self._conf.host}:{uuidutils.generate_uuid()}'
+        deadline = time.monotonic() + self._patience
+        while not port_repo.claim(self._engine, host, owner,
+                                  self._claim_seconds):
+            if time.monotonic() >= deadline:
+                raise self._busy(host)
+            time.sleep(_POLL)
+        try:
+            yield owner
+        finally:
+            # As with that of a network: what went wrong before matters more.
+            with contextlib.suppress(*api.ERRORS):
+                port_repo.release(self._engine, host, owner)
+
+
+def _compare(known, found):
+    """Return what somebody else has changed in a port, lines for people."""
+    changes = []
+    if known.mac != found.mac:
+        changes.append(f'the MAC address of the port {found.id} of '
+                       f'{found.host} was changed to {found.mac}')
+    if known.ip_addresses != found.ip_addresses:
+        changes.append(f'the addresses of the port {found.id} of '
+                       f'{found.host} were changed to '
+                       f'{", ".join(found.ip_addresses) or "none"}')
+    return changes

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Deletes the ports of nodes that are gone, when nobody sends there."""
+
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync import cloud
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync import exceptions
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network.db import port as port_repo
+from octavia_hmsync.network import port as node_port
+from octavia_hmsync.network import port_keeper
+from octavia_hmsync.network import port_users
+from octavia_hmsync.network import retention as port_retention
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.rules import steadiness
+
+LOG = logging.getLogger(__name__)
+
+
+class PortRetention:
+    """One look at all ports per call of run_once().
+
+    Several housekeepers do no harm: the second one finds nothing to delete.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._steadiness = steadiness.Steadiness()
+        # The amphorae that were said to hold the port of a host.
+        self._named = {}
+
+    def run_once(self):
+        """Look once.
+
+        :returns: the hosts whose ports were deleted, a list.
+        :raises HMSyncException: if Neutron does not delete one; after a look
+                                 at the others, unless it is down.
+        """
+        interval = self._conf[network_conf.GROUP].reconcile_interval
+        now = self._clock()
+        steady_for = self._steadiness.note(now, now, 2 * interval + 10)
+        port_repo.set_registered(self._engine)
+        left = [row for row in port_repo.get_all(self._engine)
+                if self._is_left(row, steady_for)]
+        hosts = {row.host for row in left}
+        self._named = {host: ids for host, ids in self._named.items()
+                       if host in hosts}
+        deleted = []
+        refusal = None
+        for row in left:
+            try:
+                if self._is_free(row) and self._delete(row, steady_for):
+                    deleted.append(row.host)
+            except exceptions.CloudRefused as e:
+                refusal = refusal or e
+        if refusal:
+            raise refusal
+        return deleted
+
+    def _is_left(self, row, steady_for):
+        members = {m.host: m for m in hm_repo.get_all(self._engine)}
+        return port_retention.is_left(
+            row.is_registered, row.plugged_age, members.get(row.host),
+            self._conf[network_conf.GROUP].port_retention,
+            self._conf.hmsync.offline_after, steady_for)
+
+    def _is_free(self, row):
+        if port_users.is_published(self._conf, self._engine,
+                                   row.ip_addresses):
+            return False
+        senders = port_users.get_senders(self._engine, row.ip_addresses)
+        new = set(senders) - self._named.get(row.host, set())
+        if new:
+            self._named.setdefault(row.host, set()).update(new)
+            LOG.warning(
+                'The port of %s, %s, is kept though its node is gone: these '
+                '%d amphorae may still send there, because they were not '
+                'seen to use a list without it: %s. See "octavia-hmsync '
+                'amphora list".', row.host, addr.join_list(row.ip_addresses),
+                len(new), ', '.join(sorted(new)))
+        return not senders
+
+    def _delete(self, row, steady_for):
+        name = self._conf[network_conf.GROUP].network_name
+        ids = network_repo.get_ids(self._engine, name)
+        if ids is None:
+            # Deleted; what was still in use there is the operator's.
+            return False
+        ports = node_port.NodePorts(self._conf, cloud.connect(self._conf),
+                                    ids)
+        keeper = port_keeper.PortKeeper(self._conf, self._engine, ports,
+                                        patience=0)
+
+        def is_unchanged():
+            now = port_repo.get(self._engine, row.host)
+            return (now is not None and now.port_id == row.port_id and
+                    now.ip_addresses == row.ip_addresses and
+                    self._is_left(now, steady_for) and self._is_free(now))
+
+        try:
+            deleted = keeper.delete(row.host, is_unchanged)
+        except exceptions.PortBusy:
+            # Its node is back.
+            return False
+        for port_id in deleted:
+            LOG.info('Deleted the port %s of %s in %s: its node is gone and '
+                     'no amphora sends to %s any more.', port_id, row.host,
+                     name, addr.join_list(row.ip_addresses))
+        return bool(deleted)

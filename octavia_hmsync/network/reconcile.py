@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Puts right what somebody else has changed in the management network."""
+
+import dataclasses
+
+from openstack import connection as sdk_connection
+from oslo_config import cfg
+from oslo_log import log as logging
+import sqlalchemy as sa
+
+from octavia_hmsync import cloud
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync import exceptions
+from octavia_hmsync.network import changes as network_changes
+from octavia_hmsync.network.db import network as network_repo
+from octavia_hmsync.network import lock as network_lock
+from octavia_hmsync.network import network
+from octavia_hmsync.network import parts
+from octavia_hmsync.network import port as node_port
+from octavia_hmsync.network import port_reconcile
+from octavia_hmsync.sync.db import amphora as amphora_repo
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Look:
+    """One look at a management network, while nobody else works on it.
+
+    :param conf: the oslo.config object that Octavia reads.
+    :param engine: an SQLAlchemy engine.
+    :param connection: an openstack.connection.Connection.
+    :param ids: the network_repo.Ids as they are recorded; a repair that
+                makes a part anew puts its id there.
+    :param changes: a changes.Changes; what a repair does through it is
+                    logged and counted.
+    :param notes: what an operator should look at, a list of lines that
+                  repairs add to.
+    """
+
+    conf: cfg.ConfigOpts
+    engine: sa.Engine
+    connection: sdk_connection.Connection
+    ids: network_repo.Ids
+    changes: network_changes.Changes
+    notes: list
+
+
+def repair_network(look):
+    """Repair the network, its subnet, the groups and their rules."""
+    name = look.conf[network_conf.GROUP].network_name
+    result = network.Ensurance(
+        look.conf, look.connection, network_repo.get_row(look.engine, name),
+        look.changes, is_repair=True).run()
+    look.ids = result.to_ids()
+    look.notes += result.notes
+
+
+def repair_amphora_ports(look):
+    """Give amphorae the group that the controllers know them by.
+
+    Without it their heartbeats reach no health manager, and their agents
+    cannot be reached.
+    """
+    group_id = look.ids.amphora_security_group_id
+    addresses = {row.lb_network_ip: row.id
+                 for row in amphora_repo.get_rows(look.engine)}
+    proxy = look.connection.network
+    with cloud.reported(look.conf, 'look for the ports of amphorae'):
+        ports = list(proxy.ports(network_id=look.ids.network_id,
+                                 limit=parts.PAGE))
+    for port in ports:
+        amphora_id = next(
+            (addresses[ip['ip_address']] for ip in port.fixed_ips
+             if ip['ip_address'] in addresses), None)
+        # An amphora of an older network may have the address of a node here.
+        if (amphora_id is None or port.is_port_security_enabled is False or
+                port.device_owner == node_port.DEVICE_OWNER or
+                group_id in port.security_group_ids):
+            continue
+        look.changes.change(
+            f'give the port {parts.describe(port)} of amphora {amphora_id} '
+            f'its security group {group_id} back',
+            lambda port=port: proxy.update_port(
+                port.id, security_group_ids=[*port.security_group_ids,
+                                             group_id]))
+
+
+# Each is called with a Look, in this order.
+REPAIRS = [repair_network, repair_amphora_ports,
+           port_reconcile.repair_node_ports]
+
+
+class Reconciler:
+    """One look per call of run_once(), and only by one of the housekeepers.
+
+    :param conf: the oslo.config object that Octavia reads.
+    :param engine: an SQLAlchemy engine.
+    """
+
+    def __init__(self, conf, engine):
+        self._conf = conf
+        self._engine = engine
+        self._connection = None
+        self._noted = set()
+
+    def run_once(self):
+        """Look, if there is a network and its time has come.
+
+        :returns: how many things were put right.
+        :raises CloudRefused: if Neutron does not let us; what was put right
+                              before that stays so.
+        :raises CloudUnavailable: if it does not answer.
+        """
+        lock = network_lock.Lock(self._conf, self._engine)
+        if not lock.try_unreconciled(
+                self._conf[network_conf.GROUP].reconcile_interval):
+            return 0
+        try:
+            return self._look(lock)
+        finally:
+            lock.release()
+
+    def _look(self, lock):
+        if self._connection is None:
+            self._connection = cloud.connect(self._conf)
+        name = self._conf[network_conf.GROUP].network_name
+        row = network_repo.get_row(self._engine, name)
+        look = Look(self._conf, self._engine, self._connection,
+                    network_repo.get_ids(self._engine, name),
+                    network_changes.Changes(self._conf, before=lock.renew),
+                    [])
+        problems = []
+        for repair in REPAIRS:
+            try:
+                repair(look)
+            except exceptions.HMSyncException as e:
+                # The others may still succeed.
+                problems.append(e)
+        self._tell(look)
+        network_repo.record(self._engine, name, lock.owner, look.ids,
+                            row.repairs + len(look.changes.done))
+        if problems:
+            self._connection = None
+            raise problems[0]
+        return len(look.changes.done)
+
+    def _tell(self, look):
+        name = self._conf[network_conf.GROUP].network_name
+        for done in look.changes.done:
+            LOG.warning('The management network %s was not as it has to be. '
+                        'Put right: %s.', name, done)
+        for note in look.notes:
+            if note not in self._noted:
+                LOG.warning('The management network %s: %s', name, note)
+        self._noted = set(look.notes)

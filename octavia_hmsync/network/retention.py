@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""When the port of a node may be deleted: pure rules.
+
+With the port its address goes back to Neutron, which gives it to the next
+who asks. Heartbeats that still went there would arrive at somebody else, and
+their amphorae be thought dead.
+"""
+
+from collections import abc
+import dataclasses
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.sync.rules import member as mem
+
+# Seconds after which a node that plugs each minute would have done it again,
+# though something held it up.
+_PLUGGED_AGAIN = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class UsedLists:
+    """The lists that an amphora may be using.
+
+    :param addresses: the list that its agent acknowledged last, None if none
+                      is known.
+    :param others: the lists that it may be using instead, or may get yet, a
+                   tuple of tuples.
+    :param is_unknown: whether it may be using any other.
+    """
+
+    addresses: tuple[str, ...] | None
+    others: tuple[tuple[str, ...], ...] = ()
+    is_unknown: bool = False
+
+
+def is_left(is_registered: bool, plugged_age: float | None,
+            member: mem.Member | None, retention: float,
+            offline_after: float, reader_steady_for: float) -> bool:
+    """Tell whether nobody uses a port any more.
+
+    Its health manager was deleted, or it is gone and so is whatever else on
+    the node would have plugged it.
+
+    :param is_registered: whether its health manager had registered.
+    :param plugged_age: seconds since the node plugged it last; None if
+                        something else plugs it, of which nothing is known.
+    :param member: its health manager, a Member, or None.
+    :param retention: ``[hmsync_network] port_retention``, seconds; 0 keeps
+                      it until its health manager is deleted.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    :param reader_steady_for: see member.state_of().
+    """
+    if member is None:
+        if is_registered:
+            # A worker of the node may go on using it.
+            return plugged_age is None or (
+                plugged_age > min(retention or _PLUGGED_AGAIN,
+                                  _PLUGGED_AGAIN))
+        return plugged_age is not None and 0 < retention < plugged_age
+    if mem.state_of(member, offline_after,
+                    reader_steady_for) is not mem.State.DEAD:
+        return False
+    if plugged_age is None:
+        return 0 < retention < member.keepalive_age
+    return 0 < retention < min(member.keepalive_age, plugged_age)
+
+
+def has_address(ip_addresses: abc.Collection[str],
+                addresses: abc.Iterable[str]) -> bool:
+    """Tell whether a list has one of a port's addresses.
+
+    At whatever UDP port: the address is what is given away.
+
+    :param ip_addresses: of the port, text.
+    :param addresses: entries of a controller_ip_port_list.
+    """
+    return any(str(addr.parse_address(entry)[0]) in ip_addresses
+               for entry in addresses)
+
+
+def may_send(ip_addresses: abc.Collection[str], used: UsedLists) -> bool:
+    """Tell whether an amphora may send to a port, now or later.
+
+    :param ip_addresses: of the port, text.
+    :param used: a UsedLists.
+    """
+    if used.addresses is None or used.is_unknown:
+        return True
+    return any(has_address(ip_addresses, addresses)
+               for addresses in (used.addresses, *used.others))

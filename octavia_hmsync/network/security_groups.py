@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who may send what to whom on the management network.
+
+Amphorae and controllers know each other by security group, never by address,
+so that the rules stay the same however the controllers change.
+"""
+
+import dataclasses
+
+from openstack import exceptions as sdk_exc
+
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync import exceptions
+from octavia_hmsync.network import marks
+
+SSH_PORT = 22
+# Where amphorae send their logs, see [amphora_agent] admin_log_targets.
+SYSLOG_PORT = 514
+
+INGRESS = 'ingress'
+EGRESS = 'egress'
+_ICMP = {4: 'icmp', 6: 'ipv6-icmp'}
+# Neutron keeps what it was given, and then refuses as a second rule what it
+# takes for the same. Protocol 0 is not any: OVN lets only that through.
+_ANYWHERE = ('0.0.0.0/0', '::/0')
+_SAME_PROTOCOLS = {'icmpv6': 'ipv6-icmp', '1': 'icmp', '58': 'ipv6-icmp',
+                   '6': 'tcp', '17': 'udp', 'any': None}
+_ICMP_OF_IPV6 = ('icmp', '1')
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """What a security group lets through.
+
+    :param direction: INGRESS or EGRESS.
+    :param ether_type: IPv4 or IPv6.
+    :param protocol: its name, None for any.
+    :param port: the port, None for any.
+    :param remote: id of the group at the other end, None for anybody.
+    """
+
+    direction: str
+    ether_type: str
+    protocol: str | None = None
+    port: int | None = None
+    remote: str | None = None
+
+    def __str__(self):
+        what = self.protocol or 'anything'
+        if self.port:
+            what += f' {self.port}'
+        return f'{self.direction} {self.ether_type} {what}'
+
+
+def wanted_rules(conf, role, ip_version, remote):
+    """Return the rules that a group has to have.
+
+    :param conf: a parsed oslo.config object.
+    :param role: marks.AMPHORA_GROUP or marks.HEALTH_MANAGER_GROUP.
+    :param ip_version: 4 or 6, of the management network.
+    :param remote: id of the other group; None in a dry run that would make
+                   it.
+    :returns: a list of Rules.
+    """
+    ether_type = f'IPv{ip_version}'
+
+    def ingress(protocol, port=None):
+        return Rule(INGRESS, ether_type, protocol, port, remote)
+
+    rules = [Rule(EGRESS, ether_type)]
+    if role == marks.HEALTH_MANAGER_GROUP:
+        return rules + [ingress('udp', conf.health_manager.bind_port),
+                        ingress('udp', SYSLOG_PORT)]
+    rules.append(ingress('tcp', conf.haproxy_amphora.bind_port))
+    opts = conf[network_conf.GROUP]
+    if opts.allow_ssh:
+        rules.append(ingress('tcp', SSH_PORT))
+    if opts.allow_icmp:
+        rules.append(ingress(_ICMP[ip_version]))
+    return rules
+
+
+def read_rule(raw):
+    """Put a rule of Neutron's in our terms.
+
+    :param raw: a rule as a security group lists it, a dict.
+    :returns: a Rule, None if it is none that we would make.
+    """
+    if (raw.get('remote_ip_prefix') not in (None, '', *_ANYWHERE) or
+            raw.get('remote_address_group_id') or
+            raw['port_range_min'] != raw['port_range_max']):
+        return None
+    protocol = raw['protocol']
+    if raw['ethertype'] == 'IPv6' and protocol in _ICMP_OF_IPV6:
+        protocol = _ICMP[6]
+    return Rule(raw['direction'], raw['ethertype'],
+                _SAME_PROTOCOLS.get(protocol, protocol),
+                raw['port_range_min'], raw['remote_group_id'])
+
+
+def _describe(raw):
+    ports = raw['port_range_min']
+    if raw['port_range_max'] != ports:
+        ports = f'{ports}-{raw["port_range_max"]}'
+    remote = raw['remote_group_id'] or raw['remote_ip_prefix'] or 'anybody'
+    return ' '.join(str(word) for word in (
+        raw['direction'], raw['ethertype'], raw['protocol'] or 'anything',
+        ports, 'with', remote, f'({raw["id"]})') if word is not None)
+
+
+class Rules:
+    """Brings the rules of the groups to what they have to be.
+
+    :param conf: a parsed oslo.config object.
+    :param connection: an openstack.connection.Connection.
+    :param changes: the changes.Changes of this call.
+    :param parts: the parts.Parts of this call.
+    :param remove: whether to remove rules that the plugin made for options
+                   that are others now. Only where one configuration is
+                   meant: two controllers may have different ones.
+    """
+
+    def __init__(self, conf, connection, changes, parts, remove):
+        self._conf = conf
+        self._proxy = connection.network
+        self._changes = changes
+        self._parts = parts
+        self._remove = remove
+
+    def ensure(self, part, group, ip_version, remote):
+        """Make the rules that a group lacks, and report those of others.
+
+        :param part: the parts.Part that the group is.
+        :param group: its SDK resource, None in a dry run that would make it.
+        :param ip_version: 4 or 6, of the management network.
+        :param remote: the SDK resource of the other group, or None.
+        :raises CloudRefused: if Neutron says no.
+        :raises CloudUnavailable: if it does not answer.
+        """
+        raw_rules = group.security_group_rules if group else []
+        there = {read_rule(raw) for raw in raw_rules}
+        wanted = wanted_rules(self._conf, part.role, ip_version,
+                              remote and remote.id)
+        for rule in wanted:
+            # A group that a dry run would make gets the default ones.
+            if rule not in there and (group or rule.direction == INGRESS):
+                self._make(part, group, rule)
+        for raw in raw_rules:
+            if read_rule(raw) not in wanted and not _is_default(raw):
+                self._needless(part, group, raw)
+
+    def _make(self, part, group, rule):
+        description = self._parts.description(part)
+
+        def create():
+            return self._proxy.create_security_group_rule(
+                security_group_id=group.id, direction=rule.direction,
+                ether_type=rule.ether_type, protocol=rule.protocol,
+                port_range_min=rule.port, port_range_max=rule.port,
+                remote_group_id=rule.remote, description=description,
+                **self._parts.scope)
+
+        def find():
+            return list(self._proxy.security_group_rules(
+                security_group_id=group.id, description=description,
+                direction=rule.direction, protocol=rule.protocol,
+                port_range_min=rule.port))
+
+        try:
+            self._changes.make(
+                f'rule "{rule}" of the {part.title}', create,
+                self._proxy.delete_security_group_rule, find,
+                group and group.id)
+        except exceptions.CloudRefused as e:
+            # Another command may have made it a moment ago, or Neutron knows
+            # one more way to write it.
+            if not _is_there(e):
+                raise
+
+    def _needless(self, part, group, raw):
+        if self._remove and self._parts.has_made(part, raw['description']):
+            self._changes.change(
+                f'delete the rule {_describe(raw)} of the {part.title}',
+                lambda: self._proxy.delete_security_group_rule(raw['id']))
+        elif self._parts.has_made(part, group.description):
+            self._parts.notes.append(
+                f'The {part.title} has a rule that octavia-hmsync does not '
+                f'ask for: {_describe(raw)}. It is left as it is.')
+
+
+def _is_there(refusal):
+    """Tell whether Neutron refuses a rule since the group has it."""
+    return (isinstance(refusal.__cause__, sdk_exc.ConflictException) and
+            'already exists' in str(refusal))
+
+
+def _is_default(raw):
+    """Tell whether every new group has the rule."""
+    return raw['direction'] == EGRESS and read_rule(raw) == Rule(
+        EGRESS, raw['ethertype'])

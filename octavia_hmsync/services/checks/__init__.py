@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What "octavia-hmsync upgrade check" looks at."""

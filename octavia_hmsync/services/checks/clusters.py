@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Checks of what clusters need."""
+
+import collections
+from concurrent import futures
+import datetime
+import time
+
+from octavia_hmsync.cluster.api import readiness
+from octavia_hmsync.cluster.db import cluster as cluster_repo
+from octavia_hmsync.cluster.db import distributor as distributor_repo
+from octavia_hmsync.cluster.db import instance as booted_repo
+from octavia_hmsync.cluster.distribution import backends
+from octavia_hmsync.compat import changes
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.db import lookup
+from octavia_hmsync import exceptions
+from octavia_hmsync.services.checks import config
+from octavia_hmsync.services.checks import result
+
+# Distributors that are asked at once.
+_AT_ONCE = 16
+
+
+def check_clusters(conf, engine):
+    """Whether clusters can be made, and those that are there go on."""
+    clusters = len(cluster_repo.get_all(engine))
+    is_enabled = readiness.is_enabled(conf)
+    if not clusters and not is_enabled:
+        return result.success()
+    if clusters:
+        problem = _find_switched_off(conf, engine, is_enabled)
+        if problem:
+            return result.failure(
+                f'{clusters} load balancers have clusters, and {problem}')
+    problem = readiness.find_misconfiguration(conf)
+    if problem:
+        return result.failure(problem)
+    problem = _find_others(conf, engine)
+    if problem:
+        return result.failure(problem)
+    found = changes.find_of_members()
+    if found:
+        return result.failure(
+            f'Clusters cannot be changed, because the installed Octavia is '
+            f'not one that this release knows: {"; ".join(found)}. Install a '
+            f'release of octavia-hmsync for this Octavia.')
+    with engine.connect() as connection:
+        missing = lookup.find_missing(connection)
+        others = lookup.find_others(connection)
+    if missing:
+        return result.failure(
+            f'No cluster can be recorded: Octavia\'s database has no row '
+            f'{", ".join(missing)}. Run "octavia-hmsync db upgrade".')
+    notes = [_find_own_keys(conf)] + [
+        # They do as well; only a roll-back leaves them.
+        f'Added by somebody else than octavia-hmsync, which does no harm: '
+        f'{", ".join(others)}.' if others else None]
+    return result.success(' '.join(filter(None, notes)) or None)
+
+
+def _find_own_keys(conf):
+    """Tell why amphorae have TLS session ticket keys of their own."""
+    # It brings what members need, too, which takes a moment.
+    from octavia_hmsync.cluster.members import ticket_keys
+
+    if (ticket_keys.find_passphrase(conf) is None and
+            conf[cluster_conf.GROUP].tls_ticket_period):
+        return ('Clients that come to another amphora do full TLS '
+                'handshakes, as [certificates] server_certs_key_passphrase '
+                'is the one that everybody knows: give all controllers one '
+                'of your own, or set [hmsync_cluster] tls_ticket_period = 0.')
+    return None
+
+
+def _find_switched_off(conf, engine, is_enabled):
+    """Tell what clusters that are there lack, None if nothing."""
+    if config.check_switched_on(conf, engine).code is result.FAILURE:
+        return ('octavia.conf does not switch the plugin on: nobody repairs '
+                'them. See "Switched on".')
+    if not is_enabled:
+        return (f'[api_settings] enabled_provider_drivers has no '
+                f'{readiness.PROVIDER}: nobody can change or delete them. '
+                f'Add it to octavia.conf of octavia-api.')
+    return None
+
+
+def _find_others(conf, engine):
+    """Tell which clusters another driver has, None if none."""
+    ours = conf.controller_worker.distributor_driver
+    others = collections.Counter(
+        cluster.distributor for cluster in cluster_repo.get_all(engine)
+        if cluster.distributor != ours)
+    if not others:
+        return None
+    found = ', '.join(f'{number} with {name}'
+                      for name, number in sorted(others.items()))
+    return (f'[controller_worker] distributor_driver is {ours}, and there '
+            f'are clusters that were made with another one: {found}. No '
+            f'driver takes over those of another one: set it back, or delete '
+            f'their load balancers first.')
+
+
+def check_distributors(conf, engine):
+    """Whether distributors answer, and are whom they should be."""
+    # Clusters leave those that housekeeping deletes by themselves.
+    booted = {one.compute_id for one in booted_repo.get_all(engine)}
+    known = [row for row in distributor_repo.get_all(engine)
+             if not row.enabled and row.vips and row.name not in booted]
+    if backends.is_ovn(conf) and readiness.is_enabled(conf):
+        return _check_ovn(conf)
+    problem = _find_missing_options(conf)
+    if problem:
+        return result.failure(problem)
+    wanted = _get_wanted(conf, engine)
+    if not wanted and not known:
+        # "Clusters" tells whether any is needed.
+        return result.success()
+    problems, ends = _ask(conf, wanted)
+    if wanted and len(problems) == len(wanted):
+        return result.failure(
+            f'No distributor can be used: {" ".join(problems)}')
+    problems += ends
+    problems += _find_floating_ips(conf)
+    if known:
+        problems.append(
+            f'{", ".join(row.name for row in known)} left [hmsync_cluster] '
+            f'distributors with clusters: put it back until these are '
+            f'elsewhere, see "octavia-hmsync distributor show".')
+    if len(wanted) == 1 and not _get_limit(conf):
+        problems.append(
+            f'[hmsync_cluster] distributors has {wanted[0].name} alone: '
+            f'nobody takes over when it ends. Add another one.')
+    return (result.warning(' '.join(problems)) if problems
+            else result.success())
+
+
+def _get_limit(conf):
+    return conf[cluster_conf.GROUP].distributor_instances
+
+
+def _find_missing_options(conf):
+    """Tell what keeps distributors from being booted, None if nothing."""
+    if not _get_limit(conf):
+        return None
+    from octavia_hmsync.cluster.instances import cloud as instance_cloud
+
+    try:
+        instance_cloud.read_options(conf)
+    except exceptions.InvalidConfiguration as e:
+        return str(e)
+    return None
+
+
+def _get_wanted(conf, engine):
+    """Return all distributors there are to be, by name."""
+    from octavia_hmsync.cluster.distribution import vips
+
+    return [cluster_conf.Distributor(name, url) for name, url
+            in sorted(vips.get_wanted(conf, engine).items())]
+
+
+def _check_ovn(conf):
+    """Whether both databases of OVN can be used."""
+    from octavia_hmsync.cluster.distribution.ovn import connections
+
+    problems = []
+    for database in (connections.NORTHBOUND, connections.SOUTHBOUND):
+        try:
+            connections.connect(conf, database)
+        except exceptions.HMSyncException as e:
+            problems.append(str(e))
+    connections.disconnect()
+    return (result.failure(' '.join(problems)) if problems
+            else result.success())
+
+
+def _find_floating_ips(conf):
+    """Tell whether floating IPs of clusters lead nowhere, in a list."""
+    from octavia_hmsync.cluster.distribution import floating_ips
+    from octavia_hmsync.cluster.distribution.ovn import nat
+
+    if not nat.is_known(conf):
+        return []
+    try:
+        found = nat.find_distributed(conf)
+    except exceptions.HMSyncException as e:
+        return [str(e)]
+    return [f'{len(found)} floating IPs are distributed by OVN, and clusters '
+            f'get no answer back by one. {floating_ips.WHAT_TO_DO}'
+            ] if found else []
+
+
+def _ask(conf, wanted):
+    """Ask distributors how they are.
+
+    :returns: two lists of lines: what is wrong with those that cannot be used,
+              and of those that can, which are soon to be so.
+    """
+    # It brings what members need, too, which takes a moment.
+    from octavia_hmsync.cluster.distribution import distributors
+    from octavia_hmsync.cluster.distribution import sightings
+
+    def ask(one):
+        try:
+            seen = sightings.ask(distributors.make_client(conf, one.url))
+        except exceptions.InvalidConfiguration as e:
+            seen = sightings.Seen(str(e))
+        return [line and f'{one.name}: {line}'.rstrip('.') + '.' for line in
+                (seen.problem, _find_end(seen.expires_at))]
+
+    if not wanted:
+        return [], []
+    with futures.ThreadPoolExecutor(min(len(wanted), _AT_ONCE)) as executor:
+        found = list(executor.map(ask, wanted))
+    return ([problem for problem, _end in found if problem],
+            [end for _problem, end in found if end])
+
+
+def _find_end(expires_at):
+    """Tell whether a certificate ends soon, None if it does not."""
+    if expires_at is None or (
+            expires_at > time.time() + distributor_repo.EXPIRES_SOON):
+        return None
+    end = datetime.datetime.fromtimestamp(expires_at, datetime.timezone.utc)
+    return (f'a certificate of its API ends on {end:%Y-%m-%d}, and no '
+            f'controller can tell it anything after that: renew server_cert '
+            f'and client_ca in its [hmsync_distributor], and send it SIGHUP')

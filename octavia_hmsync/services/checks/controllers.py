@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Checks of the controllers and amphorae that the database knows."""
+
+from packaging import version as packaging_version
+
+from octavia_hmsync import exceptions
+from octavia_hmsync.services.checks import config
+from octavia_hmsync.services.checks import result
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import keys as keys_repo
+from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import member as mem
+from octavia_hmsync.sync.rules import reach
+from octavia_hmsync.sync.rules import timing
+from octavia_hmsync import version
+
+
+def check_health_managers(conf, engine):
+    """Whether those that are up do what this release expects."""
+    up = _get_up(conf, engine)
+    if not up:
+        return result.warning('No health manager has registered that is up. '
+                              'Restart them with the plugin switched on.')
+    own = packaging_version.Version(version.version_string())
+    older = sorted(
+        f'{host} ({release or "unknown"})' for host, release in
+        hm_repo.get_plugin_versions(
+            engine, conf.hmsync.offline_after).items()
+        if _is_older(release, own))
+    if older:
+        return result.warning(
+            f'The health managers {", ".join(older)} run an older release of '
+            f'octavia-hmsync than this one, {own}: bring them up to date and '
+            f'restart them.')
+    blind = sorted(m.host for m in up if m.is_heard is None)
+    if blind:
+        return result.warning(
+            f'The health managers {", ".join(blind)} do not tell what they '
+            f'hear: add {config.STATISTICS_DRIVER} to [controller_worker] '
+            f'statistics_drivers there, or bring octavia-hmsync up to date.')
+    return result.success()
+
+
+def _get_up(conf, engine):
+    return [m for m in hm_repo.get_all(engine)
+            if mem.is_listening(m, conf.hmsync.offline_after)]
+
+
+def _is_older(release, own):
+    if release is None:
+        return True
+    try:
+        return packaging_version.Version(release) < own
+    except packaging_version.InvalidVersion:
+        # Nobody can tell what it is: it is named, too.
+        return True
+
+
+def check_clocks(conf, engine):
+    """Whether nodes of the database agree on the time."""
+    ahead = hm_repo.find_ahead(engine)
+    if ahead:
+        return result.warning(
+            f'The clocks of the database nodes differ: the keepalives of '
+            f'{", ".join(sorted(ahead))} lie up to '
+            f'{max(ahead.values()):.0f} s in the future of the node that '
+            f'this controller uses. Run NTP on all nodes of the database.')
+    if not _get_up(conf, engine):
+        return result.not_checked('No health manager is up whose keepalives '
+                                  'could be compared.')
+    return result.success()
+
+
+def check_house_keeping(conf, engine):
+    """Whether somebody publishes lists and uploads them."""
+    if not keeper_repo.get_up(engine, conf.hmsync.offline_after):
+        return result.warning(
+            'No octavia-housekeeping has registered that is up. Without it '
+            'nobody publishes lists and uploads them. Restart it with the '
+            'plugin switched on.')
+    blind = reach.get_blind(uploader_repo.get_all(engine),
+                            conf.hmsync.offline_after)
+    if blind:
+        return result.warning(
+            f'These cannot reach the agents of amphorae that others '
+            f'reach: {", ".join(u.name for u in blind)}. Check the route '
+            f'from there to TCP {conf.haproxy_amphora.bind_port} of '
+            f'amphorae.')
+    return result.success()
+
+
+def check_key(conf, engine):
+    """Whether all have the same."""
+    key = conf.health_manager.heartbeat_key
+    offline_after = conf.hmsync.offline_after
+    keys = keys_repo.get_keys(engine, timing.Settings.from_conf(conf))
+    restart = hm_repo.get_outdated(engine, offline_after)
+    if restart:
+        # Also where that is why the check below would fail.
+        return result.warning(
+            f'{", ".join(restart)} listen with another heartbeat_key than '
+            f'octavia.conf has there by now. Restart octavia-health-'
+            f'manager: a new key goes to half of them first.')
+    try:
+        heartbeat_key.check(key, keys, keys.published)
+    except exceptions.InvalidConfiguration as e:
+        return result.failure(str(e))
+    others = keys.find_other_listeners(heartbeat_key.digest(key))
+    if others:
+        return result.warning(
+            f'{", ".join(others)} listen with another heartbeat_key than '
+            f'this octavia.conf has, and are in no list for it. Restart '
+            f'octavia-health-manager there with the same key.')
+    known = hm_repo.get_key_digests(engine, offline_after).values()
+    if not any(known) and keys.published is None:
+        return result.not_checked('No health manager is up whose '
+                                  'heartbeat_key could be compared.')
+    return result.success()
+
+
+def check_certificates(_conf, engine):
+    """Whether Octavia rotates the certificates of agents in time."""
+    ending = amphora_repo.get_ending_certificates(engine)
+    if ending:
+        days = amphora_repo.CERTIFICATE_ENDS_SOON // 86400
+        return result.failure(
+            f'The certificates of {len(ending)} amphorae end within {days} '
+            f'days, or have ended, as that of amphora {ending[0]}: nobody can '
+            f'tell their agents anything then. See why octavia-housekeeping '
+            f'does not rotate them, in its log, and fail over those of which '
+            f'it has ended.')
+    return result.success()
+
+
+def check_images(conf, engine):
+    """Whether amphorae use the lists that they acknowledge."""
+    judged = doubt_repo.judge_all(engine, hm_repo.get_all(engine),
+                                  timing.Settings.from_conf(conf))
+    old = [amphora_id for amphora_id, state in judged.items()
+           if state is adoption.Adoption.NOT_ADOPTED]
+    if old:
+        return result.warning(
+            f'{len(old)} amphorae acknowledge a list and go on with an old '
+            f'one: their images are too old. See "octavia-hmsync amphora '
+            f'list --not-adopted", and fail them over.')
+    if not judged:
+        return result.not_checked('No amphora has acknowledged a list yet.')
+    if adoption.Adoption.ADOPTED not in judged.values():
+        return result.not_checked(
+            f'None of {len(judged)} amphorae that acknowledge a list was seen '
+            f'to use it, or not to.')
+    return result.success()

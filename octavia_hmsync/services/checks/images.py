@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Checks of what image upgrades need."""
+
+from octavia_hmsync.compat import heartbeats
+from octavia_hmsync.image.replace import known_octavia
+from octavia_hmsync.services.checks import result
+
+
+def check_replacements(_conf, _engine):
+    """Whether this Octavia is one whose amphorae can be replaced."""
+    problem = known_octavia.why_not_failover()
+    if problem:
+        return result.failure(problem)
+    try:
+        problem = known_octavia.why_not_replace()
+    except Exception as e:
+        # Drivers of three services are loaded, which may be anybody's.
+        return result.not_checked(
+            f'The drivers of Octavia, which replacements of amphorae use, '
+            f'cannot be made here ({type(e).__name__}): see whether '
+            f'octavia-worker starts on this host.')
+    if problem:
+        return result.warning(problem)
+    problem = heartbeats.why_not()
+    if problem:
+        return result.warning(
+            f'What an amphora itself says of its members cannot be read in '
+            f'the installed Octavia: {problem}. A new amphora that reaches '
+            f'none of them may be taken for a good one.')
+    return result.success()

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Names of options in octavia.conf that nobody reads.
+
+oslo.config passes over what it does not know, without a word.
+"""
+
+import dataclasses
+import difflib
+import glob
+import os
+import re
+
+from oslo_config import cfg
+
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
+
+# By group, what is known there. oslo.config itself registers the driver, and
+# only where config_source names the group.
+OWN = {
+    hmsync_conf.GROUP: frozenset(
+        {'driver', *(opt.dest for opt in hmsync_conf.OPTS)}),
+    network_conf.GROUP: frozenset(opt.dest for opt in network_conf.OPTS),
+    image_conf.GROUP: frozenset(opt.dest for opt in image_conf.OPTS),
+    cluster_conf.GROUP: frozenset(opt.dest for opt in cluster_conf.OPTS),
+}
+# Groups of Octavia with options that the plugin uses, and that so may be
+# looked for in its own.
+_NEIGHBOURS = ('health_manager', 'controller_worker', 'haproxy_amphora',
+               'database')
+
+# How alike two names are, from 0 to 1, of which one is taken for the other. A
+# group of somebody else's must not be taken for one of ours.
+_ALIKE_OPTION = 0.6
+_ALIKE_GROUP = 0.75
+
+_VARIABLE = re.compile(r'OS_(.+?)__(.+)')
+
+
+@dataclasses.dataclass(frozen=True)
+class Unknown:
+    """A name that nobody knows.
+
+    :param source: the file that has it.
+    :param group: the name of the group, as the file has it.
+    :param option: the option; None if the group itself is unknown.
+    :param meant: what was meant, None if nothing is like it.
+    """
+
+    source: str
+    group: str
+    option: str | None
+    meant: str | None
+
+    def __str__(self):
+        name = f'[{self.group}] {self.option or ""}'.strip()
+        meant = f' (meant: {self.meant}?)' if self.meant else ''
+        return f'{name}{meant} in {self.source}'
+
+
+def read(conf, environ=None):
+    """Read what oslo.config has read: files, and the environment.
+
+    :param conf: a parsed oslo.config object.
+    :param environ: the environment, that of this process by default.
+    :returns: a list of (source, {group: {option: list of values}}), a later
+              one goes before an earlier one.
+    """
+    # Those of --config-dir, or else those that are looked for by default.
+    directories = conf.config_dirs or conf.config_dir or ()
+    paths = [*(conf.config_file or ()), *(
+        path for directory in directories for path in sorted(glob.glob(
+            os.path.join(os.path.expanduser(directory), '*.conf'))))]
+    found = []
+    for path in paths:
+        sections: dict = {}
+        cfg.ConfigParser(os.path.expanduser(path), sections).parse()
+        found.append((path, sections))
+    sections = {}
+    for name, value in (os.environ if environ is None else environ).items():
+        match = _VARIABLE.fullmatch(name)
+        if match:
+            group, option = match.group(1).lower(), match.group(2).lower()
+            sections.setdefault(group, {})[option] = [value]
+    return [*found, ('the environment', sections)]
+
+
+def find_unknown(conf, sources):
+    """Find the names that nobody knows, of groups that are ours or look so.
+
+    :param conf: a parsed oslo.config object with our options registered.
+    :param sources: what read() returns.
+    :returns: a list of Unknown.
+    """
+    unknown = []
+    for source, sections in sources:
+        for group, options in sections.items():
+            # As oslo.config has it.
+            own = OWN.get(group.lower())
+            if own is not None:
+                unknown += [Unknown(source, group, option,
+                                    _find_option(conf, group.lower(), option))
+                            for option in options if option not in own]
+            elif group not in conf and group.lower() not in conf:
+                meant = _find_group(group)
+                if meant:
+                    unknown.append(Unknown(source, group, None,
+                                           f'[{meant}]'))
+    return unknown
+
+
+def find_value(sources, group, option):
+    """Return the text that a file has for an option.
+
+    :param sources: what read() returns.
+    :returns: what counts, of several; None if there is none.
+    """
+    values = [options[option][-1] for _source, sections in sources
+              for name, options in sections.items()
+              if name.lower() == group.lower() and option in options]
+    return values[-1] if values else None
+
+
+def _find_group(group):
+    name = _plain(group)
+    alike = difflib.get_close_matches(name, OWN, n=1, cutoff=_ALIKE_GROUP)
+    if not alike and hmsync_conf.GROUP in name:
+        alike = difflib.get_close_matches(name, OWN, n=1, cutoff=0)
+    return alike[0] if alike else None
+
+
+def _find_option(conf, group, option):
+    """Find what was meant, in this group before the others."""
+    name = _plain(option)
+    if name in OWN[group]:
+        return name
+    for other in (*(own for own in OWN if own != group), *_NEIGHBOURS):
+        if name in OWN.get(other, ()) or (
+                other in _NEIGHBOURS and name in conf[other]):
+            return f'[{other}] {name}'
+    for other in (group, *(own for own in OWN if own != group)):
+        alike = difflib.get_close_matches(name, OWN[other], n=1,
+                                          cutoff=_ALIKE_OPTION)
+        if alike:
+            return alike[0] if other == group else f'[{other}] {alike[0]}'
+    return None
+
+
+def _plain(name):
+    return name.lower().replace('-', '_')

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""octavia-hmsync upgrade check."""
+
+import textwrap
+import traceback
+
+from cliff import lister
+from oslo_upgradecheck import upgradecheck
+import prettytable
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.db import api
+from octavia_hmsync.services.checks import result
+from octavia_hmsync.services.checks import run
+
+# As oslo.upgradecheck has it.
+_TITLE = 'Upgrade Check Results'
+_WIDTH = 60
+
+
+class Check(base.DatabaseMixin, lister.Lister):
+    """Check what keeps the plugin from working as it should.
+
+    Looks at this host's octavia.conf and at the database. To be run on each
+    controller after an installation or an upgrade, and before. The exit code
+    is 0 if all is well, 1 if something should be looked at, and 2 if the
+    plugin cannot work. What could not be checked is said, with the reason.
+    """
+
+    # The exit code that the results make.
+    _code = upgradecheck.Code.SUCCESS
+
+    def run(self, parsed_args):
+        """Run the checks; what keeps them from it is a failure, too."""
+        try:
+            return super().run(parsed_args) or int(self._code)
+        except BrokenPipeError:
+            raise
+        except Exception as e:
+            if self.app.options.debug:
+                traceback.print_exc(file=self.app.stderr)
+            self.app.stderr.write(f'{e}\n')
+            return int(upgradecheck.Code.FAILURE)
+
+    def take_action(self, parsed_args):
+        conf = self.load_configuration()
+        results = run.run_all(conf, api.create_engine(conf))
+        self._code = result.worst(results.values())
+        return (('check', 'result', 'details'),
+                [(name, found.name, found.details)
+                 for name, found in results.items()])
+
+    def produce_output(self, parsed_args, column_names, data):
+        """Write the table as other services of OpenStack do."""
+        if parsed_args.formatter != 'table':
+            return super().produce_output(parsed_args, column_names, data)
+        names, _ = self._generate_columns_and_selector(parsed_args,
+                                                       column_names)
+        table = prettytable.PrettyTable([_TITLE], align='l',
+                                        hrules=prettytable.HRuleStyle.ALL)
+        for row in data:
+            table.add_row(['\n'.join(
+                f'{name.capitalize()}: {_wrap(value)}'
+                for name, value in zip(column_names, row, strict=True)
+                if name in names)])
+        self.app.stdout.write(f'{table}\n')
+        return 0
+
+
+def _wrap(value):
+    return '\n'.join(textwrap.wrap(str(value), _WIDTH,
+                                   subsequent_indent='  '))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The oslo.config driver that switches the plugin on.
+
+``[DEFAULT] config_source = hmsync`` and ``[hmsync] driver = octavia_hmsync``
+in octavia.conf, nothing else. oslo.config constructs every installed driver
+in every program that uses any, so this module imports little.
+
+oslo.config itself goes on without a source whose driver it does not know, but
+Octavia's services log the value of each option when they start, and end at
+that name. So what a driver is easily taken for, the name of the package and
+that of the group, are entry points of it, too; it works, and says what is
+wrong. For any other name there is nothing that a driver could do: it is
+constructed, without the configuration, and not asked.
+"""
+
+import importlib
+import sys
+
+from oslo_config import cfg
+from oslo_config import sources
+from oslo_log import log as logging
+
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
+
+LOG = logging.getLogger(__name__)
+
+_NOTHING = (sources._NoValue, None)
+
+
+class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
+    """Opens the source in every process that parses octavia.conf."""
+
+    def open_source_from_opt_group(self, conf, group_name):
+        """Open the source, and begin to work if this is a service.
+
+        Never raises: without the plugin Octavia runs as it always did.
+
+        :param conf: the oslo.config object that is being parsed.
+        :param group_name: the group named by config_source.
+        :returns: an HMSyncConfigurationSource.
+        """
+        try:
+            hmsync_conf.register_opts(conf)
+            network_conf.register_opts(conf)
+            image_conf.register_opts(conf)
+            cluster_conf.register_opts(conf)
+            return HMSyncConfigurationSource(
+                _begin(conf, _check_name(conf, group_name)))
+        except Exception as e:
+            LOG.error('octavia-hmsync is off in this process: %s', e)
+            return HMSyncConfigurationSource(None)
+
+    def list_options_for_discovery(self):
+        """Return the options of the group, for oslo-config-generator."""
+        return list(hmsync_conf.OPTS)
+
+
+def _check_name(conf, group_name):
+    """Return what is wrong with the driver's name, or None."""
+    name = conf[group_name].driver
+    if name == hmsync_conf.DRIVER:
+        return None
+    return (f'[{group_name}] driver = {name} is taken for '
+            f'{hmsync_conf.DRIVER}: correct it in octavia.conf.')
+
+
+def _begin(conf, warning):
+    """Have the parts of the plugin begin that belong into this process.
+
+    :param conf: the oslo.config object that is being parsed.
+    :param warning: what is to be said in any process, or None.
+    :returns: a Lifecycle, or None where nothing begins.
+    """
+    service = None
+    # Only a program of Octavia's may import Octavia here, and of those
+    # octavia-db-manage must not: upgrade_persistence registers an option
+    # again that Octavia's own configuration module has.
+    if 'octavia.common.config' in sys.modules:
+        compat = importlib.import_module('octavia_hmsync.compat')
+        if conf is compat.CONF:
+            service = compat.service_name()
+            if service is None and compat.is_other_service():
+                _neutralize(conf)
+    if service is None:
+        if warning:
+            LOG.warning('octavia-hmsync: %s', warning)
+        return None
+    lifecycle = importlib.import_module(
+        'octavia_hmsync.services.lifecycle').Lifecycle(conf, service, warning)
+    lifecycle.begin()
+    return lifecycle
+
+
+def _neutralize(conf):
+    """Have a service in which nothing begins read all options, too."""
+    for problem in (hmsync_conf.neutralize(conf),
+                    network_conf.neutralize(conf),
+                    image_conf.neutralize(conf),
+                    cluster_conf.neutralize(conf)):
+        if problem:
+            LOG.warning('octavia-hmsync: %s', problem)
+
+
+class HMSyncConfigurationSource(sources.ConfigurationSource):
+    """Supplies ``[health_manager] controller_ip_port_list``.
+
+    And, with ``[hmsync_network] supply_options``, the network and the
+    security group that new amphorae boot with.
+
+    :param lifecycle: the Lifecycle of this service, or None.
+    """
+
+    def __init__(self, lifecycle):
+        self._lifecycle = lifecycle
+
+    def get(self, group_name, option_name, opt):
+        """Return an option's value.
+
+        Only asked where neither a file nor an override has one, that is
+        until the live value has been read for the first time.
+        """
+        if self._lifecycle is None:
+            return _NOTHING
+        value = self._lifecycle.get_value(group_name, option_name)
+        if value is None:
+            return _NOTHING
+        return value, cfg.LocationInfo(cfg.Locations.user, 'octavia-hmsync')

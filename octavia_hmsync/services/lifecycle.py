@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""When, and in which process of a service, the plugin begins to work.
+
+A configuration source is opened while the service parses its configuration:
+before logging, before any fork. What touches the database or starts a thread
+has to wait until the process that it is for exists:
+
+* octavia-housekeeping does not fork; its logging being set up tells that the
+  configuration is parsed.
+* octavia-worker: each child of the main process. Where the provider of
+  clusters is enabled, it takes their orders, too.
+* octavia-health-manager: the main process after its second fork (a database
+  connection or a thread before it breaks the listener), and the second
+  child, the health check, which renders the configuration of the amphorae
+  that it builds in a failover. The listener needs nothing. That it starts, a
+  child of its own says, before all of them.
+"""
+
+import atexit
+import importlib
+import logging as std_logging
+import os
+import threading
+import time
+import typing
+
+from oslo_log import log as logging
+from stevedore import driver as stevedore_driver
+
+from octavia_hmsync.cluster.api import readiness
+from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.conf import network as network_conf
+from octavia_hmsync.conf import sync as hmsync_conf
+from octavia_hmsync import exceptions
+from octavia_hmsync import live_options
+from octavia_hmsync.metrics import probes
+from octavia_hmsync.network import boot_options
+from octavia_hmsync.sync import controller_list
+# For its id alone, which has to be there before the first fork.
+from octavia_hmsync.sync.health_manager import instance  # noqa: F401
+from octavia_hmsync.sync.health_manager import listener
+from octavia_hmsync.sync.health_manager import probes as hm_probes
+from octavia_hmsync.sync.health_manager import start as hm_start
+
+LOG = logging.getLogger(__name__)
+
+EXTENSIONS = 'octavia_hmsync.extensions'
+
+_LOGGING_TIMEOUT = 10
+
+# By then octavia-health-manager has forked for the last time.
+_FORKS_TIMEOUT = 5
+
+
+class Lifecycle:
+    """Starts the parts of the plugin in one service.
+
+    :param conf: the oslo.config object that Octavia reads, being parsed.
+    :param service: health_manager, house_keeping or worker.
+    :param warning: what to say, once, when the service logs; or None.
+    """
+
+    def __init__(self, conf, service, warning=None):
+        self._conf = conf
+        self._service = service
+        self._warning = warning
+        self._main_pid = os.getpid()
+        problems = (hmsync_conf.neutralize(conf),
+                    network_conf.neutralize(conf),
+                    image_conf.neutralize(conf),
+                    cluster_conf.neutralize(conf))
+        self._problem = next(filter(None, problems), None)
+        self._pinned = controller_list.PinnedAddresses(conf)
+        self._forks = 0
+        self._extension_started = False
+        self._teller = None
+        self._boot_options = ()
+        if conf[network_conf.GROUP].supply_options:
+            self._boot_options = boot_options.get_free_options(conf)
+        self._live: list[live_options.LiveOptions] = []
+        self._live_pid = None
+
+    def begin(self):
+        """Have everything started when its time comes."""
+        if self._service == 'health_manager' and self._problem is None:
+            # Before forks are counted.
+            self._teller = hm_start.tell(self._conf)
+        if self._service == 'house_keeping':
+            threading.Thread(target=self._start_when_configured,
+                             name='hmsync-start', daemon=True).start()
+        else:
+            os.register_at_fork(after_in_parent=self._after_fork_in_parent,
+                                after_in_child=self._after_fork_in_child)
+        if self._service == 'health_manager' and self._problem is None and (
+                self._conf[cluster_conf.GROUP].show_status):
+            # Before any fork: it is for the children of the first child.
+            importlib.import_module(
+                'octavia_hmsync.cluster.status_floor'
+            ).StatusFloor().register()
+
+    def get_value(self, group, option):
+        """Return a live value, for a reader in this process.
+
+        :param group: the group of the option.
+        :param option: its name.
+        :returns: a list, or None if this process has none for it.
+        """
+        if self._live_pid != os.getpid():
+            return None
+        for live in self._live:
+            if live.group == group:
+                return live.get(option)
+        return None
+
+    def _start_when_configured(self):
+        deadline = time.monotonic() + _LOGGING_TIMEOUT
+        while (not std_logging.getLogger().handlers and
+               time.monotonic() < deadline):
+            time.sleep(0.05)
+        if not self._start(self._start_live_values, self._start_extension):
+            self._serve_probes()
+
+    def _after_fork_in_parent(self):
+        if self._service != 'health_manager' or os.getpid() != self._main_pid:
+            return
+        self._forks += 1
+        if listener.find_process() is not None:
+            # The fork of the health check: the listener was there before.
+            self._start_extension_once()
+        elif self._forks == 2:
+            # The listener can have died before it; or another plugin forks.
+            timer = threading.Timer(_FORKS_TIMEOUT,
+                                    self._start_extension_once)
+            timer.daemon = True
+            timer.start()
+
+    def _after_fork_in_child(self):
+        if os.getppid() != self._main_pid:
+            return
+        if self._service == 'worker':
+            self._start(self._start_live_values)
+            if readiness.is_enabled(self._conf):
+                self._start(self._start_extension)
+        elif self._forks or listener.find_process() is not None:
+            # Its parent has the same reason not to work, and tells it.
+            self._start(self._start_live_values, level=std_logging.DEBUG)
+
+    def _start_extension_once(self):
+        if not self._extension_started:
+            self._extension_started = True
+            if self._teller is not None:
+                threading.Thread(target=hm_start.reap, args=(self._teller,),
+                                 name='hmsync-start', daemon=True).start()
+            if not self._start(self._start_extension):
+                self._serve_probes()
+
+    def _start(self, *parts, level=std_logging.ERROR):
+        """Start parts of the plugin; Octavia runs on if they cannot be.
+
+        :returns: whether all were started.
+        """
+        if self._warning and level == std_logging.ERROR:
+            LOG.warning('octavia-hmsync: %s', self._warning)
+        try:
+            if self._problem:
+                raise exceptions.InvalidConfiguration(self._problem)
+            hmsync_conf.check(self._conf)
+            for part in parts:
+                part()
+            return True
+        except exceptions.HMSyncException as e:
+            problem: Exception = e
+        except Exception as e:
+            LOG.exception('octavia-hmsync failed to start:')
+            problem = e
+        # Not in the except block, where oslo.log would say it twice.
+        LOG.log(level, 'octavia-hmsync is off in this process: %s', problem)
+        return False
+
+    def _serve_probes(self):
+        """Answer probes although the plugin is off.
+
+        The same option may be wrong for all health managers. Without an
+        answer Kubernetes would restart them all, again and again, though
+        Octavia runs in them as it would without the plugin.
+        """
+        option = f'{self._service}_metrics_address'
+        try:
+            # Not imported before: a library that is broken may be why it is
+            # off.
+            exporter = importlib.import_module(
+                'octavia_hmsync.metrics.exporter').Exporter(
+                    option, self._conf.hmsync[option],
+                    probes.Probes(self._make_fault_finder(), lambda: [
+                        'octavia-hmsync is off in this process; its log says '
+                        'why.']))
+            exporter.start()
+        except Exception:
+            LOG.exception('octavia-hmsync cannot answer probes:')
+        else:
+            atexit.register(exporter.stop, 1)
+
+    def _make_fault_finder(self):
+        if self._service != 'health_manager':
+            return list
+        process, bind = listener.find_process(), self._conf.health_manager
+        return hm_probes.Processes(process and listener.Listener(
+            process, bind.bind_ip, bind.bind_port)).find_faults
+
+    def _start_live_values(self):
+        self._live = [controller_list.LiveControllerList(self._conf)]
+        if self._boot_options:
+            self._live.append(boot_options.LiveBootOptions(
+                self._conf, self._boot_options))
+        for live in self._live:
+            live.start()
+        self._live_pid = os.getpid()
+
+    def _start_extension(self):
+        extension: typing.Any = stevedore_driver.DriverManager(
+            EXTENSIONS, self._service, invoke_on_load=True,
+            invoke_args=(self._conf, self._pinned.get)).driver
+        extension.start()
+        atexit.register(extension.stop)

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Takes a health manager out of the list while it still listens."""
+
+import functools
+import time
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync import exceptions
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import doubt as doubt_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
+from octavia_hmsync.sync.rules import drain
+from octavia_hmsync.sync.rules import heartbeats
+from octavia_hmsync.sync.rules import member as mem
+from octavia_hmsync.sync.rules import timing
+from octavia_hmsync.sync.rules import trial
+
+
+def find(engine, host):
+    """Find a registered health manager.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: its ``[DEFAULT] host``.
+    :returns: (its row, its effective Member).
+    :raises NotPossible: if there is none.
+    """
+    members = {m.host: m for m in hm_repo.get_all(engine)}
+    for row in hm_repo.get_rows(engine):
+        if row.host == host and host in members:
+            return row, members[host]
+    known = ', '.join(sorted(members)) or 'none'
+    raise exceptions.NotPossible(
+        f'There is no health manager {host}. Registered are: {known}.')
+
+
+def check(engine, host, offline_after):
+    """Check that a health manager can drain.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: its ``[DEFAULT] host``.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    :returns: its address.
+    :raises NotPossible: saying why it cannot.
+    """
+    _row, member = find(engine, host)
+    if not mem.is_listening(member, offline_after):
+        raise exceptions.NotPossible(
+            f'Health manager {host} is OFFLINE: there is nothing to drain. '
+            f'Its address leaves the list by itself; "octavia-hmsync health '
+            f'manager delete {host}" makes it leave now.')
+    _check_others(host, generation_repo.get_suspects(engine), offline_after,
+                  hm_repo.get_all(engine))
+    return member.address
+
+
+def _check_others(host, found, offline_after, members):
+    suspects = trial.get_suspects(found, members)
+    others = [m for m in members if m.host != host and
+              m.address not in suspects and
+              mem.state_of(m, offline_after, float('inf')) is mem.State.ALIVE]
+    zone = next((m.zone for m in members if m.host == host), None) or None
+    if others and not any((m.zone or None) == zone for m in others):
+        where = f'in zone {zone}' if zone else 'without a zone'
+        raise exceptions.NotPossible(
+            f'Health manager {host} is the only one that is ONLINE {where}: '
+            f'amphorae that reach only this one would be heard by nobody. '
+            f'Start another one {where} first.')
+    if not others:
+        raise exceptions.NotPossible(
+            f'Health manager {host} is the only one that is ONLINE and that '
+            f'amphorae can reach: without it nobody would hear them. Start '
+            f'another one first.')
+
+
+def begin(engine, host, offline_after):
+    """Have a health manager drain; again does no harm.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: its ``[DEFAULT] host``.
+    :param offline_after: ``[hmsync] offline_after``, seconds.
+    :raises NotPossible: if the last other one drains since check().
+    """
+    hm_repo.change_status(
+        engine, host, mem.ONLINE, mem.DRAINING, functools.partial(
+            _check_others, host, generation_repo.get_suspects(engine),
+            offline_after))
+
+
+class DrainWatch:
+    """Tells which amphorae still send to a draining address.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param address: the address.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, address, clock=time.monotonic):
+        self._engine = engine
+        self._address = address
+        self._clock = clock
+        self._settings = timing.Settings.from_conf(conf)
+        self._watch = heartbeats.HeartbeatWatch()
+
+    def get_senders(self):
+        """Look once.
+
+        :returns: {amphora id: drain.Standing}, without those that are gone.
+        """
+        rows = amphora_repo.get_rows(self._engine)
+        updates = heartbeat_repo.get_last_updates(self._engine)
+        self._watch.sample(self._clock(), {
+            row.id: updates.get(row.id, heartbeats.NO_NEWS) for row in rows})
+        doubts = {row.amphora_id: row.doubt for row in
+                  doubt_repo.get_unproven(self._engine)}
+        noted = heartbeat_repo.get_heartbeats(self._engine)
+        senders = {row.id: drain.judge(
+            self._address, None if row.controller_ip_port_list is None
+            else addr.split_list(row.controller_ip_port_list),
+            doubts.get(row.id), noted.get(row.id, {}).get(self._address),
+            self._settings) for row in rows}
+        return {amphora_id: sender for amphora_id, sender in senders.items()
+                if sender is not drain.Standing.GONE and
+                not self._is_silent(amphora_id)}
+
+    def _is_silent(self, amphora_id):
+        """Tell whether nobody hears it: then it sends nothing here, too."""
+        return (self._watch.silence(amphora_id) >
+                self._settings.heartbeat_timeout)

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Commands on health managers."""
+
+import argparse
+import time
+import typing
+
+from cliff import command
+
+from octavia_hmsync.cli import base
+from octavia_hmsync.db import api
+from octavia_hmsync import exceptions
+from octavia_hmsync.sync.cli import drain
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.rules import member as mem
+
+_DRAIN_TIMEOUT = 300
+_HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
+              'list" shows it')
+
+
+class ListHealthManagers(base.DatabaseMixin, base.Lister):
+    """List the health managers that have registered.
+
+    A health manager is ONLINE while its keepalives come; one that has been
+    silent for longer than offline_after is shown as OFFLINE. key is SAME if
+    it listens with the heartbeat_key of the newest list, OTHER if not, and
+    RESTART if its octavia.conf has another one by now than it listens with.
+    """
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        newest = generation_repo.get_newest(engine)
+        rows = [
+            (row.host, row.ip_address, row.port, mem.effective_status(
+                row.status, (row.now - row.keepalive_at).total_seconds(),
+                conf.hmsync.offline_after),
+             base.format_time(row.keepalive_at), _tell_key(row, newest),
+             row.zone or '')
+            for row in hm_repo.get_rows(engine)]
+        return (('host', 'ip_address', 'port', 'status', 'keepalive_at',
+                 'key', 'zone'), rows)
+
+
+def _tell_key(row, newest):
+    """Tell of a health manager's heartbeat key whether it is the list's."""
+    if row.configured_key_digest not in (None, row.key_digest):
+        return 'RESTART'
+    if newest is None or None in (row.key_digest, newest.key_digest):
+        return ''
+    return 'SAME' if row.key_digest == newest.key_digest else 'OTHER'
+
+
+class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
+    """Show one health manager.
+
+    With --self that of this host, for a readiness probe: it fails unless the
+    health manager is up and its address is known to the others.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_which(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        host = _get_host(conf, parsed_args)
+        row, member = drain.find(engine, host)
+        status = mem.effective_status(row.status, member.keepalive_age,
+                                      conf.hmsync.offline_after)
+        if parsed_args.is_self and status == mem.OFFLINE:
+            raise exceptions.NotPossible(
+                f'Health manager {host} is OFFLINE: see its log.')
+        return (('host', 'ip_address', 'port', 'status', 'online_since',
+                 'keepalive_at', 'heard_at', 'starting_at', 'restart_took',
+                 'key', 'zone'),
+                (row.host, row.ip_address, row.port, status,
+                 base.format_time(row.online_since),
+                 base.format_time(row.keepalive_at),
+                 base.format_time(row.heard_at),
+                 base.format_time(row.starting_at),
+                 '' if row.restart_took is None else round(row.restart_took),
+                 _tell_key(row, generation_repo.get_newest(engine)),
+                 row.zone or ''))
+
+
+def _add_which(parser):
+    """Let a command take one health manager, or that of this host."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument('host', nargs='?', metavar='<health-manager>',
+                       help=_HOST_HELP)
+    which.add_argument('--self', action='store_true', dest='is_self',
+                       help='that of this host: [DEFAULT] host of this '
+                            'octavia.conf')
+
+
+def _get_host(conf, parsed_args):
+    return conf.host if parsed_args.is_self else parsed_args.host
+
+
+class _Command(base.DatabaseMixin, command.Command):
+    """For commands that change something."""
+
+    # What is wrong with the arguments together is said as argparse does.
+    parser: typing.Any
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_dry_run(parser, 'whether it could be done')
+        self.parser = parser
+        return parser
+
+    def say(self, text):
+        self.app.stdout.write(f'{text}\n')
+
+
+class DrainHealthManager(_Command):
+    """Take a health manager out of the list while it still listens.
+
+    It drains until it ends or "health manager resume" is run; when it starts
+    again it is ONLINE. With --wait the command returns when no amphora sends
+    to it any more; it fails, with the amphorae that still do, after
+    --timeout.
+    """
+
+    # What was said last of the database.
+    _problem: str | None = None
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_which(parser)
+        parser.add_argument('--wait', action='store_true',
+                            help='return when no amphora sends to it any '
+                                 'more')
+        parser.add_argument('--timeout', type=_seconds,
+                            metavar='<seconds>',
+                            help=f'with --wait: give up after so long '
+                                 f'(default: {_DRAIN_TIMEOUT})')
+        return parser
+
+    def take_action(self, parsed_args):
+        timeout = parsed_args.timeout
+        if timeout is None:
+            timeout = _DRAIN_TIMEOUT
+        elif not parsed_args.wait:
+            self.parser.error('argument --timeout: needs --wait')
+        conf, engine = self.open_database()
+        host = _get_host(conf, parsed_args)
+        address = drain.check(engine, host, conf.hmsync.offline_after)
+        if parsed_args.dry_run:
+            self.say(f'Health manager {host} at {address} can be drained.')
+            return
+        drain.begin(engine, host, conf.hmsync.offline_after)
+        self.say(f'Health manager {host} at {address} is DRAINING.')
+        if parsed_args.wait:
+            self._wait(host, drain.DrainWatch(conf, engine, address),
+                       timeout, conf.hmsync.poll_interval)
+
+    def _wait(self, host, watch, timeout, interval):
+        deadline = time.monotonic() + timeout
+        while True:
+            senders = self._look(watch)
+            if senders is not None and not senders:
+                self.say(f'No amphora sends to {host} any more.')
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(interval, left))
+        if senders is None:
+            raise exceptions.NotPossible(
+                f'After {timeout} s it cannot be told which amphorae may '
+                f'still send to {host}, because the database cannot be '
+                f'used. It goes on draining: run the command again.')
+        for amphora_id, sender in sorted(senders.items()):
+            self.say(f'{amphora_id} {sender.value}')
+        raise exceptions.NotPossible(
+            f'After {timeout} s {len(senders)} amphorae may still send to '
+            f'{host}. It goes on draining: run the command again, or see '
+            f'"octavia-hmsync amphora list" for what keeps them.')
+
+    def _look(self, watch):
+        """Look once; returns None, and says so once, if that fails.
+
+        The controller would be switched off on an answer that is no answer.
+        """
+        try:
+            senders = watch.get_senders()
+            self._problem = None
+            return senders
+        except base.REPORTED_ERRORS as e:
+            if not api.is_database_error(e):
+                raise
+            problem = base.describe(e)
+            if problem != self._problem:
+                self.app.stderr.write(f'{problem}\n')
+            self._problem = problem
+            return None
+
+
+def _seconds(text):
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no number of seconds, 0 or above')
+    return int(text)
+
+
+class ResumeHealthManager(_Command):
+    """End the draining of a health manager: it is ONLINE again."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_which(parser)
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        host = _get_host(conf, parsed_args)
+        _row, member = drain.find(engine, host)
+        if not mem.is_listening(member, conf.hmsync.offline_after):
+            raise exceptions.NotPossible(
+                f'Health manager {host} is OFFLINE: start '
+                f'octavia-health-manager there.')
+        if parsed_args.dry_run:
+            self.say(f'Health manager {host} at {member.address} can be '
+                     f'resumed.')
+            return
+        hm_repo.change_status(engine, host, mem.DRAINING, mem.ONLINE)
+        self.say(f'Health manager {host} at {member.address} is ONLINE.')
+
+
+class DeleteHealthManager(_Command):
+    """Delete health managers that are OFFLINE.
+
+    Their addresses leave the list at once, without removal_delay; one that
+    an octavia.conf lists stays, and counts as dead until a health manager
+    registers there. Of several, those that can be are deleted.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('hosts', nargs='+', metavar='<health-manager>',
+                            help=_HOST_HELP)
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        hosts = list(dict.fromkeys(parsed_args.hosts))
+        failed = []
+        for host in hosts:
+            try:
+                self._delete(conf, engine, host, parsed_args.dry_run)
+            except exceptions.NotPossible as e:
+                if len(hosts) == 1:
+                    raise
+                self.app.stderr.write(f'{e}\n')
+                failed.append(host)
+        if failed:
+            raise exceptions.NotPossible(
+                f'{len(failed)} of {len(hosts)} health managers cannot be '
+                f'deleted: {", ".join(failed)}.')
+
+    def _delete(self, conf, engine, host, dry_run):
+        row, member = drain.find(engine, host)
+        if mem.is_listening(member, conf.hmsync.offline_after) or not (
+                dry_run or hm_repo.delete(engine, host, row.keepalive_at)):
+            raise exceptions.NotPossible(
+                f'Health manager {host} is alive and would register again: '
+                f'stop octavia-health-manager there first, or drain it.')
+        self.say(f'Health manager {host} can be deleted.' if dry_run
+                 else f'Health manager {host} is deleted.')
+        opts = conf.hmsync
+        if member.address in keeper_repo.get_pinned(
+                engine, opts.offline_after + opts.removal_delay):
+            self.say(f'Its address {member.address} is in the '
+                     f'controller_ip_port_list of an octavia.conf and stays '
+                     f'in every list. It counts as dead until a health '
+                     f'manager registers there, also where one without the '
+                     f'plugin listens.')

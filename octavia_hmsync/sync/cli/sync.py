@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Commands on the published list."""
+
+from cliff import command
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.cli import base
+from octavia_hmsync.cli import formatters
+from octavia_hmsync import exceptions
+from octavia_hmsync.sync.cli import progress
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import attempt as attempt_repo
+from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import outcome as outcome_repo
+from octavia_hmsync.sync.db import pause as pause_repo
+from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import reach
+from octavia_hmsync.sync.rules import timing
+from octavia_hmsync.sync.rules import trial
+
+
+class ShowStatus(base.DatabaseMixin, base.ShowOne):
+    """Show the newest published list and how far the amphorae are with it.
+
+    due counts the amphorae that are not at the newest generation, whatever
+    the reason; the results are those of the last attempt at each amphora.
+    adopted, pending, not_adopted and unproven tell of those that have
+    acknowledged a list whether they use it: see "amphora list --help".
+    suspects are addresses with which amphorae fell silent; see "sync retry".
+    blind_controllers are services that cannot reach amphorae which others
+    reach, and that leave the uploads to these.
+    paused_until tells that no amphora is uploaded to; see "sync pause".
+    other_key counts the amphorae that are not known to sign with the
+    heartbeat_key of the newest list.
+    """
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        newest = generation_repo.get_newest(engine)
+        counts = amphora_repo.count(engine, newest.number if newest else 0)
+        members = hm_repo.get_all(engine)
+        adoptions = amphora_repo.count_adoptions(
+            engine, members, timing.Settings.from_conf(conf))
+        suspects = trial.get_suspects(
+            generation_repo.get_suspects(engine), members)
+        pause = pause_repo.get(engine)
+        blind = reach.get_blind(uploader_repo.get_all(engine),
+                                conf.hmsync.offline_after)
+        return (('generation', 'status', 'paused_until',
+                 'controller_ip_port_list', 'suspects',
+                 'blind_controllers', 'amphorae', 'due',
+                 'applied', 'unreachable', 'rejected', 'unsupported',
+                 'other_key',
+                 *(state.value.lower() for state in adoption.Adoption)),
+                (newest.number if newest else None,
+                 newest.status if newest else None,
+                 base.format_time(pause.ends_at) if pause else None,
+                 # As octavia.conf may have it, for the way back.
+                 formatters.List(addr.for_agents(
+                     newest.addresses if newest else ())),
+                 formatters.List(addr.canonical(suspects)),
+                 formatters.List([u.name for u in blind]),
+                 counts.amphorae, counts.due,
+                 *(counts.results.get(result, 0)
+                   for result in upload_result.ALL),
+                 amphora_repo.count_other_key(
+                     engine, newest.key_digest if newest else None),
+                 *(adoptions[state] for state in adoption.Adoption)))
+
+
+class Run(base.DatabaseMixin, command.Command):
+    """Have housekeeping upload to amphorae now.
+
+    Without arguments, to those whose last attempt failed and which wait for
+    the next. With --amphora or --all once more to these, whatever they have:
+    for example after a change of [amphora_agent] options. Fails if no
+    octavia-housekeeping is there to do it; what was asked for waits for one.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument('--amphora', metavar='<amphora>', nargs='+',
+                           action='extend', default=[],
+                           help='these amphorae')
+        which.add_argument('--all', action='store_true',
+                           help='all amphorae that have an agent')
+        base.add_dry_run(parser, 'how many there are')
+        return parser
+
+    def take_action(self, parsed_args):
+        conf, engine = self.open_database()
+        rows = {row.id: row for row in amphora_repo.get_rows(engine)}
+        unknown = sorted(set(parsed_args.amphora) - set(rows))
+        if unknown:
+            raise exceptions.NotPossible(
+                f'No amphora {", ".join(unknown)} has an agent: see '
+                f'"octavia-hmsync amphora list".')
+        again = list(rows if parsed_args.all else set(parsed_args.amphora))
+        if parsed_args.dry_run:
+            waiting = attempt_repo.get_waiting(engine)
+            number = len(again) if again or parsed_args.all else sum(
+                row.next_attempt_at is not None or amphora_id in waiting
+                for amphora_id, row in rows.items())
+            self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
+            return
+        # What can fail goes first: an error means that nothing was changed.
+        pause = pause_repo.get(engine)
+        offline_after = conf.hmsync.offline_after
+        is_anybody_up = keeper_repo.get_up(engine, offline_after)
+        amphora_repo.add_missing(engine)
+        if again or parsed_args.all:
+            number = claim_repo.upload_again(engine, again)
+        else:
+            number = claim_repo.retry_now(engine)
+        if not is_anybody_up:
+            raise exceptions.NotPossible(
+                f'{progress.describe_nobody(offline_after)} {number} '
+                f'amphorae wait for it, whenever it comes: start '
+                f'octavia-housekeeping, or see its log.')
+        when = (f'after the pause. {progress.describe_pause(pause)}' if pause
+                else 'within some seconds; see "octavia-hmsync sync status".')
+        self.app.stdout.write(f'{number} amphorae are uploaded to {when}\n')
+
+
+class Retry(base.DatabaseMixin, command.Command):
+    """Give addresses that a roll back left out another chance.
+
+    To be run when amphorae can reach them. A few amphorae try them first.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_dry_run(parser, 'which ones')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        suspects = (generation_repo.get_suspects(engine)
+                    if parsed_args.dry_run
+                    else generation_repo.clear_suspects(engine))
+        if suspects:
+            text = (f'Another chance for '
+                    f'{addr.join_list(addr.canonical(suspects))}.')
+            if parsed_args.dry_run:
+                text = f'There would be a{text[1:]}'
+        else:
+            text = 'No address is left out.'
+        self.app.stdout.write(f'{text}\n')
+
+
+class Pause(base.DatabaseMixin, command.Command):
+    """Upload to no amphora for some time.
+
+    For the duration of work on the management network, for example. Lists
+    are still published, and new amphorae boot with the newest one; uploads
+    under way end. A pause ends by itself after --for, because amphorae whose
+    health managers are all replaced meanwhile are kept from failover for no
+    longer than failover_hold_max.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--for', type=base.positive_seconds, default=3600,
+                            dest='seconds', metavar='<seconds>',
+                            help='for how long (default: 3600)')
+        parser.add_argument('--reason', default='', metavar='<text>',
+                            help='why, for the log and for others')
+        base.add_dry_run(parser, 'whether there is a pause')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        if parsed_args.dry_run:
+            pause = pause_repo.get(engine)
+            self.app.stdout.write(
+                f'There is a pause until {base.format_time(pause.ends_at)} '
+                f'UTC; another takes its place.\n' if pause
+                else 'There is no pause.\n')
+            return
+        # What can fail goes first: an error means that nothing is paused.
+        newest = generation_repo.get_newest(engine)
+        pause = pause_repo.begin(
+            engine, parsed_args.seconds,
+            outcome_repo.storable(' '.join(parsed_args.reason.split())))
+        self.app.stdout.write(
+            f'No amphora is uploaded to until '
+            f'{base.format_time(pause.ends_at)} UTC, or "octavia-hmsync sync '
+            f'resume".\n')
+        if newest and newest.is_on_trial:
+            self.app.stdout.write(
+                f'Generation {newest.number} is on trial: an amphora that '
+                f'falls silent with it does not get the last good list back '
+                f'before the pause ends.\n')
+
+
+class Resume(base.DatabaseMixin, command.Command):
+    """End a pause: upload to amphorae again."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        base.add_dry_run(parser, 'whether there is a pause')
+        return parser
+
+    def take_action(self, parsed_args):
+        _conf, engine = self.open_database()
+        if parsed_args.dry_run:
+            was_there = pause_repo.get(engine) is not None
+            text = 'The pause would end.\n'
+        else:
+            was_there = pause_repo.end(engine)
+            text = 'The pause ends.\n'
+        self.app.stdout.write(text if was_there else 'There is no pause.\n')

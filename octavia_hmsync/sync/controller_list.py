@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The live controller_ip_port_list in an Octavia process."""
+
+import typing
+
+from oslo_log import log as logging
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync import exceptions
+from octavia_hmsync import live_options
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync.rules import member as mem
+from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import zones as zn
+
+LOG = logging.getLogger(__name__)
+
+GROUP = 'health_manager'
+OPTION = 'controller_ip_port_list'
+
+
+class PinnedAddresses:
+    """What the configuration itself lists, before the live list covers it.
+
+    :param conf: a parsed oslo.config object on which no override is set yet.
+    """
+
+    def __init__(self, conf):
+        self._configured: typing.Sequence[str] = conf[GROUP][OPTION] or []
+        self._reported: set[str] = set()
+        conf.register_mutate_hook(self._on_mutate)
+
+    def get(self):
+        """Return the well-formed ones among them.
+
+        A malformed one is reported once: an amphora would drop it and every
+        address after it.
+
+        :returns: a tuple of addresses.
+        """
+        pinned = []
+        for entry in filter(None, self._configured):
+            try:
+                pinned.append(addr.format_address(*addr.parse_address(entry)))
+            except exceptions.InvalidAddress as e:
+                if entry not in self._reported:
+                    self._reported.add(entry)
+                    LOG.error('[%s] %s: %s This entry is ignored; correct or '
+                              'remove it.', GROUP, OPTION, e)
+        return addr.canonical(pinned)
+
+    def _on_mutate(self, conf, fresh):
+        if (GROUP, OPTION) in fresh:
+            _old, new = fresh[GROUP, OPTION]
+            # What comes from the file here is not converted yet.
+            raw = ','.join(new) if isinstance(new, list) else new or ''
+            self._configured = addr.split_list(raw)
+
+
+class LiveControllerList(live_options.LiveOptions):
+    """Keeps the option at the newest good generation.
+
+    :param conf: the oslo.config object that Octavia reads.
+    :raises DatabaseUnavailable: if the database URL cannot be used.
+    """
+
+    def __init__(self, conf):
+        super().__init__(conf, 'controller list', GROUP, (OPTION,))
+
+    def _read(self):
+        # A new amphora is no canary, unless there is nothing better.
+        generation = (generation_repo.get_last_good(self._engine) or
+                      generation_repo.get_newest(self._engine))
+        if generation is None:
+            return None
+        # Of an amphora that is to be built nobody knows the zone here.
+        slots, where = (generation.slots_for(zn.NOWHERE),
+                        f' (generation {generation.number})')
+        own = heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
+        if None not in (own, generation.key_digest) and (
+                own != generation.key_digest):
+            # An amphora boots with the key of this controller: where that
+            # changes, it is ahead of the list, or behind it.
+            hearing = self._find_hearing(own)
+            if hearing:
+                slots, where = hearing, ' (those with this heartbeat_key)'
+        health_manager = self._conf.health_manager
+        addresses = subset.subset(
+            self._conf.host, slots, subset.max_list_length(
+                health_manager.heartbeat_timeout,
+                health_manager.heartbeat_interval))
+        return {OPTION: addr.for_agents(addresses)}, where
+
+    def _find_hearing(self, own):
+        """Return who listens with a key, as slots by address."""
+        members = hm_repo.get_all(self._engine)
+        hearing = addr.canonical(
+            m.address for m in members if m.key_digest == own and
+            m.status == mem.ONLINE and not mem.is_silent(
+                m.keepalive_age, self._conf.hmsync.offline_after))
+        return {address: slot for slot, address in enumerate(hearing)}

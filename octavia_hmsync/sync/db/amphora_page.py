@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Octavia's amphorae with our rows, for who looks at them page by page."""
+
+import dataclasses
+import typing
+
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.sync.db import amphora as amphora_repo
+
+_TABLE = models.Amphora.__table__
+_OCTAVIA = compat.AMPHORA
+_LOAD_BALANCER = compat.LOAD_BALANCER
+
+# Amphorae in one statement.
+_AT_ONCE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """Which amphorae are wanted; None is any.
+
+    :param ids: one of these ids.
+    :param load_balancer_id: of this load balancer.
+    :param status: with this status, of Octavia's.
+    :param role: with this role.
+    :param result: whose last attempt ended so.
+    :param address: whose list has this address.
+    """
+
+    ids: typing.Collection[str] | None = None
+    load_balancer_id: str | None = None
+    status: str | None = None
+    role: str | None = None
+    result: str | None = None
+    address: str | None = None
+
+    def get_conditions(self):
+        """Return what a row has to be; a list."""
+        conditions = [
+            column == value for column, value in (
+                (_OCTAVIA.c.load_balancer_id, self.load_balancer_id),
+                (_OCTAVIA.c.status, self.status),
+                (_OCTAVIA.c.role, self.role),
+                (_TABLE.c.result, self.result)) if value is not None]
+        if self.address is not None:
+            between = addr.join_list(('', ''))
+            conditions.append(
+                (between + _TABLE.c.controller_ip_port_list + between)
+                .contains(f'{between}{self.address}{between}',
+                          autoescape=True))
+        return conditions
+
+
+def get_page(engine, wanted, after=None, limit=None):
+    """Return amphorae with an agent, with or without a row of ours, by id.
+
+    :param engine: an SQLAlchemy engine.
+    :param wanted: Wanted.
+    :param after: only those behind this id.
+    :param limit: how many at most.
+    :returns: a list of rows.
+    """
+    if wanted.ids is None:
+        return _get(engine, wanted.get_conditions(), after, limit)
+    ids = sorted(wanted.ids)
+    rows: list[sa.Row] = []
+    for n in range(0, len(ids), _AT_ONCE):
+        left = None if limit is None else limit - len(rows)
+        rows += _get(engine, [_OCTAVIA.c.id.in_(ids[n:n + _AT_ONCE]),
+                              *wanted.get_conditions()], after, left)
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def _get(engine, conditions, after, limit):
+    if after is not None:
+        conditions = [*conditions, _OCTAVIA.c.id > after]
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
+                      _OCTAVIA.c.load_balancer_id, _OCTAVIA.c.status,
+                      _OCTAVIA.c.role, *[c for c in _TABLE.c if c is not
+                                         _TABLE.c.amphora_id])
+            .outerjoin(_TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id)
+            .where(amphora_repo.with_agent(), *conditions)
+            .order_by(_OCTAVIA.c.id).limit(limit)).all()
+
+
+def exists(engine, amphora_id):
+    """Tell whether Octavia knows an amphora, be it deleted or not."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_OCTAVIA.c.id).where(_OCTAVIA.c.id == amphora_id)
+        ).first() is not None
+
+
+def find_load_balancers(engine, name):
+    """Find load balancers that are not deleted.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: an id, or a name.
+    :returns: ids, in order: that one alone if it is an id.
+    """
+    with engine.connect() as connection:
+        ids = connection.execute(
+            sa.select(_LOAD_BALANCER.c.id)
+            .where(sa.or_(_LOAD_BALANCER.c.id == name,
+                          _LOAD_BALANCER.c.name == name),
+                   _LOAD_BALANCER.c.provisioning_status.not_in(
+                       compat.DELETED_STATUSES))
+            .order_by(_LOAD_BALANCER.c.id)).scalars().all()
+    return [name] if name in ids else list(ids)

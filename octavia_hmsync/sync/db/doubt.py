@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which lists each amphora may be using."""
+
+import dataclasses
+import datetime
+
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
+from octavia_hmsync.sync.db import hold as hold_repo
+from octavia_hmsync.sync.db import previous_list as previous_repo
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import member as mem
+
+_TABLE = models.Amphora.__table__
+_HEALTH = compat.AMPHORA_HEALTH
+
+# Amphorae in one statement.
+_AT_ONCE = 500
+
+
+@dataclasses.dataclass(frozen=True)
+class Unproven:
+    """An amphora that acknowledged a list and was not seen to use it yet.
+
+    :param amphora_id: the amphora's id.
+    :param doubt: an adoption.Doubt.
+    :param applied_at: when its agent acknowledged, by the database's clock.
+    :param last_update: Octavia's word of when it was heard last, or None;
+                        not taken for more than a value that changes.
+    :param is_held: whether the failover guard wrote it instead.
+    :param is_certain: False while another upload is under way, or if it may
+                       have arrived: then nothing is recorded.
+    :param is_named: whether it was told that it goes on with another list.
+    :param key_digest: digest of the heartbeat key that came with the list,
+                       None if that is not known.
+    """
+
+    amphora_id: str
+    doubt: adoption.Doubt
+    applied_at: datetime.datetime
+    last_update: datetime.datetime | None
+    is_held: bool
+    is_certain: bool
+    is_named: bool = False
+    key_digest: str | None = None
+
+
+def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
+                 limit=None, amphora_ids=None):
+    """Return the amphorae that were not seen to use their list yet.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: leave out those that acknowledged it longer ago, seconds.
+    :param min_age: leave out those that acknowledged it later, seconds.
+    :param amphora_id: only this one.
+    :param limit: how many at most.
+    :param amphora_ids: only these.
+    :returns: a list of Unproven.
+    """
+    select = (
+        sa.select(_TABLE.c.amphora_id, _TABLE.c.controller_ip_port_list,
+                  _TABLE.c.previous_ip_port_lists, _TABLE.c.applied_at,
+                  _TABLE.c.held_at, _TABLE.c.result,
+                  _TABLE.c.claim_owner, _TABLE.c.not_adopted_at,
+                  _TABLE.c.key_digest, _HEALTH.c.last_update,
+                  types.utcnow().label('now'))
+        .outerjoin(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
+        .where(_TABLE.c.adopted_at.is_(None),
+               _TABLE.c.applied_at.is_not(None)))
+    if max_age is not None:
+        select = select.where(
+            _TABLE.c.applied_at > types.utcnow_plus(-max_age))
+    if min_age is not None:
+        select = select.where(
+            _TABLE.c.applied_at <= types.utcnow_plus(-min_age))
+    if amphora_id is not None:
+        select = select.where(_TABLE.c.amphora_id == amphora_id)
+    if amphora_ids is not None:
+        select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
+    with engine.connect() as connection:
+        rows, previous = previous_repo.execute(connection,
+                                               select.limit(limit))
+    return [Unproven(
+        row.amphora_id, adoption.Doubt(
+            addr.split_list(row.controller_ip_port_list),
+            previous[row.amphora_id] + (
+                # Another one, that may have arrived.
+                () if row.result == upload_result.APPLIED
+                else (adoption.Unknown(),)),
+            (row.now - row.applied_at).total_seconds()),
+        row.applied_at, row.last_update, hold_repo.is_last_update_ours(row),
+        row.result == upload_result.APPLIED and row.claim_owner is None,
+        row.not_adopted_at is not None, row.key_digest) for row in rows]
+
+
+def get_overdue_page(engine, after, size, min_age):
+    """Return some of the amphorae that have been unproven for long.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the last (applied_at, id) of the page before, None for the
+                  first page.
+    :param size: how many at most; fewer on the last page.
+    :param min_age: leave out those that acknowledged later, seconds.
+    :returns: a list of (applied_at, id), in that order.
+    """
+    select = (sa.select(_TABLE.c.applied_at, _TABLE.c.amphora_id)
+              .where(_TABLE.c.adopted_at.is_(None),
+                     _TABLE.c.applied_at <= types.utcnow_plus(-min_age)))
+    if after is not None:
+        applied_at, amphora_id = after
+        select = select.where(
+            # The first of these is for the index.
+            _TABLE.c.applied_at >= applied_at,
+            sa.or_(_TABLE.c.applied_at > applied_at,
+                   _TABLE.c.amphora_id > amphora_id))
+    with engine.connect() as connection:
+        return [tuple(row) for row in connection.execute(
+            select.order_by(_TABLE.c.applied_at, _TABLE.c.amphora_id)
+            .limit(size))]
+
+
+def judge_page(engine, rows, members, settings):
+    """Tell the same as judge_all() of some amphorae.
+
+    :param engine: an SQLAlchemy engine.
+    :param rows: with adopted_at, and the amphora's id as ``id``.
+    :param members: all registered health managers, a list of Member.
+    :param settings: timing.Settings.
+    :returns: {amphora id: adoption.Adoption}.
+    """
+    judged = {row.id: adoption.Adoption.ADOPTED for row in rows
+              if row.adopted_at is not None}
+    others = [row.id for row in rows if row.id not in judged]
+    for n in range(0, len(others), _AT_ONCE):
+        ids = others[n:n + _AT_ONCE]
+        judged.update(judge(
+            get_unproven(engine, amphora_ids=ids),
+            heartbeat_repo.get_heartbeats(engine, amphora_ids=ids), members,
+            settings))
+    return judged
+
+
+def judge_all(engine, members, settings):
+    """Tell of each amphora that acknowledged a list whether it uses it.
+
+    :param engine: an SQLAlchemy engine.
+    :param members: all registered health managers, a list of Member.
+    :param settings: timing.Settings.
+    :returns: {amphora id: adoption.Adoption}.
+    """
+    with engine.connect() as connection:
+        adopted = connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .where(_TABLE.c.adopted_at.is_not(None))).scalars().all()
+    return {**dict.fromkeys(adopted, adoption.Adoption.ADOPTED),
+            **judge(get_unproven(engine),
+                    heartbeat_repo.get_heartbeats(engine), members,
+                    settings)}
+
+
+def judge(unproven, heartbeats, members, settings):
+    """Tell of amphorae that were not seen to use their list what is known.
+
+    :param unproven: a list of Unproven.
+    :param heartbeats: what heartbeat.get_heartbeats() returned.
+    :param members: all registered health managers, a list of Member.
+    :param settings: timing.Settings.
+    :returns: {amphora id: adoption.Adoption}.
+    """
+    observed = {m.address for m in members if m.is_heard and
+                mem.is_listening(m, settings.offline_after)}
+    return {row.amphora_id: adoption.judge(
+        row.doubt, row.amphora_id in heartbeats, observed,
+        settings.heartbeat_timeout) for row in unproven}
+
+
+@api.retry
+def set_previous(engine, unproven, previous):
+    """Record which lists an amphora may still be using.
+
+    :param engine: an SQLAlchemy engine.
+    :param unproven: an Unproven; left alone if it got another list since.
+    :param previous: what is left of its doubt.previous.
+    """
+    with engine.begin() as connection:
+        if connection.execute(
+                sa.update(_TABLE).where(_are_still([unproven]))
+                .values(previous_ip_port_lists='')).rowcount:
+            # And back: at another node of Galera only a row that has changed
+            # is in anybody's way.
+            connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.amphora_id == unproven.amphora_id)
+                .values(previous_ip_port_lists=None))
+            previous_repo.replace(connection, {},
+                                  {unproven.amphora_id: previous})
+
+
+def _are_still(unproven):
+    """Whether no upload has come, or is coming, in between."""
+    return sa.and_(
+        _have_still(unproven), _TABLE.c.adopted_at.is_(None),
+        _TABLE.c.result == upload_result.APPLIED,
+        _TABLE.c.claim_owner.is_(None))
+
+
+def _have_still(unproven):
+    """Whether they have acknowledged no other list since."""
+    return sa.and_(
+        # For the index.
+        _TABLE.c.amphora_id.in_([row.amphora_id for row in unproven]),
+        sa.tuple_(_TABLE.c.amphora_id, _TABLE.c.applied_at).in_(
+            [(row.amphora_id, row.applied_at) for row in unproven]))
+
+
+def set_not_adopted(engine, unproven):
+    """Record that amphorae were seen to go on with another list.
+
+    :param engine: an SQLAlchemy engine.
+    :param unproven: a list of Unproven; one that got another list since, or
+                     was found so by somebody else, is left alone.
+    :returns: the ids of those that were recorded, a list.
+    """
+    return [amphora_id for n in range(0, len(unproven), _AT_ONCE)
+            for amphora_id in _set_not_adopted(engine,
+                                               unproven[n:n + _AT_ONCE])]
+
+
+@api.retry
+def _set_not_adopted(engine, unproven):
+    condition = sa.and_(
+        _have_still(unproven), _TABLE.c.adopted_at.is_(None),
+        _TABLE.c.not_adopted_at.is_(None))
+    with engine.begin() as connection:
+        # From here on these rows are this call's alone.
+        connection.execute(
+            sa.update(_TABLE).where(condition)
+            .values(amphora_id=_TABLE.c.amphora_id))
+        found = connection.execute(
+            sa.select(_TABLE.c.amphora_id).where(condition)).scalars().all()
+        if found:
+            connection.execute(
+                sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(found))
+                .values(not_adopted_at=types.utcnow()))
+    return found
+
+
+def set_adopted(engine, unproven, address=None):
+    """Record that amphorae were seen to use their lists.
+
+    :param engine: an SQLAlchemy engine.
+    :param unproven: a list of Unproven; one that got another list since, or
+                     was proven by somebody else, is left alone.
+    :param address: of the health manager that saw it, None if it cannot be
+                    told which.
+    :returns: how many were recorded.
+    """
+    return sum(_set_adopted(engine, unproven[n:n + _AT_ONCE], address)
+               for n in range(0, len(unproven), _AT_ONCE))
+
+
+@api.retry
+def _set_adopted(engine, unproven, address):
+    def have_changed(row):
+        return bool(row.doubt.others and not row.doubt.unknown)
+
+    recorded = 0
+    with engine.begin() as connection:
+        for changed in (True, False):
+            rows = [row for row in unproven if have_changed(row) is changed]
+            if not rows:
+                continue
+            values = {'adopted_at': types.utcnow(), 'adopted_via': address,
+                      'previous_ip_port_lists': None,
+                      'previous_key_digest': None,
+                      'not_adopted_at': None}
+            if changed:
+                values['has_changed_list'] = True
+            recorded += connection.execute(
+                sa.update(_TABLE).where(_are_still(rows))
+                .values(**values)).rowcount
+        if recorded:
+            previous_repo.delete_needless(
+                connection, [row.amphora_id for row in unproven])
+    return recorded

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""For how long amphorae have been due."""
+
+import bisect
+
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.rules import trial
+
+_TABLE = models.Amphora.__table__
+_OCTAVIA = compat.AMPHORA
+_GENERATION = models.Generation.__table__
+
+
+def _is_again():
+    """Those that an operator wants uploaded to once more."""
+    return sa.and_(_TABLE.c.generation.is_(None),
+                   _TABLE.c.applied_at.is_not(None))
+
+
+def get_oldest_age(engine):
+    """Return for how long the amphora that waits longest has been due.
+
+    It is due since the first list that it does not have was published, or
+    since its creation if that came later. Lists that were rolled back do not
+    count; neither do the amphorae of get_again().
+
+    :param engine: an SQLAlchemy engine.
+    :returns: seconds, 0.0 if none is due.
+    """
+    with engine.connect() as connection:
+        published = connection.execute(
+            sa.select(_GENERATION.c.number, _GENERATION.c.published_at)
+            .where(_GENERATION.c.status != trial.ROLLED_BACK)
+            .order_by(_GENERATION.c.number)).all()
+        if not published:
+            return 0.0
+        # All of one generation have missed the same list.
+        groups = connection.execute(
+            sa.select(_TABLE.c.generation, types.utcnow().label('now'),
+                      sa.func.min(_OCTAVIA.c.created_at).label('created_at'))
+            .select_from(_OCTAVIA.outerjoin(
+                _TABLE, _TABLE.c.amphora_id == _OCTAVIA.c.id))
+            .where(amphora_repo.that_get_lists(), sa.not_(_is_again()),
+                   amphora_repo.behind(published[-1].number))
+            .group_by(_TABLE.c.generation)).all()
+    numbers = [row.number for row in published]
+    oldest = 0.0
+    for group in groups:
+        missed = published[bisect.bisect_right(numbers,
+                                               group.generation or 0)]
+        since = max(missed.published_at,
+                    group.created_at or missed.published_at)
+        oldest = max(oldest, (group.now - since).total_seconds())
+    return oldest
+
+
+def get_again(engine):
+    """Return amphorae that had a list, and that are to be uploaded to anew.
+
+    Since when stands nowhere.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: their ids, a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
+            .where(amphora_repo.that_get_lists(), _is_again())
+        ).scalars().all()

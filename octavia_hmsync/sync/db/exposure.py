@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What amphorae may be sending to, for the failover guard to know."""
+
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import previous_list as previous_repo
+from octavia_hmsync.sync.rules import exposure
+
+_TABLE = models.Amphora.__table__
+
+
+def get_all(engine):
+    """Return where all amphorae may be sending to; this reads all rows.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: exposure.Sending, None if it never acknowledged a
+              list}.
+    """
+    return _get(engine, _select().where(_TABLE.c.applied_at.is_not(None)))
+
+
+def get_page(engine, after, size):
+    """Return what some amphorae may be sending to, by their ids.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the last id of the page before, '' for the first page.
+    :param size: how many at most; fewer on the last page.
+    :returns: as get_all(), in the order of the ids.
+    """
+    return _get(engine, _select().where(_TABLE.c.amphora_id > after)
+                .order_by(_TABLE.c.amphora_id).limit(size))
+
+
+def get_since(engine, seconds):
+    """Return that of the amphorae that acknowledged a list lately.
+
+    :param engine: an SQLAlchemy engine.
+    :param seconds: how long ago at most.
+    :returns: as get_all().
+    """
+    return _get(engine, _select().where(
+        _TABLE.c.applied_at > types.utcnow_plus(-seconds)))
+
+
+def get_without(engine, after, size=None):
+    """Return amphorae that never acknowledged a list, by their ids.
+
+    :param engine: an SQLAlchemy engine.
+    :param after: the last id of the page before, '' for the first page.
+    :param size: how many at most, None for all.
+    :returns: their ids, a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.amphora_id)
+            .where(_TABLE.c.applied_at.is_(None),
+                   _TABLE.c.amphora_id > after)
+            .order_by(_TABLE.c.amphora_id).limit(size)).scalars().all()
+
+
+def _select():
+    return sa.select(_TABLE.c.amphora_id.label('id'),
+                     _TABLE.c.controller_ip_port_list,
+                     _TABLE.c.previous_ip_port_lists, _TABLE.c.adopted_at,
+                     _TABLE.c.key_digest, _TABLE.c.previous_key_digest)
+
+
+def _get(engine, select):
+    with engine.connect() as connection:
+        rows = connection.execute(select).all()
+    others = previous_repo.get_known(engine, rows)
+    return {row.id: None if row.controller_ip_port_list is None
+            else exposure.Sending(
+                addr.split_list(row.controller_ip_port_list),
+                others.get(row.id, ()), row.key_digest,
+                None if row.adopted_at else row.previous_key_digest)
+            for row in rows}

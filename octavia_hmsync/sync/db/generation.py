@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_generation``: the published lists."""
+
+import dataclasses
+import datetime
+import json
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import attempt as attempt_repo
+from octavia_hmsync.sync.rules import trial
+from octavia_hmsync.sync.rules import zones as zn
+
+_TABLE = models.Generation.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class Generation:
+    """A published list.
+
+    :param number: counts up by one with each published list.
+    :param slots: slot by address, a dict in the order of the list; see
+                  sync.rules.subset.
+    :param reason: why it was published.
+    :param status: how far it may go, see sync.rules.trial.
+    :param wave: how many times amphorae were admitted to it.
+    :param published_at: when, by the database's clock, UTC.
+    :param completed_at: when the last amphora was at it, or None.
+    :param key_digest: digest of the heartbeat key that amphorae get with it,
+                       None if it does not tell.
+    :param zones: zone by address, of those that have one; see
+                  sync.rules.zones.
+    """
+
+    number: int
+    slots: dict
+    reason: str
+    status: str
+    wave: int
+    published_at: datetime.datetime
+    completed_at: datetime.datetime | None
+    key_digest: str | None = None
+    zones: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def addresses(self):
+        """The published list, a tuple."""
+        return tuple(self.slots)
+
+    def slots_for(self, names):
+        """Return the slots of what amphorae of a zone can reach.
+
+        :param names: what the zone is called, see zones.Names.
+        """
+        return zn.slots_of(self.slots, self.zones, names)
+
+    def part_for(self, amphora_id, names, length):
+        """Return the list of one amphora, a tuple; see zones.part()."""
+        return zn.part(amphora_id, self.slots, self.zones, names, length)
+
+    @property
+    def is_on_trial(self):
+        """Whether only admitted amphorae get it."""
+        return self.status in trial.TRIAL_STATUSES
+
+
+def _to_generation(row):
+    slots = map(int, addr.split_list(row.slots))
+    return Generation(
+        row.number,
+        dict(zip(addr.split_list(row.controller_ip_port_list), slots)),
+        row.reason, row.status, row.wave, row.published_at, row.completed_at,
+        row.key_digest, json.loads(row.zones) if row.zones else {})
+
+
+def _find(engine, *conditions):
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(_TABLE).where(*conditions)
+            .order_by(_TABLE.c.number.desc()).limit(1)).first()
+    return None if row is None else _to_generation(row)
+
+
+def get_newest(engine):
+    """Return the newest Generation, or None."""
+    return _find(engine)
+
+
+def get_last_good(engine):
+    """Return the newest Generation that any amphora may have, or None."""
+    return _find(engine, _TABLE.c.status == trial.OPEN)
+
+
+def is_wanted(engine, number):
+    """Tell whether amphorae are still to be brought to a generation.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :returns: False once a later one has taken its place, or it was rolled
+              back.
+    """
+    newest = get_newest(engine)
+    if newest is None:
+        return False
+    if newest.is_on_trial and newest.number == number:
+        return True
+    good = newest if newest.status == trial.OPEN else get_last_good(engine)
+    return good is not None and good.number == number
+
+
+def find_doubtful(engine, numbers):
+    """Find generations that nobody has found good.
+
+    :param engine: an SQLAlchemy engine.
+    :param numbers: among these; None is no number.
+    :returns: a set of numbers.
+    """
+    numbers = set(numbers) - {None}
+    if not numbers:
+        return set()
+    with engine.connect() as connection:
+        return set(connection.execute(
+            sa.select(_TABLE.c.number)
+            .where(_TABLE.c.number.in_(numbers),
+                   _TABLE.c.status != trial.OPEN)).scalars())
+
+
+def get_history(engine):
+    """Return all generations that are kept, oldest first."""
+    with engine.connect() as connection:
+        return [_to_generation(row) for row in connection.execute(
+            sa.select(_TABLE).order_by(_TABLE.c.number)).all()]
+
+
+def count_since(engine, seconds):
+    """Return how many generations were published in the last seconds."""
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(sa.func.count()).select_from(_TABLE)
+            .where(_TABLE.c.published_at > types.utcnow_plus(-seconds))
+        ).scalar()
+
+
+def _insert(connection, number, slots, reason, status, published_by,
+            key_digest, zones):
+    connection.execute(sa.insert(_TABLE).values(
+        number=number, reason=reason, published_by=published_by,
+        controller_ip_port_list=addr.join_list(slots),
+        slots=addr.join_list(map(str, slots.values())),
+        status=status, wave=0, published_at=types.utcnow(),
+        key_digest=key_digest,
+        zones=json.dumps(zones, sort_keys=True) if zones else None))
+    # A new list is tried at once by everybody.
+    attempt_repo.forget_times(connection)
+
+
+@api.retry
+def publish(engine, number, slots, reason, published_by,
+            status=trial.OPEN, key_digest=None, zones=None):
+    """Publish a list, if no other housekeeper was faster.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest number that the caller has seen, plus one.
+    :param slots: slot by address, a dict in the order of the list.
+    :param reason: why.
+    :param published_by: ``[DEFAULT] host``.
+    :param status: how far it may go, see sync.rules.trial.
+    :param key_digest: digest of the key that amphorae get with it.
+    :param zones: zone by address, of those that have one.
+    :returns: True if this call published it; False if the number is taken.
+    """
+    try:
+        with engine.begin() as connection:
+            _insert(connection, number, slots, reason, status, published_by,
+                    key_digest, zones)
+    except db_exc.DBDuplicateEntry:
+        return False
+    return True
+
+
+@api.retry
+def set_key_digest(engine, number, key_digest):
+    """Record the key that amphorae get with a list that did not tell.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :param key_digest: digest of the key.
+    :returns: True if this call was the first to say so.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number, _TABLE.c.key_digest.is_(None))
+            .values(key_digest=key_digest)).rowcount == 1
+
+
+@api.retry
+def begin_wave(engine, number, wave, status):
+    """Begin to admit more amphorae, if no other housekeeper was faster.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the generation.
+    :param wave: how many waves it had, as the caller has seen.
+    :param status: its status from now on.
+    :returns: True if this call began it.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number, _TABLE.c.wave == wave,
+                   _TABLE.c.status.in_(trial.TRIAL_STATUSES))
+            .values(wave=wave + 1, status=status)).rowcount == 1
+
+
+@api.retry
+def set_open(engine, number):
+    """Let every amphora have a generation that is on trial.
+
+    :returns: True if this call was the first to say so.
+    """
+    with engine.begin() as connection:
+        is_first = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number,
+                   _TABLE.c.status.in_(trial.TRIAL_STATUSES))
+            .values(status=trial.OPEN)).rowcount == 1
+        if is_first:
+            attempt_repo.forget_older(connection, number)
+        return is_first
+
+
+@api.retry
+def roll_back(engine, number, suspects, good_slots, reason, published_by,
+              statuses=trial.TRIAL_STATUSES, good_key_digest=None,
+              good_zones=None):
+    """Withdraw a generation, and publish a good list in its place.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    :param suspects: the addresses that are found fault with.
+    :param good_slots: slot by address of the good list, None if there is
+                       none.
+    :param reason: why.
+    :param published_by: ``[DEFAULT] host``.
+    :param statuses: those that it may have; on trial only, by default.
+    :param good_key_digest: digest of the key of the good list.
+    :param good_zones: zone by address of the good list.
+    :returns: True if this call did it; False if it has another status, or is
+              no longer the newest.
+    """
+    try:
+        with engine.begin() as connection:
+            if not connection.execute(
+                    sa.update(_TABLE)
+                    .where(_TABLE.c.number == number,
+                           _TABLE.c.status.in_(statuses))
+                    .values(status=trial.ROLLED_BACK,
+                            suspect_ip_port_list=addr.join_list(suspects),
+                            rolled_back_at=types.utcnow())).rowcount:
+                return False
+            if good_slots:
+                _insert(connection, number + 1, good_slots, reason,
+                        trial.OPEN, published_by, good_key_digest,
+                        good_zones)
+    except db_exc.DBDuplicateEntry:
+        return False
+    return True
+
+
+def get_suspects(engine):
+    """Return the addresses that roll backs found fault with.
+
+    :returns: {address: seconds since}.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE.c.suspect_ip_port_list, _TABLE.c.rolled_back_at,
+                      types.utcnow().label('now'))
+            # The first of these has an index.
+            .where(_TABLE.c.rolled_back_at.is_not(None),
+                   _TABLE.c.suspect_ip_port_list.is_not(None))
+            .order_by(_TABLE.c.number)).all()
+    return {address: (row.now - row.rolled_back_at).total_seconds()
+            for row in rows
+            for address in addr.split_list(row.suspect_ip_port_list)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Ages:
+    """How long ago things happened; seconds, None if they never did.
+
+    :param newest: since the newest generation was published.
+    :param roll_back: since one was rolled back, of those that are kept.
+    """
+
+    newest: float | None
+    roll_back: float | None
+
+
+def get_ages(engine):
+    """Return the Ages of generations."""
+    with engine.connect() as connection:
+        row = connection.execute(
+            sa.select(sa.func.max(_TABLE.c.published_at).label('newest'),
+                      sa.func.max(_TABLE.c.rolled_back_at).label('roll_back'),
+                      types.utcnow().label('now'))).one()
+    return Ages(*(None if at is None else (row.now - at).total_seconds()
+                  for at in (row.newest, row.roll_back)))
+
+
+@api.retry
+def clear_suspects(engine):
+    """Give every address another chance.
+
+    :returns: the addresses that roll backs had found fault with, a list.
+    """
+    suspects = list(get_suspects(engine))
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.suspect_ip_port_list.is_not(None))
+            .values(suspect_ip_port_list=None))
+    return suspects
+
+
+@api.retry
+def set_completed(engine, number):
+    """Record that every amphora is at a generation.
+
+    :returns: True if this call was the first to say so.
+    """
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.number == number, _TABLE.c.completed_at.is_(None))
+            .values(completed_at=types.utcnow()))
+        return result.rowcount == 1
+
+
+@api.retry
+def delete_old(engine, keep):
+    """Delete all but the newest generations, and the last good one.
+
+    That is what amphorae get while later ones are on trial, however many of
+    these come to nothing. Where an older one is still in use, the row of each
+    amphora has its list.
+
+    :param engine: an SQLAlchemy engine.
+    :param keep: how many to keep.
+    """
+    newest = get_newest(engine)
+    if newest is None or newest.number <= keep:
+        return
+    # Whoever rolls it back from here on publishes its successor with that.
+    good = get_last_good(engine)
+    conditions = [_TABLE.c.number <= newest.number - keep]
+    if good is not None:
+        conditions.append(_TABLE.c.number != good.number)
+    with engine.begin() as connection:
+        connection.execute(sa.delete(_TABLE).where(*conditions))

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_health_manager``: register, touch, say goodbye."""
+
+import time
+
+from oslo_db import exception as db_exc
+from oslo_utils import timeutils
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import turn
+from octavia_hmsync.db import types
+from octavia_hmsync import exceptions
+from octavia_hmsync.sync.db import left_address as left_repo
+from octavia_hmsync.sync.rules import member as mem
+
+_TABLE = models.HealthManager.__table__
+
+
+def _select():
+    return sa.select(_TABLE, types.utcnow().label('now'))
+
+
+def _age(row, column):
+    return (row.now - getattr(row, column)).total_seconds()
+
+
+def _is_held(row, offline_after):
+    return (row.status != mem.OFFLINE and not
+            mem.is_silent(_age(row, 'keepalive_at'), offline_after))
+
+
+@api.retry
+def register(engine, host, ip_address, port, instance, offline_after,
+             key_digest=None, is_observing=False, plugin_version=None,
+             configured_key_digest=None, zone=None, start_took=None):
+    """Make a host ONLINE at an address, in place of what it had before.
+
+    A process that is DRAINING stays so: only another one, or the operator,
+    ends that.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host``.
+    :param ip_address: the advertised address, in its normal form.
+    :param port: the UDP port.
+    :param instance: id of this process.
+    :param offline_after: seconds after which a silent row is nobody's.
+    :param key_digest: digest of the heartbeat key that it listens with.
+    :param is_observing: whether it calls set_heard() when it hears any
+                         amphora.
+    :param plugin_version: the release of the plugin that it runs.
+    :param configured_key_digest: digest of the key that its octavia.conf has
+                                  by now.
+    :param zone: the zone whose amphorae reach it, None for all.
+    :param start_took: seconds for which this process has been starting, None
+                       if that is not known.
+    :raises AddressConflict: if another health manager that is alive holds
+                             the address.
+    """
+    address = addr.format_address(ip_address, port)
+    with engine.begin() as connection:
+        # A write first: SQLite cannot turn a read into one under load.
+        connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.host == host)
+            .values(host=host))
+        rows = connection.execute(_select().where(sa.or_(
+            _TABLE.c.host == host,
+            sa.and_(_TABLE.c.ip_address == ip_address,
+                    _TABLE.c.port == port)))).all()
+        own = next((row for row in rows if row.host == host), None)
+        other = next((row for row in rows if row.host != host), None)
+        if other is not None:
+            if _is_held(other, offline_after):
+                raise _conflict(address, other.host)
+            connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.host == other.host,
+                                        _TABLE.c.ip_address == ip_address,
+                                        _TABLE.c.port == port))
+        is_draining = (own is not None and own.instance == instance and
+                       own.status == mem.DRAINING)
+        is_same = (own is not None and own.instance == instance and
+                   (own.ip_address, own.port) == (ip_address, port))
+        values = {'ip_address': ip_address, 'port': port,
+                  'is_observing': is_observing,
+                  'heard_at': own.heard_at if own and is_same else None,
+                  'instance': instance,
+                  'status': mem.DRAINING if is_draining else mem.ONLINE,
+                  'key_digest': key_digest,
+                  'configured_key_digest': configured_key_digest,
+                  'plugin_version': plugin_version,
+                  'zone': zone,
+                  'starting_at': None,
+                  'online_since': types.utcnow(),
+                  'keepalive_at': types.utcnow()}
+        if own is None or own.instance != instance:
+            values['restart_took'] = _find_restart_took(
+                own if other is None else other, address, start_took)
+        try:
+            if own is None:
+                connection.execute(
+                    sa.insert(_TABLE).values(host=host, **values))
+            else:
+                connection.execute(
+                    sa.update(_TABLE).where(_TABLE.c.host == host)
+                    .values(**values))
+        except db_exc.DBDuplicateEntry:
+            raise _conflict(address, 'another health manager') from None
+        left_repo.remove(connection, address)
+        if own is not None and _address(own) != address:
+            left_repo.add(connection, _address(own))
+
+
+def _find_restart_took(before, address, start_took):
+    """Return how long a restart took that ends with a registration.
+
+    :param before: the row of the address until then, or else of the host; or
+                   None.
+    :param address: the address by now.
+    :param start_took: see register().
+    :returns: seconds, or None if that is not known.
+    """
+    if before is not None and before.status == mem.OFFLINE and (
+            _address(before) == address):
+        took = _age(before, 'keepalive_at')
+        if took >= 0:
+            return took
+    if start_took is None and before is not None:
+        return before.restart_took
+    return start_took
+
+
+def _address(row):
+    return addr.format_address(row.ip_address, row.port)
+
+
+def _conflict(address, holder):
+    return exceptions.AddressConflict(
+        f'{address} is already registered by {holder}, which is alive: two '
+        f'health managers cannot share an address. Correct [health_manager] '
+        f'bind_ip and bind_port on one of them.')
+
+
+@api.retry
+def touch(engine, host, instance, ip_address, port, offline_after,
+          configured_key_digest=None):
+    """Write a keepalive.
+
+    The parameters are those of register().
+
+    :returns: True if it was written; False if this process is not (or no
+              longer) ONLINE there at this address and has to register.
+    """
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
+                   _TABLE.c.ip_address == ip_address, _TABLE.c.port == port,
+                   _TABLE.c.status != mem.OFFLINE,
+                   # Who was silent for longer has been taken for dead, and
+                   # starts anew. Not asked before: this statement may hang.
+                   _TABLE.c.keepalive_at.between(
+                       types.utcnow_plus(-offline_after),
+                       types.utcnow_plus(offline_after)))
+            .values(keepalive_at=types.utcnow(),
+                    configured_key_digest=configured_key_digest))
+        return result.rowcount == 1
+
+
+@api.retry
+def set_starting(engine, host, instance):
+    """Tell that a process of a health manager starts, which is known already.
+
+    It keeps its place in the list meanwhile.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of this process.
+    :returns: True if another process of it had registered.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance != instance)
+            .values(starting_at=types.utcnow())).rowcount == 1
+
+
+@api.retry
+def age_future(engine, offline_after):
+    """Have keepalives that are yet to come count as silence, from now on.
+
+    Those of health managers that ended before the database's clock went back:
+    when it comes there again they would look alive.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds for which they count as silent by then.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.keepalive_at >
+                   types.utcnow_plus(mem.CLOCKS_APART))
+            .values(keepalive_at=types.utcnow_plus(-offline_after)))
+
+
+@api.retry
+def set_offline(engine, host, instance):
+    """Say goodbye, or that nobody listens any more.
+
+    :returns: True if the row was this process's own.
+    """
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance)
+            .values(status=mem.OFFLINE, keepalive_at=types.utcnow()))
+        return result.rowcount == 1
+
+
+@api.retry
+def change_status(engine, host, old, new, check=None):
+    """Have a health manager drain, or resume.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param old: the status that it has to have.
+    :param new: the status that it gets.
+    :param check: called with all Members as they are then, while nobody else
+                  can change them; if it raises, nothing is changed.
+    :returns: True if it had that status.
+    """
+    with engine.begin() as connection:
+        if check:
+            # The locks below are known at one node of a cluster only.
+            turn.take(connection, 'health manager status')
+        was_changed = connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.status == old)
+            .values(status=new)).rowcount == 1
+        if was_changed and check:
+            check([_to_member(row) for row in connection.execute(
+                _select().order_by(_TABLE.c.host).with_for_update())])
+    return was_changed
+
+
+def get_clock_offset(engine):
+    """Return by how many seconds the clock here is ahead of the database's.
+
+    At the least: how long an answer takes does not count.
+    """
+    with engine.connect() as connection:
+        before = timeutils.utcnow()
+        now = connection.execute(sa.select(types.utcnow())).scalar()
+        after = timeutils.utcnow()
+    if before <= now <= after:
+        return 0.0
+    return ((before if now < before else after) - now).total_seconds()
+
+
+def find_ahead(engine):
+    """Find keepalives that are yet to be written, by the clock that answers.
+
+    They have the time of the node of the database that took them: its clock
+    is ahead of that of the node which answers now.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: by how many seconds, at the least, by host; without those that
+              are no more than CLOCKS_APART.
+    """
+    began = time.monotonic()
+    rows = get_rows(engine)
+    # A node that lags waits before it reads, and answers with the time of
+    # before.
+    waited = time.monotonic() - began
+    ahead = {row.host: -_age(row, 'keepalive_at') - waited for row in rows}
+    return {host: seconds for host, seconds in ahead.items()
+            if seconds > mem.CLOCKS_APART}
+
+
+@api.retry
+def delete(engine, host, keepalive_at):
+    """Delete a row, if there was no keepalive since the caller looked.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of the health manager.
+    :param keepalive_at: what the caller has seen.
+    :returns: True if it was deleted.
+    """
+    is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
+    with engine.begin() as connection:
+        # From here on the row is this call's alone.
+        if not connection.execute(sa.update(_TABLE).where(*is_it)
+                                  .values(host=host)).rowcount:
+            return False
+        row = connection.execute(sa.select(_TABLE).where(*is_it)).one()
+        connection.execute(sa.delete(_TABLE).where(_TABLE.c.host == host))
+        left_repo.add(connection, _address(row))
+        return True
+
+
+@api.retry
+def set_heard(engine, host, instance):
+    """Record that heartbeats arrive at a health manager.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of the process at which they do.
+    :returns: True if it was not known.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
+                   _TABLE.c.heard_at.is_(None))
+            .values(heard_at=types.utcnow())).rowcount == 1
+
+
+@api.retry
+def set_announced(engine, host, old, new):
+    """Record what is told of a health manager, if nobody else was faster.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param old: what was told before, as the caller has seen; may be None.
+    :param new: what is told now.
+    :returns: True if it is for this caller to tell.
+    """
+    with engine.begin() as connection:
+        return connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.host == host,
+                   _TABLE.c.announced.is_not_distinct_from(old))
+            .values(announced=new)).rowcount == 1
+
+
+def find_usurper(engine, host, instance, offline_after):
+    """Find another living process that registered under the same host.
+
+    :returns: its address, or None.
+    """
+    with engine.connect() as connection:
+        row = connection.execute(
+            _select().where(_TABLE.c.host == host,
+                            _TABLE.c.instance != instance)).first()
+    if row is None or not _is_held(row, offline_after):
+        return None
+    return _address(row)
+
+
+def find(engine, host, instance):
+    """Return a health manager as this process of it has registered.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host`` of it.
+    :param instance: id of the process.
+    :returns: a Member, or None if the row is gone or another process's.
+    """
+    with engine.connect() as connection:
+        row = connection.execute(
+            _select().where(_TABLE.c.host == host,
+                            _TABLE.c.instance == instance)).first()
+    return None if row is None else _to_member(row)
+
+
+def get_all(engine):
+    """Return all registered health managers.
+
+    :returns: a list of membership Members, by host.
+    """
+    return get_all_at(engine)[0]
+
+
+def get_all_at(engine):
+    """Return all registered health managers, and the database's time.
+
+    :returns: (a list of Members, by host; a time, None if there are none).
+    """
+    rows = get_rows(engine)
+    return [_to_member(row) for row in rows], rows[0].now if rows else None
+
+
+def _to_member(row):
+    return mem.Member(
+        host=row.host, address=_address(row),
+        status=row.status, keepalive_age=_age(row, 'keepalive_at'),
+        online_for=_age(row, 'online_since'),
+        is_heard=row.heard_at is not None if row.is_observing else None,
+        announced=row.announced, key_digest=row.key_digest, zone=row.zone,
+        starting_age=None if row.starting_at is None
+        else _age(row, 'starting_at'), restart_took=row.restart_took)
+
+
+def get_key_digests(engine, offline_after):
+    """Return digests of heartbeat keys by host, of those that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds after which a silent one is not.
+    """
+    return {row.host: row.key_digest for row in get_rows(engine)
+            if _is_held(row, offline_after)}
+
+
+def get_outdated(engine, offline_after):
+    """Find those that listen with another key than their octavia.conf has.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds after which a silent one is not up.
+    :returns: the hosts of those that are up, a list.
+    """
+    return [row.host for row in get_rows(engine)
+            if _is_held(row, offline_after) and row.configured_key_digest and
+            row.configured_key_digest != row.key_digest]
+
+
+def get_plugin_versions(engine, offline_after):
+    """Return releases of the plugin by host, of those that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param offline_after: seconds after which a silent one is not.
+    """
+    return {row.host: row.plugin_version for row in get_rows(engine)
+            if _is_held(row, offline_after)}
+
+
+def get_rows(engine):
+    """Return all rows, each with the database's time as ``now``."""
+    with engine.connect() as connection:
+        return connection.execute(_select().order_by(_TABLE.c.host)).all()
+
+
+def delete_expired(engine, retention):
+    """Delete the rows of health managers that have been gone for long.
+
+    :param retention: seconds since the last keepalive.
+    :returns: the hosts whose rows were deleted.
+    """
+    hosts = []
+    for row in get_rows(engine):
+        if _age(row, 'keepalive_at') <= retention:
+            continue
+        if delete(engine, row.host, row.keepalive_at):
+            hosts.append(row.host)
+    return hosts

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Where and when amphorae were heard, for telling which lists they use."""
+
+import time
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import hold as hold_repo
+
+_AMPHORA = models.Amphora.__table__
+_TABLE = models.Heartbeat.__table__
+_HEALTH = compat.AMPHORA_HEALTH
+
+
+def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
+    """Return where unproven amphorae were heard since they acknowledged.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: only this one.
+    :param max_age: leave out those that acknowledged longer ago, seconds.
+    :param amphora_ids: only these.
+    :returns: {amphora id: {address: seconds since}}.
+    """
+    select = (sa.select(_TABLE, types.utcnow().label('now'))
+              .join(_AMPHORA, _AMPHORA.c.amphora_id == _TABLE.c.amphora_id)
+              .where(_AMPHORA.c.adopted_at.is_(None),
+                     _TABLE.c.heard_at > _AMPHORA.c.applied_at))
+    if amphora_id is not None:
+        select = select.where(_TABLE.c.amphora_id == amphora_id)
+    if amphora_ids is not None:
+        select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
+    if max_age is not None:
+        select = select.where(
+            _AMPHORA.c.applied_at > types.utcnow_plus(-max_age))
+    with engine.connect() as connection:
+        rows = connection.execute(select).all()
+    heard: dict[str, dict[str, float]] = {}
+    for row in rows:
+        heard.setdefault(row.amphora_id, {})[row.address] = (
+            row.now - row.heard_at).total_seconds()
+    return heard
+
+
+def get_last_updates(engine):
+    """Return Octavia's word of when each amphora was heard last.
+
+    What the failover guard wrote is left out.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: {amphora id: a time}.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_HEALTH.c.amphora_id, _HEALTH.c.last_update,
+                      _AMPHORA.c.held_at)
+            .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id ==
+                       _HEALTH.c.amphora_id)).all()
+    return {row.amphora_id: row.last_update for row in rows
+            if not hold_repo.is_last_update_ours(row)}
+
+
+def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
+    """Note where an amphora was heard.
+
+    :param engine: an SQLAlchemy engine.
+    :param amphora_id: the amphora's id.
+    :param address: of the health manager that heard it.
+    :param seconds_ago: when.
+    """
+    arrived = time.monotonic() - seconds_ago
+    _note_heartbeat(engine, amphora_id, address, arrived)
+
+
+@api.retry
+def _note_heartbeat(engine, amphora_id, address, arrived):
+    # Anew at each attempt: a note that is late makes the next heartbeat look
+    # early.
+    values = {'heard_at': types.utcnow_plus(arrived - time.monotonic())}
+    with engine.begin() as connection:
+        if connection.execute(
+                sa.update(_TABLE)
+                .where(_TABLE.c.amphora_id == amphora_id,
+                       _TABLE.c.address == address)
+                .values(**values)).rowcount:
+            return
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(
+                amphora_id=amphora_id, address=address, **values))
+    except db_exc.DBDuplicateEntry:
+        # Another process of the same health manager was faster.
+        return
+
+
+def delete_heartbeats(connection, amphora_ids):
+    """Delete what was noted of amphorae.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param amphora_ids: their ids.
+    """
+    connection.execute(sa.delete(_TABLE).where(
+        _TABLE.c.amphora_id.in_(amphora_ids)))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_house_keeper``: what each controller's file has."""
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.rules import member as mem
+
+_TABLE = models.HouseKeeper.__table__
+
+
+@api.retry
+def touch(engine, host, pinned, key_digest=None):
+    """Write a keepalive with what the host's file has.
+
+    :param engine: an SQLAlchemy engine.
+    :param host: ``[DEFAULT] host``.
+    :param pinned: well-formed addresses that it lists.
+    :param key_digest: digest of its heartbeat key.
+    """
+    values = {'pinned_ip_port_list': addr.join_list(pinned),
+              'key_digest': key_digest,
+              'keepalive_at': types.utcnow(),
+              'replacer_at': types.utcnow()}
+    with engine.begin() as connection:
+        result = connection.execute(
+            sa.update(_TABLE).where(_TABLE.c.host == host).values(**values))
+        if result.rowcount:
+            return
+    try:
+        with engine.begin() as connection:
+            connection.execute(sa.insert(_TABLE).values(host=host, **values))
+    except db_exc.DBDuplicateEntry:
+        # Another housekeeper of the same host was faster. Both have read the
+        # same file.
+        return
+
+
+def get_pinned(engine, max_age):
+    """Return the addresses that any controller's file lists.
+
+    The union, so that removing the option one controller at a time changes
+    nothing before the last.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds after which a housekeeper's word lapses.
+    :returns: a tuple of addresses.
+    """
+    return addr.canonical(a for a, age in get_pins(engine).items()
+                          if age <= max_age)
+
+
+def get_pins(engine):
+    """Return for how long nobody has said that a file lists an address.
+
+    :param engine: an SQLAlchemy engine.
+    :returns: seconds by address, of all housekeepers that are not forgotten.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE, types.utcnow().label('now'))).all()
+    pins: dict[str, float] = {}
+    for row in rows:
+        age = (row.now - row.keepalive_at).total_seconds()
+        for address in addr.split_list(row.pinned_ip_port_list):
+            pins[address] = min(age, pins.get(address, age))
+    return pins
+
+
+def get_up(engine, max_age):
+    """Return the hosts of the housekeepers that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one is not.
+    :returns: a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.host)
+            .where(_TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
+            .order_by(_TABLE.c.host)).scalars().all()
+
+
+def get_replacers(engine, max_age):
+    """Return the hosts of the housekeepers that replace amphorae.
+
+    Those of a release before that are up, too, and do not.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one does not.
+    :returns: a list.
+    """
+    with engine.connect() as connection:
+        return connection.execute(
+            sa.select(_TABLE.c.host)
+            .where(_TABLE.c.replacer_at >= types.utcnow_plus(-max_age))
+            .order_by(_TABLE.c.host)).scalars().all()
+
+
+def get_key_digests(engine, max_age=None):
+    """Return digests of heartbeat keys by host, of those that are up.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds without a keepalive after which one is not; None
+                    where that cannot be told.
+    :returns: a dict; None for one of a release that does not tell.
+    """
+    select = (sa.select(_TABLE.c.host, _TABLE.c.key_digest)
+              .order_by(_TABLE.c.host))
+    if max_age is not None:
+        select = select.where(
+            _TABLE.c.keepalive_at >= types.utcnow_plus(-max_age))
+    with engine.connect() as connection:
+        rows = connection.execute(select).all()
+    return {row.host: row.key_digest for row in rows}
+
+
+@api.retry
+def age_future(engine, max_age):
+    """Have keepalives that are yet to come lapse.
+
+    See the same of health managers.
+
+    :param engine: an SQLAlchemy engine.
+    :param max_age: seconds after which a housekeeper's word lapses.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.keepalive_at > types.utcnow_plus(
+                mem.CLOCKS_APART))
+            .values(keepalive_at=types.utcnow_plus(-max_age)))
+
+
+@api.retry
+def delete_expired(engine, retention):
+    """Delete the rows of housekeepers that have been gone for long.
+
+    :param retention: seconds since the last keepalive.
+    """
+    with engine.connect() as connection:
+        rows = connection.execute(
+            sa.select(_TABLE, types.utcnow().label('now'))).all()
+    expired = [row.host for row in rows if
+               (row.now - row.keepalive_at).total_seconds() > retention]
+    if expired:
+        with engine.begin() as connection:
+            connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.host.in_(expired)))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who listens for heartbeats, as the database knows it."""
+
+import math
+
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import left_address as left_repo
+from octavia_hmsync.sync.rules import listening
+
+
+def get_listeners(engine, settings,
+                  note_look=lambda now: (math.inf, math.inf),
+                  key_digest=None):
+    """Read who listens where.
+
+    :param engine: an SQLAlchemy engine.
+    :param settings: timing.Settings.
+    :param note_look: called when the members have been read, with the
+                      database's time then, None if that is not known; returns
+                      (reader_steady_for, clock_steady_for), see
+                      listening.Listeners.
+    :param key_digest: likewise.
+    :returns: listening.Listeners.
+    """
+    members, now = hm_repo.get_all_at(engine)
+    steady_for, clock_steady_for = note_look(now)
+    pins = keeper_repo.get_pins(engine)
+    return listening.Listeners(
+        members,
+        [a for a, age in pins.items() if age <= settings.lapses_after],
+        settings, left_repo.get_all(engine) if pins else (), steady_for,
+        key_digest, pins, clock_steady_for)

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which other lists each amphora may be using instead of its newest.
+
+A service of a release before has no such rows; it keeps them as text, in
+previous_ip_port_lists of hmsync_amphora, and sets that to NULL when it sees
+that the amphora has adopted its list. So a text that is there is newer than
+the rows and counts instead of them. Nobody else writes any; to such a service
+NULL means that the lists are not known.
+
+Rows change in a transaction that has changed the amphora's own row before,
+and not to what it was: on Galera that would keep nobody away.
+"""
+
+import collections
+import dataclasses
+
+import sqlalchemy as sa
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.db import models
+from octavia_hmsync.sync.rules import adoption
+
+_TABLE = models.PreviousList.__table__
+_AMPHORA = models.Amphora.__table__
+
+_COLUMNS = (_TABLE.c.number, _TABLE.c.before_generation,
+            _TABLE.c.controller_ip_port_list.label('other'))
+
+# Amphorae in one statement.
+_AT_ONCE = 500
+# Stands in a text for an adoption.Unknown, before its number.
+_UNKNOWN = '?'
+
+
+@dataclasses.dataclass(frozen=True)
+class Claimed:
+    """What is known of an amphora that a batch has claimed.
+
+    :param use: an adoption.Use.
+    :param rows: its rows here, {number: list or adoption.Unknown}.
+    """
+
+    use: adoption.Use
+    rows: dict
+
+
+def get_all(engine, rows):
+    """Return which other lists amphorae may be using.
+
+    :param engine: an SQLAlchemy engine.
+    :param rows: with the columns of hmsync_amphora, and the amphora's id as
+                 ``id``.
+    :returns: {amphora id: a tuple as adoption.Doubt.previous}, of those that
+              acknowledged a list and were not seen to use it yet.
+    """
+    texts = {row.id: row.previous_ip_port_lists for row in rows
+             if row.adopted_at is None and
+             row.controller_ip_port_list is not None}
+    ids = [amphora_id for amphora_id, text in texts.items() if text is None]
+    found: dict[str, dict] = collections.defaultdict(dict)
+    for n in range(0, len(ids), _AT_ONCE):
+        with engine.connect() as connection:
+            for row in connection.execute(
+                    sa.select(_TABLE.c.amphora_id, *_COLUMNS).where(
+                        _TABLE.c.amphora_id.in_(ids[n:n + _AT_ONCE]))):
+                found[row.amphora_id][row.number] = _to_list(row)
+    return {amphora_id: _to_previous(text, found.get(amphora_id))
+            for amphora_id, text in texts.items()}
+
+
+def get_known(engine, rows):
+    """Return the known ones of get_all().
+
+    :param engine: an SQLAlchemy engine.
+    :param rows: see get_all().
+    :returns: {amphora id: a tuple of tuples}.
+    """
+    return {amphora_id: tuple(p for p in previous
+                              if not isinstance(p, adoption.Unknown))
+            for amphora_id, previous in get_all(engine, rows).items()}
+
+
+def execute(connection, select):
+    """Select amphorae in doubt, and which other lists they may be using.
+
+    :param connection: an SQLAlchemy connection.
+    :param select: a SELECT of, among others, amphora_id and
+                   previous_ip_port_lists of hmsync_amphora.
+    :returns: (rows, {amphora id: a tuple as adoption.Doubt.previous}).
+    """
+    rows, found = _execute(connection, select)
+    return rows, {row.amphora_id: _to_previous(row.previous_ip_port_lists,
+                                               found[row.amphora_id])
+                  for row in rows}
+
+
+def _execute(connection, select):
+    amphora = select.subquery()
+    rows: dict[str, sa.Row] = {}
+    found: dict[str, dict] = {}
+    for row in connection.execute(
+            sa.select(amphora, *_COLUMNS).outerjoin(
+                _TABLE, _TABLE.c.amphora_id == amphora.c.amphora_id)):
+        rows[row.amphora_id] = row
+        lists = found.setdefault(row.amphora_id, {})
+        if row.number is not None:
+            lists[row.number] = _to_list(row)
+    return list(rows.values()), found
+
+
+def get_claimed(engine, owner, amphora_ids):
+    """Return what amphorae that a batch has claimed may be using.
+
+    That does not change until the batch records it or loses its claim.
+
+    :param engine: an SQLAlchemy engine.
+    :param owner: the batch.
+    :param amphora_ids: their ids.
+    :returns: {amphora id: Claimed}, of those whose claim is still there.
+    """
+    with engine.connect() as connection:
+        rows, found = _execute(
+            connection,
+            sa.select(_AMPHORA.c.amphora_id,
+                      _AMPHORA.c.controller_ip_port_list,
+                      _AMPHORA.c.previous_ip_port_lists,
+                      _AMPHORA.c.adopted_at, _AMPHORA.c.result,
+                      _AMPHORA.c.key_digest)
+            .where(_AMPHORA.c.amphora_id.in_(amphora_ids),
+                   _AMPHORA.c.claim_owner == owner))
+    return {row.amphora_id: Claimed(adoption.Use(
+        None if row.controller_ip_port_list is None
+        else addr.split_list(row.controller_ip_port_list),
+        () if row.adopted_at is not None else _to_previous(
+            row.previous_ip_port_lists, found[row.amphora_id]),
+        row.result == upload_result.APPLIED, row.key_digest),
+        found[row.amphora_id])
+        for row in rows}
+
+
+def _to_list(row):
+    return (adoption.Unknown(row.before_generation) if row.other is None
+            else addr.split_list(row.other))
+
+
+def _to_previous(text, found):
+    if text is not None:
+        return _split(text)
+    if not found:
+        # A release that did not look for adoption; or one that wrote a text
+        # which is gone, and rows that are gone with it.
+        return (adoption.Unknown(),)
+    return tuple(dict.fromkeys(found[number] for number in sorted(found)))
+
+
+def _split(text):
+    """Read the text of a release before."""
+    return tuple(
+        adoption.Unknown(int(line.removeprefix(_UNKNOWN)) if line !=
+                         _UNKNOWN else None)
+        if line.startswith(_UNKNOWN) else addr.split_list(line)
+        for line in dict.fromkeys(text.splitlines()))
+
+
+def replace(connection, rows, previous):
+    """Set which other lists amphorae may be using.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param rows: {amphora id: Claimed.rows}; whatever there is of one that is
+                 not in it goes.
+    :param previous: {amphora id: a tuple as adoption.Doubt.previous}.
+    """
+    delete(connection, [a for a in previous if a not in rows])
+    gone, new = [], []
+    for amphora_id, lists in previous.items():
+        old = rows.get(amphora_id, {})
+        # Mostly one is added, and the gaps between rows, which a DELETE locks
+        # on MySQL, are left to other batches.
+        gone += [(amphora_id, number) for number, item in old.items()
+                 if item not in lists]
+        new += [_to_row(amphora_id, number, item) for number, item in
+                enumerate((item for item in lists
+                           if item not in old.values()),
+                          max(old, default=0) + 1)]
+    for n in range(0, len(gone), _AT_ONCE):
+        keys = gone[n:n + _AT_ONCE]
+        connection.execute(sa.delete(_TABLE).where(
+            # For the index.
+            _TABLE.c.amphora_id.in_({amphora_id for amphora_id, _ in keys}),
+            sa.tuple_(_TABLE.c.amphora_id, _TABLE.c.number).in_(keys)))
+    if new:
+        connection.execute(sa.insert(_TABLE), new)
+
+
+def _to_row(amphora_id, number, item):
+    is_unknown = isinstance(item, adoption.Unknown)
+    return {'amphora_id': amphora_id, 'number': number,
+            'controller_ip_port_list':
+                None if is_unknown else addr.join_list(item),
+            'before_generation': item.before if is_unknown else None}
+
+
+def delete(connection, amphora_ids):
+    """Delete what is here of amphorae.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param amphora_ids: their ids.
+    """
+    for n in range(0, len(amphora_ids), _AT_ONCE):
+        connection.execute(sa.delete(_TABLE).where(
+            _TABLE.c.amphora_id.in_(amphora_ids[n:n + _AT_ONCE])))
+
+
+def delete_needless(connection, amphora_ids):
+    """Delete what is kept of amphorae in doubt, of those that have adopted.
+
+    Their lists here, and where they were heard.
+
+    :param connection: an SQLAlchemy connection, in a transaction.
+    :param amphora_ids: their ids.
+    """
+    for table in (_TABLE, models.Heartbeat.__table__):
+        connection.execute(sa.delete(table).where(
+            table.c.amphora_id.in_(amphora_ids),
+            table.c.amphora_id.in_(
+                sa.select(_AMPHORA.c.amphora_id)
+                .where(_AMPHORA.c.adopted_at.is_not(None)))))
+
+
+def find_orphans(connection):
+    """Find amphorae that a service of a release before has deleted.
+
+    :param connection: an SQLAlchemy connection.
+    :returns: their ids.
+    """
+    return connection.execute(
+        sa.select(_TABLE.c.amphora_id).distinct()
+        .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id == _TABLE.c.amphora_id)
+        .where(_AMPHORA.c.amphora_id.is_(None))).scalars().all()

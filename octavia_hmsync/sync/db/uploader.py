@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Rows of ``hmsync_uploader``: how the services that upload fare."""
+
+from oslo_db import exception as db_exc
+import sqlalchemy as sa
+
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync import compat
+from octavia_hmsync.db import api
+from octavia_hmsync.db import models
+from octavia_hmsync.db import types
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import attempt as attempt_repo
+
+_TABLE = models.Uploader.__table__
+_AMPHORA = models.Amphora.__table__
+_ATTEMPT = models.Attempt.__table__
+_OCTAVIA = compat.AMPHORA
+
+# Amphorae to which a way is looked for; one may have died.
+_SAMPLE = 3
+
+
+@api.retry
+def touch(engine, name, max_age):
+    """Write a keepalive of a service that looks for work.
+
+    One that has not for a while is not kept waiting by what others have
+    tried in vain meanwhile.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: service and host.
+    :param max_age: ``[hmsync] offline_after``, seconds.
+    """
+    try:
+        with engine.begin() as connection:
+            if not _touch(connection, name, _TABLE.c.keepalive_at >=
+                          types.utcnow_plus(-max_age)):
+                if not _touch(connection, name):
+                    connection.execute(sa.insert(_TABLE).values(
+                        name=name, failures=0, overtaken=0,
+                        keepalive_at=types.utcnow()))
+                attempt_repo.look_again(connection, name)
+    except db_exc.DBDuplicateEntry:
+        # Another process of this service was faster.
+        return
+
+
+def _touch(connection, name, *conditions):
+    return connection.execute(
+        sa.update(_TABLE).where(_TABLE.c.name == name, *conditions)
+        .values(keepalive_at=types.utcnow())).rowcount
+
+
+def get_all(engine):
+    """Return all uploaders, a list of reach.Uploader."""
+    with engine.connect() as connection:
+        return attempt_repo.get_uploaders(connection)
+
+
+def get_reachable(engine, name):
+    """Return agents that answered somebody last.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: an uploader; not those that it tries in vain.
+    :returns: when each did, a dict by lb_network_ip.
+    """
+    with engine.connect() as connection:
+        in_vain = connection.execute(
+            sa.select(_ATTEMPT.c.amphora_id)
+            .where(_ATTEMPT.c.uploader == name)).scalars().all()
+        rows = connection.execute(
+            sa.select(_OCTAVIA.c.lb_network_ip, _AMPHORA.c.applied_at)
+            .join(_AMPHORA, _AMPHORA.c.amphora_id == _OCTAVIA.c.id)
+            .where(amphora_repo.that_get_lists(),
+                   _AMPHORA.c.applied_at.is_not(None),
+                   _AMPHORA.c.result == upload_result.APPLIED,
+                   _AMPHORA.c.amphora_id.not_in(in_vain))
+            .order_by(_AMPHORA.c.applied_at.desc()).limit(_SAMPLE)).all()
+    return {row.lb_network_ip: row.applied_at for row in rows}
+
+
+@api.retry
+def forget_older(engine, number):
+    """Have amphorae looked at now that wait after another list failed.
+
+    Publishing a list does so too; services of an older release do not.
+
+    :param engine: an SQLAlchemy engine.
+    :param number: the newest generation.
+    """
+    with engine.begin() as connection:
+        attempt_repo.forget_older(connection, number)
+
+
+@api.retry
+def set_reached(engine, name):
+    """Record that an uploader can reach amphorae, after attempts in vain.
+
+    If others reached those that it did not, it tries all of them anew.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: the uploader's name.
+    """
+    with engine.begin() as connection:
+        overtaken = connection.execute(
+            sa.select(_TABLE.c.overtaken).where(_TABLE.c.name == name)
+        ).scalar()
+        attempt_repo.set_reached(connection, name)
+        if overtaken:
+            attempt_repo.forget(connection, name)
+            attempt_repo.look_again(connection, name)
+
+
+@api.retry
+def set_overtaken(engine, name, number):
+    """Record that others reach amphorae to which an uploader has no way.
+
+    :param engine: an SQLAlchemy engine.
+    :param name: the uploader's name.
+    :param number: how many by now; if it is known of more, that stays.
+    """
+    with engine.begin() as connection:
+        connection.execute(
+            sa.update(_TABLE)
+            .where(_TABLE.c.name == name, _TABLE.c.overtaken < number)
+            .values(overtaken=number))
+
+
+@api.retry
+def delete_expired(engine, retention):
+    """Delete the rows of uploaders that have been gone for long.
+
+    :param engine: an SQLAlchemy engine.
+    :param retention: seconds since the last keepalive.
+    """
+    with engine.connect() as connection:
+        expired = connection.execute(
+            sa.select(_TABLE.c.name).where(
+                _TABLE.c.keepalive_at < types.utcnow_plus(-retention))
+        ).scalars().all()
+    if expired:
+        with engine.begin() as connection:
+            for name in expired:
+                attempt_repo.forget(connection, name)
+            connection.execute(
+                sa.delete(_TABLE).where(_TABLE.c.name.in_(expired)))

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Figures of all health managers and amphorae, from the database.
+
+Every housekeeper has the same ones.
+"""
+
+import collections
+import time
+
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.metrics import reading
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import due as due_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import pause as pause_repo
+from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync.rules import adoption
+from octavia_hmsync.sync.rules import member as mem
+from octavia_hmsync.sync.rules import reach
+from octavia_hmsync.sync.rules import timing
+from octavia_hmsync.sync.rules import trial
+
+NONE = 'NONE'
+
+_STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE)
+_GENERATION_STATUSES = (*trial.TRIAL_STATUSES, trial.OPEN,
+                        trial.ROLLED_BACK)
+
+
+class Fleet:
+    """Reads the figures.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param clock: a monotonic clock, seconds.
+    """
+
+    def __init__(self, conf, engine, clock=time.monotonic):
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        # Since when each amphora that is to be uploaded to once more was
+        # seen to be so.
+        self._seen = {}
+
+    def read(self):
+        """Return the figures, a list of metrics."""
+        members = hm_repo.get_all(self._engine)
+        newest = generation_repo.get_newest(self._engine)
+        return [*self._health_managers(members),
+                *self._uploaders(),
+                *self._generation(newest, members),
+                *self._amphorae(newest, members)]
+
+    def _health_managers(self, members):
+        opts = self._conf.hmsync
+        statuses = collections.Counter(mem.effective_status(
+            m.status, m.keepalive_age, opts.offline_after) for m in members)
+        silent = sum(m.status != mem.OFFLINE and mem.is_silent(
+            m.keepalive_age, opts.offline_after) for m in members)
+        pinned = keeper_repo.get_pinned(
+            self._engine, opts.offline_after + opts.removal_delay)
+        mismatches = heartbeat_key.find_others(
+            self._conf.health_manager.heartbeat_key,
+            hm_repo.get_key_digests(self._engine, opts.offline_after))
+        return [
+            reading.gauge_by(
+                'status', 'health_managers', 'Registered health managers.',
+                {status: statuses[status] for status in _STATUSES}),
+            reading.gauge('silent_health_managers', 'Health managers that '
+                          'ended without taking their leave.', silent),
+            reading.gauge('pinned_addresses', 'Addresses that are published '
+                          'because configuration files list them.',
+                          len(pinned)),
+            reading.gauge(
+                'heartbeat_key_mismatches', 'Health managers that are up '
+                'with another heartbeat key than this housekeeper.',
+                len(mismatches))]
+
+    def _uploaders(self):
+        max_age = self._conf.hmsync.offline_after
+        uploaders = uploader_repo.get_all(self._engine)
+        blind = reach.get_blind(uploaders, max_age)
+        return [reading.gauge_by(
+            'uploader', 'uploader_blind', 'Services that look for amphorae to '
+            'upload to: 1 for one that cannot reach those that others reach.',
+            {u.name: int(u in blind) for u in uploaders
+             if reach.is_up(u, max_age)})]
+
+    def _generation(self, newest, members):
+        suspects = trial.get_suspects(
+            generation_repo.get_suspects(self._engine), members)
+        ages = generation_repo.get_ages(self._engine)
+        return [
+            reading.gauge('generation_number', 'Number of the newest list; 0 '
+                          'for none.', newest.number if newest else 0),
+            reading.gauge_by(
+                'status', 'generation_status', 'Status of the newest list: 1 '
+                'for the one that it has.',
+                {status: int(newest is not None and newest.status == status)
+                 for status in _GENERATION_STATUSES}),
+            reading.gauge('generation_age_seconds', 'Seconds since the newest '
+                          'list was published.', ages.newest),
+            reading.gauge(
+                'generation_completed', 'Whether every amphora has had the '
+                'newest list.', None if newest is None
+                else int(newest.completed_at is not None)),
+            reading.gauge('published_addresses', 'Addresses in the newest '
+                          'list.', len(newest.addresses) if newest else 0),
+            reading.gauge('suspect_addresses', 'Addresses that are left out '
+                          'since a roll back.', len(suspects)),
+            reading.gauge('last_roll_back_age_seconds', 'Seconds since a list '
+                          'was rolled back.', ages.roll_back),
+            reading.gauge(
+                'uploads_paused', 'Whether an operator has paused uploads.',
+                int(pause_repo.get(self._engine) is not None))]
+
+    def _amphorae(self, newest, members):
+        counts = amphora_repo.count(self._engine,
+                                    newest.number if newest else 0)
+        adoptions = amphora_repo.count_adoptions(
+            self._engine, members, timing.Settings.from_conf(self._conf))
+        results = {result: counts.results.get(result, 0)
+                   for result in upload_result.ALL}
+        results[NONE] = counts.amphorae - sum(results.values())
+        return [
+            reading.gauge('amphorae', 'Amphorae with an agent.',
+                          counts.amphorae),
+            reading.gauge('due_amphorae', 'Amphorae that are not at the '
+                          'newest list, for any reason.', counts.due),
+            reading.gauge('oldest_due_age_seconds', 'For how long the amphora '
+                          'that waits longest has been due; 0 for none.',
+                          self._oldest_due_age()),
+            reading.gauge_by('result', 'amphorae_by_result', 'Amphorae by the '
+                             'result of the last attempt.', results),
+            reading.gauge_by(
+                'adoption', 'amphorae_by_adoption', 'Amphorae that '
+                'acknowledged a list, by whether they use it.',
+                {state.value: adoptions[state]
+                 for state in adoption.Adoption}),
+            reading.gauge(
+                'amphora_certificates_ending', 'Amphorae whose certificate '
+                'ends within three days, or has ended.',
+                len(amphora_repo.get_ending_certificates(self._engine)))]
+
+    def _oldest_due_age(self):
+        age = due_repo.get_oldest_age(self._engine)
+        now = self._clock()
+        self._seen = {amphora_id: self._seen.get(amphora_id, now)
+                      for amphora_id in due_repo.get_again(self._engine)}
+        return max([age, *(now - since for since in self._seen.values())])

@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What octavia-health-manager does for the list."""

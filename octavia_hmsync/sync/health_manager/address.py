@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Where a health manager finds the address that it advertises.
+
+Entry points of ``octavia_hmsync.address.drivers``. A driver is made with the
+parsed configuration and has one method, ``get()``.
+"""
+
+import ipaddress
+import socket
+
+import psutil
+import stevedore
+from stevedore import exception as stevedore_exc
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync import exceptions
+
+NAMESPACE = 'octavia_hmsync.address.drivers'
+
+
+class BindIPDriver:
+    """The address that the health manager binds to."""
+
+    def __init__(self, conf):
+        self._conf = conf
+
+    def get(self):
+        """Return ``[health_manager] bind_ip``."""
+        return str(self._conf.health_manager.bind_ip)
+
+
+class InterfaceDriver:
+    """The address of a network interface, the management port of the node.
+
+    It is looked up each time: an interface may come up late, or get another
+    address.
+    """
+
+    def __init__(self, conf):
+        self._interface = conf.hmsync.address_interface
+        self._bind_ip = conf.health_manager.bind_ip
+        self._allowed_networks = conf.hmsync.allowed_networks
+
+    def get(self):
+        """Return the interface's first address that amphorae can reach.
+
+        The lowest in ``[hmsync] allowed_networks``, if these are set; IPv4
+        before IPv6; link-local ones do not count.
+
+        :raises InvalidAddress: if there is no such interface or address, or
+                                nobody listens there.
+        :raises InvalidConfiguration: if an allowed network is none.
+        """
+        addresses = psutil.net_if_addrs().get(self._interface)
+        if addresses is None:
+            raise exceptions.InvalidAddress(
+                f'there is no network interface {self._interface} here: '
+                f'plug it, or correct [hmsync] address_interface.')
+        found = sorted(
+            (ip for ip in (
+                # Without the scope that a link-local one has.
+                ipaddress.ip_address(a.address.partition('%')[0])
+                for a in addresses
+                if a.family in (socket.AF_INET, socket.AF_INET6))
+             if not ip.is_link_local),
+            key=lambda ip: (ip.version, int(ip)))
+        if not found:
+            raise exceptions.InvalidAddress(
+                f'the network interface {self._interface} has no address '
+                f'yet: check DHCP on the management network, or assign one.')
+        networks = addr.parse_networks(self._allowed_networks)
+        for ip in found:
+            if not networks or any(ip in network for network in networks):
+                return addr.check_heard(str(ip), self._bind_ip)
+        raise exceptions.InvalidAddress(
+            f'the network interface {self._interface} has '
+            f'{", ".join(map(str, found))}, and nothing in [hmsync] '
+            f'allowed_networks ({", ".join(map(str, networks))}): assign an '
+            f'address there, or add its network.')
+
+
+class StaticDriver:
+    """An address that the operator states."""
+
+    def __init__(self, conf):
+        self._address = conf.hmsync.static_address
+
+    def get(self):
+        """Return ``[hmsync] static_address``.
+
+        :raises InvalidAddress: if it is not set.
+        """
+        if not self._address:
+            raise exceptions.InvalidAddress(
+                '[hmsync] address_driver is static, but static_address is '
+                'not set.')
+        return str(self._address)
+
+
+def load_driver(conf):
+    """Load the driver that ``[hmsync] address_driver`` names.
+
+    :param conf: a parsed oslo.config object.
+    :returns: an object with ``get()``.
+    :raises InvalidConfiguration: if there is none of that name.
+    """
+    name = conf.hmsync.address_driver
+    try:
+        return stevedore.DriverManager(
+            NAMESPACE, name, invoke_on_load=True, invoke_args=(conf,),
+            warn_on_missing_entrypoint=False).driver
+    except stevedore_exc.NoMatches:
+        known = ', '.join(sorted(stevedore.ExtensionManager(
+            NAMESPACE).names()))
+        raise exceptions.InvalidConfiguration(
+            f'[hmsync] address_driver = {name} is not installed: take one '
+            f'of {known}.') from None

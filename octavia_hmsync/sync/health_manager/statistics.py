@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The statistics driver ``hmsync``: where Octavia lets us see heartbeats.
+
+Octavia calls it in processes of their own, beside those that record
+heartbeats, so that it can never be what delays one.
+"""
+
+import os
+import time
+import typing
+
+from oslo_log import log as logging
+
+from octavia_hmsync import compat
+from octavia_hmsync.compat import heartbeats
+from octavia_hmsync.db import api
+from octavia_hmsync.sync.health_manager import instance
+from octavia_hmsync.sync.health_manager import observer
+from octavia_hmsync.sync.health_manager import recorder
+
+LOG = logging.getLogger(__name__)
+
+
+class AdoptionStatisticsDriver(compat.StatsDriverMixin):
+    """Tells the adoption observer, and the recorder, of each heartbeat."""
+
+    def __init__(self):
+        super().__init__()
+        self._observer: typing.Any = None
+        self._recorder: typing.Any = None
+        self._pid = None
+        self._problem = None
+        self._record_problem = None
+
+    def update_stats(self, listener_stats, deltas=False):
+        """Take note of the amphorae that sent these statistics.
+
+        Never raises: Octavia would log it once per heartbeat.
+
+        :param listener_stats: a list of Octavia's ListenerStatistics. Those
+                               of a provider driver have no amphora_id.
+        :param deltas: not looked at.
+        """
+        if not self._is_here():
+            return
+        self._observe(listener_stats)
+        # Here, because it looks at what calls this.
+        self._record(heartbeats.find_message())
+
+    def _observe(self, listener_stats):
+        # An amphora without listeners sends none: nobody knows whose it was.
+        arrived = {stats.amphora_id: stats.received_time
+                   for stats in listener_stats if stats.amphora_id}
+        try:
+            self._begin()
+            self._observer.observe_any()
+            for amphora_id, received_time in arrived.items():
+                delay = time.time() - (received_time or time.time())
+                self._observer.observe(amphora_id, max(0.0, delay))
+            self._problem = None
+        except Exception as e:
+            self._report(e)
+
+    def _record(self, message):
+        if message is None:
+            return
+        try:
+            self._begin()
+            self._recorder.note(message)
+            self._record_problem = None
+        except Exception as e:
+            self._report_record(e)
+
+    def _is_here(self):
+        """Tell whether this is a health manager with the plugin on."""
+        return (compat.service_name() == 'health_manager' and
+                'hmsync' in compat.CONF)
+
+    def _begin(self):
+        # Nothing of the database may pass a fork.
+        if self._pid == os.getpid():
+            return
+        engine = api.create_engine(compat.CONF)
+        self._observer = observer.AdoptionObserver(compat.CONF, engine,
+                                                   instance.ID)
+        self._recorder = recorder.ViewRecorder(compat.CONF, engine)
+        self._pid = os.getpid()
+
+    def _report(self, error):
+        problem = f'{type(error).__name__}: {error}'
+        if api.is_database_error(error):
+            # The keepalive of this health manager tells it.
+            LOG.debug('The adoption of lists is not observed: %s',
+                      api.describe(error))
+        elif problem != self._problem:
+            LOG.exception('octavia-hmsync: the adoption of lists is not '
+                          'observed:')
+        self._problem = problem
+
+    def _report_record(self, error):
+        problem = f'{type(error).__name__}: {error}'
+        if api.is_database_error(error):
+            # A replacement waits for a heartbeat that is recorded, and goes
+            # without if none is.
+            LOG.debug('What an amphora says is not recorded: %s',
+                      api.describe(error))
+        elif problem != self._record_problem:
+            LOG.exception('octavia-hmsync: what amphorae say while they are '
+                          'replaced is not recorded:')
+        self._record_problem = problem

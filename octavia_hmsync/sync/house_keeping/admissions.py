@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Admits amphorae to a list that is on trial."""
+
+from oslo_log import log as logging
+
+from octavia_hmsync.sync.db import admission as admission_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import zone as zone_repo
+from octavia_hmsync.sync.rules import canaries
+from octavia_hmsync.sync.rules import zones as zn
+
+LOG = logging.getLogger(__name__)
+
+
+class Admissions:
+    """Admits amphorae to one generation, as one look at it has it.
+
+    :param engine: an SQLAlchemy engine.
+    :param newest: the Generation on trial.
+    :param good: the last good one, or None.
+    :param length: how many addresses one amphora gets at most.
+    """
+
+    def __init__(self, engine, newest, good, length):
+        self._engine = engine
+        self._newest = newest
+        self._good = good
+        self._good_number = good.number if good else 0
+        self._length = length
+
+    def admit(self, size, fresh, status, zone=None):
+        """Admit the next ones.
+
+        :param size: how many.
+        :param fresh: the new addresses of the list; each is to be tried.
+        :param status: of the generation from now on.
+        :param zone: of this zone only, by its names; None for any.
+        :returns: the ids of those that this call admits, a list; None if no
+                  amphora is left that the list concerns.
+        """
+        eligible, astray = self._find()
+        if zone is not None:
+            eligible = [e for e in eligible if e.zone == zone]
+        if not eligible:
+            return None
+        chosen = canaries.choose(eligible, fresh, max(1, size))
+        chosen += [a for a in astray if a not in chosen]
+        if not self._begin(chosen, status):
+            return []
+        LOG.info('%d of %d amphorae get generation %d first: %s.',
+                 len(chosen), len(eligible), self._newest.number,
+                 shorten(chosen))
+        return chosen
+
+    def group(self, admitted):
+        """Return amphorae by the zone in which they tell of the list.
+
+        :param admitted: a list of AdmittedAmphora.
+        :returns: {names of the zone: a list of them}; one where no health
+                  manager has a zone, or had one.
+        """
+        names = self._get_names([a.amphora_id for a in admitted])
+        groups: dict = {}
+        for amphora in admitted:
+            groups.setdefault(names.get(amphora.amphora_id, zn.NOWHERE),
+                              []).append(amphora)
+        return groups
+
+    def find_untried(self, tried):
+        """Find zones to which something is new, and where nobody tries it.
+
+        :param tried: the zones that group() has returned.
+        :returns: names of zones, a set.
+        """
+        if not self._has_zones:
+            return set()
+        return {e.zone for e in self._find()[0]
+                if e.zone not in tried and e.tries}
+
+    def ask(self, asked, size, why, address=None, zone=None):
+        """Admit amphorae of other load balancers, to hear what they say.
+
+        :param asked: those of which one was admitted.
+        :param size: how many.
+        :param why: for the log.
+        :param address: of those that would get this one, None for all.
+        :param zone: of this zone only, by its names; None for any.
+        :returns: False if there are no others.
+        """
+        others = self._find_others(asked, address, zone)
+        if not others:
+            return False
+        chosen = canaries.choose(others, (), size, asked)
+        if self._begin(chosen, self._newest.status):
+            LOG.info('%s: %d more get generation %d too, to tell whether '
+                     'it is to blame: %s.', why, len(chosen),
+                     self._newest.number, shorten(chosen))
+        return True
+
+    def _begin(self, chosen, status):
+        # The winner may die before it has admitted any: then another round
+        # begins, since nobody is admitted.
+        if not generation_repo.begin_wave(
+                self._engine, self._newest.number, self._newest.wave, status):
+            return False
+        admission_repo.admit(self._engine, self._newest.number, chosen)
+        return True
+
+    def _find_others(self, asked, address, zone):
+        return [e for e in self._find()[0] if e.load_balancer not in asked and
+                (address is None or address in e.addresses) and
+                zone in (None, e.zone)]
+
+    @property
+    def _has_zones(self):
+        return bool(self._newest.zones or self._good and self._good.zones)
+
+    def _get_names(self, amphora_ids=None):
+        return (zone_repo.get_names(self._engine, amphora_ids)
+                if self._has_zones else {})
+
+    def _find(self):
+        """Find whom the list concerns.
+
+        :returns: (a list of Eligible, the ids of those of them that got one
+                  before it which nobody found good).
+        """
+        eligible, astray = [], []
+        names = self._get_names()
+        fresh = {zone: self._find_fresh(zone)
+                 for zone in {zn.NOWHERE, *names.values()}}
+        for candidate in admission_repo.get_candidates(
+                self._engine, self._newest.number, self._good_number):
+            zone = names.get(candidate.amphora_id, zn.NOWHERE)
+            addresses = self._newest.part_for(candidate.amphora_id, zone,
+                                              self._length)
+            if candidate.addresses == addresses and (
+                    self._newest.key_digest in (None, candidate.key_digest)):
+                continue
+            eligible.append(canaries.Eligible(
+                candidate.amphora_id, candidate.load_balancer, addresses,
+                candidate.harm, candidate.is_mute, candidate.fell_silent,
+                zone, fresh[zone]))
+            if (candidate.generation or 0) > self._good_number:
+                # A canary of a list before, with addresses that nobody found
+                # good.
+                astray.append(candidate.amphora_id)
+        return eligible, astray
+
+    def _find_fresh(self, zone):
+        """Return what is new in a zone; None for whatever is new anywhere."""
+        if self._good is None or self._good.key_digest not in (
+                None, self._newest.key_digest):
+            return None
+        return frozenset(zn.find_fresh_in(
+            self._good.addresses, self._good.zones, self._newest.addresses,
+            self._newest.zones, zone))
+
+
+def shorten(amphora_ids, limit=10):
+    """Name amphorae in one line of a log.
+
+    :param amphora_ids: a sequence of ids.
+    :param limit: how many to name.
+    """
+    shown = ', '.join(amphora_ids[:limit])
+    more = len(amphora_ids) - limit
+    return f'{shown} and {more} more' if more > 0 else shown

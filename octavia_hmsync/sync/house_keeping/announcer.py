@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Tells once what becomes of each health manager, whoever looks.
+
+A health manager that is killed cannot tell it, so those who look do. The
+database has what was told last; whoever changes that tells.
+"""
+
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync import payloads
+from octavia_hmsync.sync.rules import member as mem
+
+# Of one whose state nobody can tell, nothing is told.
+_KINDS = {
+    mem.State.ALIVE: (mem.ONLINE, payloads.HealthManagerUp),
+    mem.State.DRAINING: (mem.DRAINING, payloads.HealthManagerDraining),
+    mem.State.DEAD: (mem.OFFLINE, payloads.HealthManagerDown),
+}
+
+
+class Announcer:
+    """Tells of health managers that are up, draining or down.
+
+    :param engine: an SQLAlchemy engine.
+    :param notifier: a notifications.outbox.Outbox. While it is off, nothing
+                     is recorded as told either.
+    """
+
+    def __init__(self, engine, notifier):
+        self._engine = engine
+        self._notifier = notifier
+
+    def run_once(self, listeners):
+        """Tell what nobody has told yet.
+
+        :param listeners: listening.Listeners.
+        """
+        if not self._notifier.is_on:
+            return
+        for member in listeners.members:
+            state = listeners.state(member.address)
+            if state in _KINDS:
+                self._announce(member, *_KINDS[state])
+
+    def _announce(self, member, status, payload_class):
+        told = f'{status} {member.address}'
+        if told == member.announced or not hm_repo.set_announced(
+                self._engine, member.host, member.announced, told):
+            return
+        if member.announced is None and status == mem.OFFLINE:
+            # Nobody was told that it had been up.
+            return
+        before = (member.announced.split() if member.announced
+                  else (None, None))
+        self._notifier.send(payload_class(member.host, member.address,
+                                          *before))

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Watches the membership and publishes the lists that it leads to."""
+
+import functools
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.conf import image as image_conf
+from octavia_hmsync.image.db import history as history_repo
+from octavia_hmsync.metrics import instruments
+from octavia_hmsync.notifications import outbox
+from octavia_hmsync.sync.db import amphora_view as view_repo
+from octavia_hmsync.sync.db import generation as generation_repo
+from octavia_hmsync.sync.db import health_manager as hm_repo
+from octavia_hmsync.sync.db import house_keeper as keeper_repo
+from octavia_hmsync.sync.db import keys as keys_repo
+from octavia_hmsync.sync.db import left_address as left_repo
+from octavia_hmsync.sync.db import listeners as listeners_repo
+from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync.house_keeping import announcer
+from octavia_hmsync.sync import payloads
+from octavia_hmsync.sync.rules import plan
+from octavia_hmsync.sync.rules import plan_by_zone
+from octavia_hmsync.sync.rules import steadiness
+from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import timing
+from octavia_hmsync.sync.rules import trial
+from octavia_hmsync.sync.rules import zones as zn
+
+LOG = logging.getLogger(__name__)
+
+# Generations to keep, for looking up what happened.
+_KEEP_GENERATIONS = 1000
+_PURGE_INTERVAL = 600
+_DAY = 86400
+
+
+class Planner:
+    """One look at the membership per call of run_once().
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param get_pinned: called for the addresses that the configuration file
+                       lists, well-formed.
+    :param clock: a monotonic clock, seconds.
+    :param notifier: a notifications.outbox.Outbox.
+    :param measure: HouseKeepingInstruments.
+    """
+
+    def __init__(self, conf, engine, get_pinned, clock=time.monotonic,
+                 notifier=outbox.NOWHERE, measure=None):
+        self._measure = measure or instruments.HouseKeepingInstruments()
+        self._conf = conf
+        self._engine = engine
+        self._get_pinned = get_pinned
+        self._clock = clock
+        self._steadiness = steadiness.Steadiness()
+        self._touched_at = None
+        self._purged_at = None
+        self._held = None
+        self._has_jumped = False
+        # Whether keepalives may be there that are yet to come.
+        self._is_future = False
+        self._notifier = notifier
+        self._announcer = announcer.Announcer(engine, notifier)
+
+    def run_once(self):
+        """Look at the membership, and publish a list if it calls for one.
+
+        :returns: True if a list was published.
+        """
+        with instruments.unknown_if_it_fails(self._measure.plan_held):
+            came_of_it = self._run_once(self._conf.hmsync)
+        self._measure.on_decision(came_of_it)
+        return came_of_it == instruments.PUBLISHED
+
+    def _run_once(self, opts):
+        self._keep_alive(opts)
+        settings = plan.calm(timing.Settings.from_conf(self._conf),
+                             generation_repo.count_since(
+                                 self._engine, plan.CALM_PERIOD))
+        self._age_future(settings)
+        listeners = listeners_repo.get_listeners(
+            self._engine, settings,
+            functools.partial(self._note_look, opts, settings, self._clock()))
+        self._report_jump(opts)
+        self._announcer.run_once(listeners)
+        newest = generation_repo.get_newest(self._engine)
+        good = generation_repo.get_last_good(self._engine)
+        keys = keys_repo.make_keys(self._engine, listeners, newest)
+        key_digest = self._choose_key(keys, newest)
+        last = newest.addresses if newest else ()
+        zones = zn.assign(listeners.addresses.union(last), listeners.members,
+                          newest.zones if newest else {},
+                          keys.suspects & set(last))
+        is_good = newest is not None and newest.status != trial.ROLLED_BACK
+        hearing = listeners.with_key(key_digest)
+        decision = plan.for_key(plan_by_zone.decide(
+            hearing, last if is_good else None,
+            keys.suspects, good.addresses if good and
+            good.key_digest in (None, key_digest) else None, zones),
+            last, is_key_new=keys.published not in (None, key_digest))
+        if is_good:
+            decision = plan.again(decision, last, zn.describe_change(
+                newest.zones, plan_by_zone.mark_away(
+                    hearing, last, zones, newest.zones)))
+        self._report_held(decision.held)
+        if listeners.is_steady and (
+                listeners.clock_steady_for > settings.lapses_after):
+            self._purge(opts)
+        if decision.addresses is None:
+            return (instruments.HELD if decision.held
+                    else instruments.UNCHANGED)
+        number = newest.number + 1 if newest else 1
+        slots = subset.assign_slots(newest.slots if newest else {},
+                                    decision.addresses)
+        zones = plan_by_zone.mark_away(hearing, decision.addresses, zones,
+                                       newest.zones if newest else {})
+        status = trial.first_status_by_zone(
+            good.addresses if good else (), good.zones if good else {},
+            decision.addresses, zones,
+            listeners.with_key(good and good.key_digest), opts.canary_size,
+            opts.wave_size, is_key_new=good is not None and
+            good.key_digest not in (None, key_digest))
+        if not generation_repo.publish(
+                self._engine, number, slots, decision.reason,
+                self._conf.host, status, key_digest, zones):
+            LOG.debug('Another housekeeper published generation %d.', number)
+            return instruments.LOST_RACE
+        LOG.info('Published generation %d: %s. controller_ip_port_list is '
+                 'now %s.', number, decision.reason,
+                 addr.join_list(decision.addresses))
+        self._notifier.send(payloads.GenerationPublished(
+            number, tuple(slots), status, decision.reason, self._conf.host))
+        return instruments.PUBLISHED
+
+    def _choose_key(self, keys, newest):
+        """Return the digest of the key for which the next list is."""
+        chosen = keys.choose()
+        if (newest is not None and newest.key_digest is None and
+                chosen is not None):
+            # Of an earlier release, or from before anybody could tell.
+            generation_repo.set_key_digest(self._engine, newest.number,
+                                           chosen)
+        return chosen
+
+    def _keep_alive(self, opts):
+        now = self._clock()
+        if (self._touched_at is None or
+                now - self._touched_at >= opts.keepalive_interval):
+            self._touch(now)
+
+    def _touch(self, now):
+        keeper_repo.touch(
+            self._engine, self._conf.host, self._get_pinned(),
+            heartbeat_key.digest(self._conf.health_manager.heartbeat_key))
+        self._touched_at = now
+
+    def _note_look(self, opts, settings, began, database_time):
+        steady_for = self._steadiness.note(
+            began, self._clock(), max(2 * opts.poll_interval,
+                                      opts.keepalive_interval),
+            database_time, settings.clock_tolerance)
+        return steady_for, self._steadiness.clock_for
+
+    def _report_jump(self, opts):
+        if self._steadiness.jump and not self._has_jumped:
+            LOG.warning('The clock of the database went %s by %d s: nobody '
+                        'is taken for dead for the next %d s. Run NTP on all '
+                        'nodes of the database, and let it slew their '
+                        'clocks.', 'forward' if self._steadiness.jump > 0
+                        else 'back', round(abs(self._steadiness.jump)),
+                        opts.offline_after)
+        self._has_jumped = bool(self._steadiness.jump)
+        self._is_future |= self._steadiness.jump < 0
+
+    def _age_future(self, settings):
+        # By then whoever lives has written.
+        if self._is_future and (
+                self._steadiness.clock_for > settings.offline_after / 2):
+            hm_repo.age_future(self._engine, settings.offline_after)
+            keeper_repo.age_future(self._engine, settings.lapses_after)
+            self._is_future = False
+
+    def _report_held(self, held):
+        if held != self._held and held:
+            # Each health manager that joins is waited for.
+            level = (logging.INFO if held == plan.SETTLING
+                     else logging.WARNING)
+            LOG.log(level, 'The controller_ip_port_list is not changed for '
+                           'now: %s.', held)
+        self._held = held
+        self._measure.plan_held.set(held is not None)
+
+    def _purge(self, opts):
+        now = self._clock()
+        if (self._purged_at is not None and
+                now - self._purged_at < _PURGE_INTERVAL):
+            return
+        self._purged_at = now
+        for host in hm_repo.delete_expired(self._engine,
+                                           opts.offline_retention):
+            LOG.info('Deleted health manager %s: it has been gone for more '
+                     'than %d s.', host, opts.offline_retention)
+        # First these: a row that goes may be the last that pins one of them.
+        left_repo.delete_expired(self._engine, opts.offline_retention)
+        keeper_repo.delete_expired(self._engine, opts.offline_retention)
+        uploader_repo.delete_expired(self._engine, opts.offline_retention)
+        generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)
+        view_repo.delete_old(self._engine)
+        self._purge_history(self._conf[image_conf.GROUP].history_days)
+
+    def _purge_history(self, days):
+        if not days:
+            return
+        rollouts, replacements = history_repo.delete_ended(self._engine,
+                                                           days * _DAY)
+        if rollouts or replacements:
+            LOG.info('Deleted %d rollouts of images and %d replacements of '
+                     'amphorae: they ended more than %d days ago.', rollouts,
+                     replacements, days)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is told to whom it may concern, one class for each kind of event.
+
+A consumer reads these by name. A field is added with a new minor version of
+its class; one is removed, or changes its meaning, with a new major version.
+``tests/unit/notifications/test_payloads.py`` keeps a fingerprint of each, and
+``doc/notification_samples`` has a sample.
+"""
+
+import dataclasses
+import datetime
+from typing import Any
+from typing import ClassVar
+
+from octavia_hmsync.sync.rules import trial
+
+INFO = 'info'
+WARN = 'warn'
+ERROR = 'error'
+
+# Ids of amphorae in one notification.
+AT_ONCE = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Payload:
+    """What all have in common."""
+
+    EVENT_TYPE: ClassVar[str]
+    PRIORITY: ClassVar[str]
+    VERSION: ClassVar[str]
+
+    def to_dict(self):
+        """Return it as it is sent: plain values, with the version."""
+        return {'version': self.VERSION, **{
+            field.name: _to_plain(getattr(self, field.name))
+            for field in dataclasses.fields(self)}}
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(timespec='seconds')
+    if isinstance(value, tuple):
+        return list(value)
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class _HealthManager(Payload):
+    """A health manager is up, drains, or is down.
+
+    :param host: ``[DEFAULT] host`` of it.
+    :param address: where it listens, or listened last, for heartbeats.
+    :param previous_status: ONLINE, DRAINING or OFFLINE: what was told of it
+                            before, None if nothing was.
+    :param previous_address: likewise.
+    """
+
+    host: str
+    address: str
+    previous_status: str | None
+    previous_address: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class HealthManagerUp(_HealthManager):
+    """A health manager is ONLINE, or has another address."""
+
+    EVENT_TYPE = 'octavia_hmsync.health_manager.up'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class HealthManagerDraining(_HealthManager):
+    """A health manager listens on, and amphorae are taken from it."""
+
+    EVENT_TYPE = 'octavia_hmsync.health_manager.draining'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class HealthManagerDown(_HealthManager):
+    """A health manager said goodbye, or was silent for offline_after."""
+
+    EVENT_TYPE = 'octavia_hmsync.health_manager.down'
+    PRIORITY = WARN
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationPublished(Payload):
+    """There is a new list.
+
+    :param number: of the generation.
+    :param controller_ip_port_list: its addresses.
+    :param status: how far it may go: CANARY or OPEN.
+    :param reason: why it was published.
+    :param published_by: ``[DEFAULT] host`` of who did.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.generation.published'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+    number: int
+    controller_ip_port_list: tuple
+    status: str
+    reason: str
+    published_by: str
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationCompleted(Payload):
+    """Every amphora has acknowledged a list.
+
+    :param number: of the generation.
+    :param controller_ip_port_list: its addresses.
+    :param published_at: when it was published, by the database's clock, UTC.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.generation.completed'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+    number: int
+    controller_ip_port_list: tuple
+    published_at: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True)
+class GenerationRolledBack(Payload):
+    """A list was withdrawn.
+
+    :param number: of the generation that was withdrawn.
+    :param replaced_by: number of the generation that was published in its
+                        place, None if there was no good list.
+    :param suspect_ip_port_list: the addresses that are found fault with.
+    :param reason: what went wrong.
+    :param rolled_back_by: ``[DEFAULT] host`` of who did it.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.generation.rolled_back'
+    PRIORITY = ERROR
+    VERSION = '1.0'
+
+    number: int
+    replaced_by: int | None
+    suspect_ip_port_list: tuple
+    reason: str
+    rolled_back_by: str
+
+
+@dataclasses.dataclass(frozen=True)
+class _FailedAmphora(Payload):
+    """An amphora could not be configured, and that is new.
+
+    :param amphora_id: its id.
+    :param load_balancer_id: id of its load balancer, or None.
+    :param generation: number of the list that it was to get.
+    :param error: one line that says why.
+    """
+
+    amphora_id: str
+    load_balancer_id: str | None
+    generation: int
+    error: str
+
+
+@dataclasses.dataclass(frozen=True)
+class AmphoraUnreachable(_FailedAmphora):
+    """The agent of an amphora does not answer."""
+
+    EVENT_TYPE = 'octavia_hmsync.amphora.unreachable'
+    PRIORITY = WARN
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class AmphoraRejected(_FailedAmphora):
+    """The agent of an amphora refuses its configuration."""
+
+    EVENT_TYPE = 'octavia_hmsync.amphora.rejected'
+    PRIORITY = WARN
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class AmphoraUnsupported(_FailedAmphora):
+    """The image of an amphora cannot be configured."""
+
+    EVENT_TYPE = 'octavia_hmsync.amphora.unsupported'
+    PRIORITY = WARN
+    VERSION = '1.0'
+
+
+@dataclasses.dataclass(frozen=True)
+class AmphoraRecovered(Payload):
+    """An amphora that could not be configured has acknowledged a list.
+
+    :param amphora_id: its id.
+    :param load_balancer_id: id of its load balancer, or None.
+    :param generation: number of the list that it has.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.amphora.recovered'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+    amphora_id: str
+    load_balancer_id: str | None
+    generation: int
+
+
+@dataclasses.dataclass(frozen=True)
+class AmphoraNotAdopted(Payload):
+    """Amphorae acknowledge a list and go on with another one.
+
+    :param amphora_ids: their ids, AT_ONCE at most.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.amphora.not_adopted'
+    PRIORITY = WARN
+    VERSION = '1.0'
+
+    amphora_ids: tuple
+
+
+@dataclasses.dataclass(frozen=True)
+class FailoverGuardHolding(Payload):
+    """The failover of amphorae is held back: nobody could hear them.
+
+    :param amphora_ids: their ids, AT_ONCE at most.
+    :param failover_hold_max: seconds for which they are held, at most.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.failover_guard.holding'
+    PRIORITY = WARN
+    VERSION = '1.0'
+
+    amphora_ids: tuple
+    failover_hold_max: int
+
+
+@dataclasses.dataclass(frozen=True)
+class FailoverGuardReleased(Payload):
+    """Amphorae that were held back are heard again.
+
+    :param amphora_ids: their ids, AT_ONCE at most.
+    """
+
+    EVENT_TYPE = 'octavia_hmsync.failover_guard.released'
+    PRIORITY = INFO
+    VERSION = '1.0'
+
+    amphora_ids: tuple
+
+
+ALL = (
+    HealthManagerUp, HealthManagerDraining, HealthManagerDown,
+    GenerationPublished, GenerationCompleted, GenerationRolledBack,
+    AmphoraUnreachable, AmphoraRejected, AmphoraUnsupported, AmphoraRecovered,
+    AmphoraNotAdopted, FailoverGuardHolding, FailoverGuardReleased)
+
+
+def split(payload_class, amphora_ids, *values):
+    """Make the payloads that tell of many amphorae.
+
+    :param payload_class: one that takes ``amphora_ids`` first.
+    :param amphora_ids: as many as there are.
+    :param values: what else it takes.
+    :returns: a list of payloads, empty if there are no amphorae.
+    """
+    ids = sorted(amphora_ids)
+    return [payload_class(tuple(ids[n:n + AT_ONCE]), *values)
+            for n in range(0, len(ids), AT_ONCE)]
+
+
+def for_roll_back(number, suspects, reason, good_addresses, host):
+    """Make the payloads of a roll back.
+
+    :param number: of the generation that was withdrawn.
+    :param suspects: the addresses that are found fault with.
+    :param reason: what went wrong.
+    :param good_addresses: the list that was published in its place, with the
+                           next number; empty or None if there is none.
+    :param host: ``[DEFAULT] host`` of who did it.
+    :returns: a list of payloads.
+    """
+    suspects = tuple(suspects)
+    if not good_addresses:
+        return [GenerationRolledBack(number, None, suspects, reason, host)]
+    return [
+        GenerationRolledBack(number, number + 1, suspects, reason, host),
+        GenerationPublished(
+            number + 1, tuple(good_addresses), trial.OPEN,
+            f'generation {number} is rolled back: {reason}', host)]

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who listens at an address, and how far a list is from the timeout.
+
+The one answer to both: the plan, the trial of a list, the failover guard and
+the adoption watch ask here, and can so not contradict each other.
+
+An amphora sends each heartbeat to one address of its list, in turn
+(octavia.amphorae.backends.health_daemon.health_sender). Dead addresses side by
+side, and datagrams that are lost, make a gap; at heartbeat_timeout Octavia
+takes the amphora for dead.
+"""
+
+from collections import abc
+import enum
+import functools
+import math
+
+from octavia_hmsync.sync.rules import member as mem
+from octavia_hmsync.sync.rules import restarts
+from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import timing
+
+# Amphorae whose subsets stand for those of all, where a list is longer than
+# what one gets; and of so many one may be near the timeout before the list
+# of all has to be shortened at once. The guard holds that one meanwhile.
+_SAMPLES = 2000
+_TOLERATED = 10
+
+
+class Level(enum.IntEnum):
+    """How far an amphora is from counting as dead, for want of listeners."""
+
+    # Neither by one lost heartbeat nor by another list.
+    FINE = 0
+    # By one lost heartbeat, or by another list: it begins a new round then,
+    # perhaps with the dead ones.
+    NEAR = 1
+    # By none at all: nobody can hear it in time.
+    LOST = 2
+
+
+class Listeners:
+    """Who listens where, for all that is known.
+
+    Of an address that a file pins, and at which no health manager has ever
+    registered, nothing is known: it counts as if somebody listened there all
+    the time, because a health manager need not have the plugin.
+
+    :param members: all registered health managers, a list of Member.
+    :param pinned: well-formed addresses that configuration files list.
+    :param left: addresses at which a health manager had registered, and no
+                 more.
+    :param settings: timing.Settings.
+    :param reader_steady_for: seconds for which the members have been read
+                              without a gap, see member.state_of().
+    :param clock_steady_for: seconds for which the database's clock has not
+                             jumped, see steadiness.Steadiness.
+    :param lapsing: addresses that nobody pins any more, as far as can be
+                    told: they count as pinned as long as that cannot, and
+                    are not published anew.
+    :param key_digest: of the key with which an amphora signs: whoever listens
+                       with another one is deaf; None for any.
+    """
+
+    def __init__(self, members: abc.Iterable[mem.Member],
+                 pinned: abc.Iterable[str], settings: timing.Settings,
+                 left: abc.Iterable[str] = (),
+                 reader_steady_for: float = math.inf,
+                 key_digest: str | None = None,
+                 lapsing: abc.Iterable[str] = (),
+                 clock_steady_for: float = math.inf) -> None:
+        self.settings = settings
+        self.clock_steady_for = clock_steady_for
+        self._steady_for = reader_steady_for
+        self._lapsing = frozenset(() if self.is_steady else lapsing)
+        self.pinned = frozenset(pinned) | self._lapsing
+        self.wanted = frozenset(pinned)
+        self._left = frozenset(left)
+        self._members = {m.address: m for m in members}
+        self._key_digest = key_digest
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether all that live have written since the reader's last gap."""
+        return self._steady_for > self.settings.offline_after
+
+    def with_key(self, key_digest: str | None) -> 'Listeners':
+        """Return the same, for amphorae that sign with another key."""
+        return Listeners(self._members.values(), self.wanted, self.settings,
+                         self._left, self._steady_for, key_digest,
+                         self._lapsing, self.clock_steady_for)
+
+    def among(self, addresses: abc.Container[str]) -> 'Listeners':
+        """Return the same of some addresses only."""
+        return Listeners(
+            [m for a, m in self._members.items() if a in addresses],
+            [a for a in self.wanted if a in addresses], self.settings,
+            self._left, self._steady_for, self._key_digest,
+            [a for a in self._lapsing if a in addresses],
+            self.clock_steady_for)
+
+    @property
+    def members(self) -> list[mem.Member]:
+        """All registered health managers."""
+        return list(self._members.values())
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """All that members hold or files pin."""
+        return self.pinned | self._members.keys()
+
+    def member(self, address: str) -> mem.Member | None:
+        """Return the health manager that is registered at an address."""
+        return self._members.get(address)
+
+    def state(self, address: str) -> mem.State | None:
+        """Return the state of an address, None if no member holds it."""
+        member = self._members.get(address)
+        if member is None:
+            return None
+        return mem.state_of(member, self.settings.offline_after,
+                            self._steady_for, self.clock_steady_for)
+
+    def has_key(self, address: str) -> bool:
+        """Tell whether whoever listens there hears what it is for."""
+        member = self._members.get(address)
+        return (member is None or self._key_digest is None or
+                member.key_digest in (None, self._key_digest))
+
+    def has_listened(self, address: str) -> bool:
+        """Tell whether somebody has listened for a whole heartbeat_timeout."""
+        member = self._members.get(address)
+        if member is None:
+            return self._is_assumed(address)
+        return (self.has_key(address) and
+                self.state(address) in (mem.State.ALIVE,
+                                        mem.State.DRAINING) and
+                member.online_for >= self.settings.heartbeat_timeout)
+
+    def listens(self, address: str) -> bool:
+        """Tell whether somebody listens now; so too where nobody can tell."""
+        if address not in self._members:
+            return self._is_assumed(address)
+        return self.has_key(address) and (
+            self.state(address) is not mem.State.DEAD)
+
+    def may_listen(self, address: str) -> bool:
+        """Tell whether somebody listens, or is about to again.
+
+        One that said goodbye may just be restarting, and so may one that is
+        gone while others are back; and one whose process has started, whatever
+        became of the one before, is about to listen.
+        """
+        if self.listens(address):
+            return True
+        member = self._members.get(address)
+        if member is None or not self.has_key(address):
+            return False
+        gone_for = self.gone_for(address)
+        return gone_for <= restarts.grace(member, self._members.values(),
+                                          gone_for, self.settings)
+
+    def gone_for(self, address: str) -> float:
+        """Return for how long a member has been silent, or said goodbye.
+
+        For how long it was before the database's clock jumped cannot be told.
+
+        :returns: seconds; infinite if no member holds the address.
+        """
+        member = self._members.get(address)
+        return math.inf if member is None else min(member.keepalive_age,
+                                                   self.clock_steady_for)
+
+    def is_gone(self, address: str) -> bool:
+        """Tell whether no member holds an address, and no file lists it."""
+        return (address not in self._members and
+                address not in self.pinned)
+
+    def _is_assumed(self, address: str) -> bool:
+        return address in self.pinned and address not in self._left
+
+
+def find_unheard(addresses: abc.Iterable[str],
+                 listens: abc.Callable[[str], bool]) -> frozenset[str]:
+    """Return those of some addresses at which nobody listens.
+
+    :param addresses: of a list.
+    :param listens: one of Listeners.has_listened, .listens and .may_listen.
+    """
+    return frozenset(a for a in addresses if not listens(a))
+
+
+def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
+                lost: int = 0) -> float:
+    """Return the longest way between two heartbeats that are heard.
+
+    :param addresses: the list of one amphora, in order.
+    :param unheard: those of them at which nobody listens.
+    :param lost: heartbeats in a row, of those sent to the others, that do
+                 not arrive.
+    :returns: how many heartbeat_interval; infinite if nobody listens at any.
+    """
+    length = len(addresses)
+    heard = [n for n, a in enumerate(addresses) if a not in unheard]
+    if not heard:
+        return math.inf
+    gaps = [(following - n - 1) % length + 1
+            for n, following in zip(heard, heard[1:] + heard[:1])]
+    return max(sum(gaps[(n + k) % len(gaps)] for k in range(lost + 1))
+               for n in range(len(gaps)))
+
+
+def list_level(addresses: abc.Sequence[str], unheard: abc.Container[str],
+               settings: timing.Settings) -> Level:
+    """Tell how far an amphora with a list of its own is from the timeout.
+
+    :param addresses: the list, in order.
+    :param unheard: those of them at which nobody listens.
+    :param settings: timing.Settings.
+    """
+    if not any(a in unheard for a in addresses) and addresses:
+        # What the options alone make of it is nobody's loss.
+        return Level.FINE
+    allowed = settings.heartbeat_timeout / settings.heartbeat_interval
+    gap = longest_gap(addresses, unheard)
+    if gap >= allowed:
+        return Level.LOST
+    if 2 * gap > allowed or longest_gap(addresses, unheard, 1) >= allowed:
+        return Level.NEAR
+    return Level.FINE
+
+
+def published_level(addresses: abc.Sequence[str],
+                    unheard: abc.Iterable[str],
+                    settings: timing.Settings) -> Level:
+    """Tell how far the amphorae are that have a published list, or its parts.
+
+    A list that is longer than what one amphora gets is judged by the subsets
+    that amphorae have, not by the worst that one could have.
+
+    :param addresses: the published list, in order.
+    :param unheard: those of them at which nobody listens.
+    :param settings: timing.Settings.
+    :returns: LOST where nobody listens at any address of it; NEAR where more
+              than one in ten amphorae are near or worse.
+    """
+    dead = frozenset(unheard) & frozenset(addresses)
+    if len(addresses) <= settings.max_list_length:
+        return list_level(addresses, dead, settings)
+    if len(dead) == len(addresses):
+        return Level.LOST
+    if _TOLERATED * _count_near(tuple(addresses), dead, settings) > _SAMPLES:
+        return Level.NEAR
+    return Level.FINE
+
+
+@functools.lru_cache(maxsize=16)
+def _count_near(addresses: tuple[str, ...], dead: frozenset[str],
+                settings: timing.Settings) -> int:
+    # Which slot an address has makes no difference to how many are near.
+    return sum(list_level(chosen, dead, settings) > Level.FINE
+               for chosen in _sample(addresses, settings.max_list_length))
+
+
+@functools.lru_cache(maxsize=4)
+def _sample(addresses: tuple[str, ...],
+            length: int) -> tuple[tuple[str, ...], ...]:
+    slots = {a: n for n, a in enumerate(addresses)}
+    return tuple(subset.subset(f'sample-{n}', slots, length)
+                 for n in range(_SAMPLES))
+
+
+def has_nothing_to_lose(old: abc.Collection[str], new: abc.Container[str],
+                        listeners: Listeners) -> bool:
+    """Tell whether a new list can do no harm, whatever is wrong with it.
+
+    Nobody listens at an address that amphorae have, and whoever may be about
+    to again stays in the list.
+
+    :param old: the list that amphorae have; empty if that is not known.
+    :param new: the new one.
+    :param listeners: Listeners.
+    """
+    return (bool(old) and not any(map(listeners.listens, old)) and
+            all(a in new for a in old if listeners.may_listen(a)))

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which controller_ip_port_list to publish: pure rules, no I/O.
+
+Each step takes what is known and returns what is to change. Removals that
+cannot wait are a decision of their own, before all others: a list that only
+loses addresses goes to every amphora at once, one with new addresses on trial.
+"""
+
+from collections import abc
+import dataclasses
+
+from octavia_hmsync import addresses as addr
+from octavia_hmsync.sync.rules import listening
+from octavia_hmsync.sync.rules import member as mem
+from octavia_hmsync.sync.rules import timing
+
+# A stream of health managers that start one after the other must not put
+# off the publication for ever; nor for long where too few others listen.
+_LONGEST_SETTLE = 10
+_LONGEST_URGENT_SETTLE = 3
+# Generations in CALM_PERIOD before further ones have to wait for longer.
+_UNHURRIED = 3
+# Seconds.
+CALM_PERIOD = 60
+# Why a change is held each time that a health manager joins.
+SETTLING = 'waiting for new health managers to settle'
+# 'Most members at once' means something only where there are a few.
+_SHRINKAGE_MIN = 3
+
+
+def calm(settings: timing.Settings, recent: int) -> timing.Settings:
+    """Have new addresses wait for longer where the list changes all the time.
+
+    A health manager that comes and goes every few seconds, each time at
+    another address, must not have the fleet uploaded to as often. With each
+    generation it waits for settle_time longer: with settle_time = 2 one such
+    health manager makes no more than 9 in a minute.
+
+    :param settings: timing.Settings.
+    :param recent: generations that were published in the last CALM_PERIOD.
+    :returns: timing.Settings.
+    """
+    factor = max(1, recent - _UNHURRIED + 2)
+    return dataclasses.replace(settings,
+                               settle_time=settings.settle_time * factor)
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What to do now.
+
+    :param addresses: the list to publish, or None for nothing.
+    :param reason: why it is published, for people.
+    :param held: why a change that would be due is not made, or None.
+    """
+
+    addresses: tuple[str, ...] | None = None
+    reason: str = ''
+    held: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Change:
+    """What is to be added to a list, and removed from it."""
+
+    before: frozenset[str]
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        return addr.canonical((self.before | self.added) - self.removed)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed)
+
+
+def plan(listeners: listening.Listeners, last: tuple[str, ...] | None,
+         suspects: abc.Iterable[str] = (),
+         good: tuple[str, ...] | None = None) -> Decision:
+    """Decide which list to publish.
+
+    :param listeners: who listens where; pinned addresses are always
+                      published.
+    :param last: the newest published list, a tuple, or None.
+    :param suspects: addresses that a roll back found fault with: they are
+                     not added again as long as there are others.
+    :param good: the list that amphorae have which are not on trial, if that
+                 is another one than the last.
+    :returns: a Decision.
+    """
+    has = good or last or ()
+    too_few = _find_too_few(listeners, has)
+    if too_few:
+        change = _Change(frozenset(has), removed=too_few)
+        if (_why_implausible(listeners, change) is None and
+                change.target != last):
+            return Decision(change.target, _describe(change, is_urgent=True))
+    return _decide(listeners, frozenset(last or ()),
+                   _find_new(listeners, last or (), frozenset(suspects)),
+                   is_urgent=_cannot_wait(listeners, has))
+
+
+def for_key(decision: Decision, last: tuple[str, ...],
+            is_key_new: bool) -> Decision:
+    """Publish the last list again if nothing but the heartbeat key changes.
+
+    :param decision: a Decision.
+    :param last: the newest published list, a tuple.
+    :param is_key_new: whether it is for another key than the next one.
+    :returns: a Decision.
+    """
+    return again(decision, last, 'for another heartbeat_key' if is_key_new
+                 else '')
+
+
+def again(decision: Decision, last: tuple[str, ...],
+          reason: str) -> Decision:
+    """Publish the last list again if nothing but what goes with it changes.
+
+    :param decision: a Decision.
+    :param last: the newest published list, a tuple.
+    :param reason: what changes, empty for nothing.
+    :returns: a Decision.
+    """
+    if not reason or decision.held and decision.addresses is None:
+        return decision
+    parts = filter(None, (decision.reason, reason))
+    return dataclasses.replace(
+        decision, addresses=decision.addresses or last,
+        reason=', '.join(parts))
+
+
+def _find_too_few(listeners: listening.Listeners,
+                  addresses: tuple[str, ...]) -> frozenset[str]:
+    """Find dead addresses that a list cannot bear until their time has come.
+
+    :returns: those that can be removed; empty where the list can bear them,
+              and where nobody else would be left.
+    """
+    unheard = listening.find_unheard(addresses, listeners.may_listen)
+    if not unheard or len(unheard) == len(addresses):
+        return frozenset()
+    if listening.published_level(addresses, unheard, listeners.settings) is (
+            listening.Level.FINE):
+        return frozenset()
+    return unheard - listeners.pinned
+
+
+def _cannot_wait(listeners: listening.Listeners,
+                 addresses: tuple[str, ...]) -> bool:
+    """Tell whether too few listen now for a new address to settle."""
+    unheard = listening.find_unheard(addresses, listeners.listens)
+    return bool(unheard) and listening.published_level(
+        addresses, unheard, listeners.settings) > listening.Level.FINE
+
+
+def _find_new(listeners: listening.Listeners, last: abc.Collection[str],
+              suspects: frozenset[str]) -> frozenset[str]:
+    """Find the addresses that are not published and should be."""
+    published = frozenset(last)
+    alive = {a for a in listeners.addresses if listeners.has_key(a) and
+             listeners.state(a) is mem.State.ALIVE}
+    new = frozenset(alive | listeners.wanted) - published
+    if not published or any(map(listeners.may_listen,
+                                published | new - suspects)):
+        return new - suspects
+    return new
+
+
+def _decide(listeners: listening.Listeners, published: frozenset[str],
+            new: frozenset[str], is_urgent: bool) -> Decision:
+    """Decide what comes and what leaves, in the order of things."""
+    leaving = _find_leaving(listeners, published)
+    draining = frozenset(
+        a for a in leaving if listeners.listens(a) or
+        not listeners.has_key(a))
+    held = None
+    if _is_settling(listeners, new - listeners.pinned, is_urgent):
+        # What leaves waits too, so that a move is one change; a drain was
+        # asked for.
+        new &= listeners.pinned
+        leaving = draining
+        held = SETTLING
+    if not any(map(listeners.listens, published)):
+        # Nobody is left to hear amphorae meanwhile.
+        leaving |= listening.find_unheard(published - listeners.pinned,
+                                          listeners.may_listen)
+    leaving |= _find_replaced(listeners, published, new, leaving)
+    change = _Change(published, new, leaving)
+    too_few = _find_too_few(listeners, change.target)
+    if too_few:
+        # What comes and goes can bring dead addresses next to each other.
+        change = _Change(published, removed=leaving | too_few & published)
+        is_urgent = True
+    if not any(map(listeners.may_listen, change.target)):
+        change = dataclasses.replace(change, removed=frozenset())
+        if published:
+            held = ('no health manager is alive: the last list stays as it '
+                    'is')
+    elif _why_implausible(listeners, change):
+        held = _why_implausible(listeners, change)
+        change = _Change(published, added=new)
+    if not change:
+        return Decision(held=held)
+    return Decision(change.target, _describe(change, is_urgent), held)
+
+
+def _find_leaving(listeners: listening.Listeners,
+                  published: frozenset[str]) -> frozenset[str]:
+    """Find the addresses whose time has come."""
+    return frozenset(a for a in published - listeners.pinned if
+                     listeners.state(a) is mem.State.DRAINING or
+                     not listeners.has_key(a) or listeners.is_gone(a) or
+                     _is_overdue(listeners, a))
+
+
+def _is_overdue(listeners: listening.Listeners, address: str) -> bool:
+    return (not listeners.may_listen(address) and
+            listeners.gone_for(address) >= listeners.settings.removal_delay)
+
+
+def _is_settling(listeners: listening.Listeners, added: frozenset[str],
+                 is_urgent: bool) -> bool:
+    waited = [member.online_for for member in map(listeners.member, added)
+              if member is not None]
+    settle_time = listeners.settings.settle_time
+    longest = _LONGEST_URGENT_SETTLE if is_urgent else _LONGEST_SETTLE
+    if not waited or max(waited) >= longest * settle_time:
+        return False
+    return min(waited) < settle_time
+
+
+def _find_replaced(listeners: listening.Listeners, published: frozenset[str],
+                   added: frozenset[str], removed: frozenset[str]
+                   ) -> frozenset[str]:
+    """Find dead addresses to give up early for new ones.
+
+    Where each amphora has a subset, one change in which a new address takes
+    the place of a dead one concerns half as many of them as two.
+    """
+    if len(published) <= listeners.settings.max_list_length:
+        return frozenset()
+    dead = addr.canonical(
+        a for a in published - removed - listeners.pinned
+        if listeners.state(a) is mem.State.DEAD)
+    return frozenset(dead[:max(0, len(added) - len(removed))])
+
+
+def _why_implausible(listeners: listening.Listeners,
+                     change: _Change) -> str | None:
+    """Tell what speaks against so many leaving at once, None if nothing."""
+    unpinned = change.before - listeners.pinned
+    if (len(change.before) < _SHRINKAGE_MIN or
+            2 * len(change.removed) <= len(unpinned) or
+            any(_is_proven_alive(listeners, a) for a in change.target)):
+        return None
+    return (f'{len(change.removed)} of {len(unpinned)} health managers would '
+            f'leave at once, and none of those left has given a fresh sign '
+            f'of life')
+
+
+def _is_proven_alive(listeners: listening.Listeners, address: str) -> bool:
+    """Tell whether a member gave a sign of life quite lately."""
+    member = listeners.member(address)
+    return (member is not None and listeners.has_key(address) and
+            listeners.state(address) is mem.State.ALIVE and
+            member.keepalive_age <= listeners.settings.offline_after / 2)
+
+
+def why_implausible(listeners: listening.Listeners,
+                    before: abc.Iterable[str],
+                    removed: abc.Iterable[str]) -> str | None:
+    """Tell what speaks against so many leaving at once, None if nothing.
+
+    :param listeners: who listens where.
+    :param before: a published list.
+    :param removed: those of it that would leave.
+    """
+    return _why_implausible(listeners, _Change(
+        frozenset(before), removed=frozenset(removed)))
+
+
+def _describe(change: _Change, is_urgent: bool) -> str:
+    parts = []
+    if change.added:
+        parts.append('added ' + addr.join_list(addr.canonical(change.added)))
+    if change.removed:
+        parts.append('removed ' + addr.join_list(
+            addr.canonical(change.removed)))
+    reason = '; '.join(parts)
+    if is_urgent:
+        reason += ' (too few published addresses are alive to wait)'
+    return reason

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which of the published addresses one amphora gets."""
+
+from collections import abc
+import hashlib
+import itertools
+import math
+
+from octavia_hmsync import addresses as addr
+
+
+def max_list_length(heartbeat_timeout: float,
+                    heartbeat_interval: float) -> int:
+    """Return how many addresses one amphora's list may hold.
+
+    An amphora sends each heartbeat to one address, round robin. With one
+    more than this, one health manager that is alive among dead ones hears an
+    amphora too rarely to keep it from being declared dead.
+
+    :param heartbeat_timeout: ``[health_manager] heartbeat_timeout``, seconds.
+    :param heartbeat_interval: ``heartbeat_interval``, seconds.
+    :returns: at least 1.
+    """
+    return max(1, math.floor(heartbeat_timeout / heartbeat_interval) - 1)
+
+
+def assign_slots(previous: abc.Mapping[str, int],
+                 addresses: abc.Collection[str]) -> dict[str, int]:
+    """Give each published address a slot, by which subsets are chosen.
+
+    An address keeps its slot; a new one takes a free one, first of all that
+    of an address which leaves: then only those amphorae are concerned that
+    had the old address.
+
+    :param previous: slot by address of the last list, a dict.
+    :param addresses: the list to publish.
+    :returns: slot by address, a dict in the order of the list.
+    """
+    slots = {a: previous[a] for a in addresses if a in previous}
+    freed = sorted(slot for a, slot in previous.items() if a not in slots)
+    taken = set(slots.values())
+    others = (n for n in itertools.count() if n not in taken | set(freed))
+    candidates = itertools.chain(freed, others)
+    # Also a slot that was freed earlier is taken before a new one is made.
+    free = sorted(itertools.islice(candidates, len(addresses) - len(slots)))
+    for address in addr.canonical(addresses):
+        if address not in slots:
+            slots[address] = free.pop(0)
+    return {a: slots[a] for a in addresses}
+
+
+def subset(key: str, slots: abc.Mapping[str, int],
+           length: int) -> tuple[str, ...]:
+    """Choose the addresses for one amphora by rendezvous hashing.
+
+    Each key ranks all slots in an order of its own and takes the first, so
+    that load is even, and a change of one slot concerns only the keys that
+    had it or now get it.
+
+    :param key: the amphora's id.
+    :param slots: slot by published address, see assign_slots().
+    :param length: how many it may get, see max_list_length().
+    :returns: a tuple in the canonical order, whole when it is short enough.
+    """
+    addresses = list(slots)
+    if len(addresses) > length:
+        addresses.sort(key=lambda a: hashlib.sha256(
+            f'{key}|{slots[a]}'.encode()).digest())
+    return addr.canonical(addresses[:length])

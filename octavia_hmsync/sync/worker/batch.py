@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The work on one batch of claimed amphorae."""
+
+import collections
+import contextlib
+import random
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.amphora import agent_config
+from octavia_hmsync.amphora import upload_result
+from octavia_hmsync import exceptions
+from octavia_hmsync.notifications import outbox
+from octavia_hmsync.sync.db import amphora as amphora_repo
+from octavia_hmsync.sync.db import claim as claim_repo
+from octavia_hmsync.sync.db import outcome as outcome_repo
+from octavia_hmsync.sync.db import zone as zone_repo
+from octavia_hmsync.sync import heartbeat_key
+from octavia_hmsync.sync import payloads
+from octavia_hmsync.sync.rules import subset
+from octavia_hmsync.sync.rules import zones as zn
+from octavia_hmsync.sync.worker import targets
+
+LOG = logging.getLogger(__name__)
+
+_FAILURES = {
+    upload_result.UNREACHABLE: payloads.AmphoraUnreachable,
+    upload_result.REJECTED: payloads.AmphoraRejected,
+    upload_result.UNSUPPORTED: payloads.AmphoraUnsupported,
+}
+
+
+class Batch:
+    """Claims amphorae, uploads to them, and records what came of it.
+
+    A context manager: whatever happens between the claim and the last record,
+    at its end nothing of it is claimed any more.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param generation: number of the generation that they are brought to.
+    :param slots: slot by address of its list, see sync.rules.subset.
+    :param owner: owner of the claims.
+    :param uploads_from: a scout.Scout.
+    :param notifier: a notifications.outbox.Outbox.
+    :param key_digest: digest of the heartbeat key that amphorae get with the
+                       list, None if it does not tell.
+    :param zones: zone by address of the list, of those that have one.
+    """
+
+    def __init__(self, conf, engine, generation, slots, owner, uploads_from,
+                 notifier=outbox.NOWHERE, key_digest=None, zones=None):
+        self._zones = zones or {}
+        self._scout = uploads_from
+        self._conf = conf
+        self._engine = engine
+        self._generation = generation
+        self._slots = slots
+        self._owner = owner
+        self._notifier = notifier
+        # Of the key that the list is for, and of what is uploaded.
+        self._wanted_key = key_digest
+        self._key_digest = None
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._is_wanted = True
+        self._asked_at = time.monotonic()
+        self._claimed: dict = {}
+        self._claimed_until = 0.0
+        # How many claims of this batch the database may have, and whether
+        # an agent may have a list of which nothing is recorded.
+        self._left = 0
+        self._is_uploading = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, exc_type, exc, traceback):
+        if not self._left:
+            return
+        give_back = (claim_repo.release if self._is_uploading
+                     else claim_repo.give_back)
+        try:
+            give_back(self._engine, self._owner)
+        except Exception as e:
+            if exc is None:
+                raise
+            # What went wrong first is what the operator has to know.
+            LOG.info('The claims of batch %s are not given back (%s); they '
+                     'lapse by themselves.', self._owner, type(e).__name__)
+
+    def claim(self, limit, admitted_to=None, not_admitted_to=None):
+        """Claim amphorae that are due.
+
+        :param limit: how many at most.
+        :param admitted_to: see claim.claim_due().
+        :param not_admitted_to: likewise.
+        :returns: whether there is anything for run() to do.
+        """
+        asked_at = time.monotonic()
+        # Also where the answer is lost.
+        self._left = limit
+        self._claimed = {a.id: a for a in claim_repo.claim_due(
+            self._engine, self._generation, self._owner, limit,
+            self._conf.hmsync.claim_expiry, admitted_to, not_admitted_to,
+            self._scout.name)}
+        self._left = len(self._claimed)
+        self._claimed_until = asked_at + min(
+            (a.claimed_for for a in self._claimed.values()), default=0)
+        return bool(self._claimed)
+
+    def run(self, uploader, on_all_begun):
+        """Upload to what is claimed, and record each result as it comes.
+
+        :param uploader: an amphora.uploader.Uploader.
+        :param on_all_begun: see Uploader.upload_all().
+        :returns: how many amphorae had each result, a dict.
+        """
+        claimed = self._claimed
+        lists = self._choose_lists(claimed)
+        unconcerned = [amphora for amphora in claimed.values() if
+                       amphora.addresses == lists[amphora.id] and
+                       amphora.result == upload_result.APPLIED and
+                       self._wanted_key in (None, amphora.key_digest)]
+        self._record([outcome_repo.Outcome(a.id, upload_result.APPLIED,
+                                           lists[a.id], uploaded=False)
+                      for a in unconcerned])
+        others = [claimed[amphora_id] for amphora_id in
+                  claimed.keys() - {a.id for a in unconcerned}]
+        # Those that failed come last: they are the ones that take long.
+        others.sort(key=lambda a: a.result not in (None,
+                                                   upload_result.APPLIED))
+        uploads = self._render(others, lists)
+        client = agent_client.create_client(self._conf)
+        self._is_uploading = True
+        chunks = uploader.upload_all(client, uploads, self._may_begin,
+                                     on_all_begun)
+        with contextlib.closing(chunks):
+            try:
+                for answers in chunks:
+                    answers = self._leave_gone(answers)
+                    self._scout.note([answer for _, answer in answers])
+                    outcomes = [self._outcome(claimed[upload.amphora_id],
+                                              lists[upload.amphora_id],
+                                              answer)
+                                for upload, answer in answers]
+                    recorded = self._record(outcomes)
+                    self._notify(claimed, [o for o in outcomes
+                                           if o.amphora_id in recorded])
+                    self._ask_whether_wanted()
+            finally:
+                self._is_wanted = False
+        self._is_uploading = False
+        return dict(self._counts)
+
+    def _choose_lists(self, amphora_ids):
+        length = subset.max_list_length(
+            self._conf.health_manager.heartbeat_timeout,
+            self._conf.health_manager.heartbeat_interval)
+        names = zone_repo.get_names(
+            self._engine, amphora_ids) if self._zones else {}
+        return {amphora_id: zn.part(
+            amphora_id, self._slots, self._zones,
+            names.get(amphora_id, zn.NOWHERE), length)
+            for amphora_id in amphora_ids}
+
+    def _render(self, amphorae, lists):
+        renderer = agent_config.AgentConfigRenderer(self._conf)
+        self._key_digest = heartbeat_key.digest(renderer.heartbeat_key)
+        # SIGHUP may change it at any time.
+        if self._wanted_key not in (None, self._key_digest):
+            raise exceptions.InvalidConfiguration(
+                'No amphora is configured: [health_manager] heartbeat_key '
+                'was changed here meanwhile.')
+        return [agent_client.Upload(
+            a.id, a.lb_network_ip, renderer.render(
+                a.id, agent_config.topology_for(a.topology, a.role,
+                                                self._conf), lists[a.id]))
+                for a in amphorae]
+
+    def _may_begin(self):
+        """Tell whether another upload may begin.
+
+        None that could last beyond the claim: somebody else may have the
+        amphora by then.
+        """
+        return self._is_wanted and (time.monotonic() <
+                                    self._claimed_until -
+                                    self._conf.hmsync.upload_timeout)
+
+    def _ask_whether_wanted(self):
+        """Stop beginning uploads after a later generation, or a pause."""
+        now = time.monotonic()
+        if now - self._asked_at >= self._conf.hmsync.poll_interval:
+            self._asked_at = now
+            self._is_wanted = targets.is_wanted(self._engine,
+                                                self._generation)
+
+    def _leave_gone(self, answers):
+        """Leave out what failed because the amphora is on its way out.
+
+        Deleted, or replaced, since it was claimed. Nothing is recorded of it.
+        """
+        failed = {upload.amphora_id for upload, answer in answers
+                  if answer.error}
+        gone = failed and failed - amphora_repo.find_wanted(self._engine,
+                                                            failed)
+        return [(upload, answer) for upload, answer in answers
+                if upload.amphora_id not in gone]
+
+    def _outcome(self, amphora, addresses, answer):
+        retry_after = None
+        if answer.error:
+            retry_after = self._retry_after(amphora.attempts)
+            if self._is_news(amphora, answer):
+                LOG.warning('Amphora %s is %s: %s. It is tried again in '
+                            '%d s.', amphora.id, answer.result, answer.error,
+                            retry_after)
+        return outcome_repo.Outcome(amphora.id, answer.result, addresses,
+                                    answer.error, retry_after,
+                                    is_unanswered=answer.is_unanswered,
+                                    seconds=answer.seconds)
+
+    def _record(self, outcomes):
+        self._counts.update(outcome.result for outcome in outcomes)
+        if not outcomes:
+            return set()
+        recorded = outcome_repo.record(self._engine, self._generation,
+                                       self._owner, outcomes, self._key_digest,
+                                       self._scout.name,
+                                       self._conf.hmsync.offline_after)
+        self._left -= len(recorded)
+        return recorded
+
+    def _notify(self, claimed, outcomes):
+        for outcome in outcomes:
+            amphora = claimed[outcome.amphora_id]
+            told = (amphora.id, amphora.load_balancer_id, self._generation)
+            if not self._is_news(amphora, outcome):
+                continue
+            if outcome.error:
+                self._notifier.send(_FAILURES[outcome.result](
+                    *told, outcome_repo.storable(outcome.error)))
+            elif amphora.has_failed:
+                self._notifier.send(payloads.AmphoraRecovered(*told))
+
+    def _retry_after(self, attempts):
+        opts = self._conf.hmsync
+        delay = min(opts.retry_interval * 2 ** min(attempts, 16),
+                    opts.retry_interval_max)
+        # Amphorae that failed together must not come back together.
+        return delay * random.uniform(1, 1.25)  # nosec B311
+
+    def _is_news(self, amphora, answer):
+        """Tell whether the last attempt ended in another way.
+
+        What a controller finds that reaches nobody, and has said so, is none.
+        """
+        return answer.result != amphora.result and not (
+            answer.is_unanswered and self._scout.is_blind)

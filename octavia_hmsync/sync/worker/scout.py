@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""What an uploader does about whom it can reach."""
+
+import contextlib
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_hmsync.amphora import agent_client
+from octavia_hmsync.sync.db import uploader as uploader_repo
+from octavia_hmsync.sync.rules import reach
+
+LOG = logging.getLogger(__name__)
+
+HOUSEKEEPING = 'octavia-housekeeping'
+WORKER = 'octavia-worker'
+
+# While nobody answers, the way to an amphora is tried so often.
+PROBE_INTERVAL = 30
+
+
+def get_name(service, host):
+    """Return the name of an uploader.
+
+    Services of one host may be in different networks.
+
+    :param service: HOUSEKEEPING or WORKER.
+    :param host: ``[DEFAULT] host``.
+    """
+    return f'{service} on {host}'
+
+
+def is_worker(uploader):
+    """Tell whether a reach.Uploader is an octavia-worker."""
+    return uploader.name.startswith(f'{WORKER} ')
+
+
+class Scout:
+    """Tells how many amphorae an uploader may claim.
+
+    As many as it likes while it can reach amphorae, none while it cannot and
+    others can. What can be reached it finds out by the uploads, and, when
+    these are in vain, by a connection to an amphora that another has reached.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    :param service: HOUSEKEEPING or WORKER.
+    :param clock: a monotonic clock, seconds.
+    :param probe: called with a list of lb_network_ip; tells whether there is
+                  a way to one of them.
+    """
+
+    def __init__(self, conf, engine, service, clock=time.monotonic,
+                 probe=None):
+        self.name = get_name(service, conf.host)
+        self.is_blind = False
+        self._conf = conf
+        self._engine = engine
+        self._clock = clock
+        self._probe = probe or (
+            lambda ips: agent_client.does_anybody_answer(conf, ips))
+        self._lock = threading.Lock()
+        self._has_reached = False
+        self._is_starting = False
+        self._touched_at = None
+        self._probed_at = None
+
+    def may_claim(self):
+        """Tell whether allowance() would allow anything now."""
+        with self._lock:
+            allowed, is_slow = self._look(1)
+            return allowed > 0 and not (is_slow and self._is_starting)
+
+    @contextlib.contextmanager
+    def allowance(self, limit):
+        """Enter to claim, leave when what was claimed has ended.
+
+        :param limit: how many amphorae a batch may have at most.
+        :returns: a context manager; its value is how many may be claimed.
+        """
+        with self._lock:
+            allowed, is_slow = self._look(limit)
+            if is_slow and self._is_starting:
+                allowed = 0
+            is_start = is_slow and allowed > 0
+            self._is_starting = self._is_starting or is_start
+        try:
+            yield allowed
+        finally:
+            if is_start:
+                with self._lock:
+                    self._is_starting = False
+
+    def note(self, answers):
+        """Note that agents answered; see agent_client.Answer."""
+        if not all(answer.is_unanswered for answer in answers):
+            self._has_reached = True
+
+    def _look(self, limit):
+        self._touch()
+        own, others = self._get()
+        if own.failing_since is not None and self._find_way(own):
+            own, others = self._get()
+        max_age = self._conf.hmsync.offline_after
+        allowed = reach.batch_limit(own, others, max_age, limit,
+                                    self._has_reached)
+        self._report(reach.is_suspect(own))
+        return allowed, reach.is_slow_start(own, others, max_age,
+                                            self._has_reached)
+
+    def _touch(self):
+        now = self._clock()
+        opts = self._conf.hmsync
+        if (self._touched_at is None or
+                now - self._touched_at >= opts.keepalive_interval):
+            uploader_repo.touch(self._engine, self.name, opts.offline_after)
+            self._touched_at = now
+
+    def _get(self):
+        uploaders = {u.name: u for u in uploader_repo.get_all(self._engine)}
+        if self.name not in uploaders:
+            # Somebody has emptied the table.
+            uploader_repo.touch(self._engine, self.name,
+                                self._conf.hmsync.offline_after)
+            uploaders = {u.name: u for u in
+                         uploader_repo.get_all(self._engine)}
+        own = uploaders.pop(self.name)
+        return own, list(uploaders.values())
+
+    def _find_way(self, own):
+        """Look for a way, not too often; True if that told anything."""
+        now = self._clock()
+        if (self._probed_at is not None and
+                now - self._probed_at < PROBE_INTERVAL):
+            return False
+        self._probed_at = now
+        reachable = uploader_repo.get_reachable(self._engine, self.name)
+        if self._probe(list(reachable)):
+            uploader_repo.set_reached(self._engine, self.name)
+            self._has_reached = True
+            return True
+        overtaken = reach.count_overtaken(own, reachable.values())
+        if overtaken and not reach.is_suspect(own):
+            uploader_repo.set_overtaken(self._engine, self.name,
+                                        own.overtaken + overtaken)
+            return True
+        return False
+
+    def _report(self, is_blind):
+        if is_blind and not self.is_blind:
+            LOG.warning(
+                'This controller cannot reach the agents of amphorae that '
+                'others reach, so %s leaves the uploads to these. Check the '
+                'route to the amphora management network, its security group '
+                'and firewalls: TCP %d of amphorae from this controller.',
+                self.name, self._conf.haproxy_amphora.bind_port)
+        elif self.is_blind and not is_blind:
+            LOG.info('This controller can reach the agents of amphorae '
+                     'again: %s uploads to them.', self.name)
+        self.is_blind = is_blind

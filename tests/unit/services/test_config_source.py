@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""The driver as oslo.config uses it, in a program that is none of Octavia's.
+
+tests/functional/test_services.py has the services.
+"""
+
+import logging
+import pathlib
+import tempfile
+
+from oslo_config import cfg
+
+from octavia_hmsync.conf import sync as hmsync_conf
+from tests.unit import base
+
+
+class TestName(base.TestCase):
+
+    def parse(self, driver, group='hmsync'):
+        """Parse a file; returns (what is logged, parsed configuration)."""
+        path = pathlib.Path(self.enterContext(
+            tempfile.TemporaryDirectory()), 'octavia.conf')
+        path.write_text(f'[DEFAULT]\nconfig_source = {group}\n'
+                        f'[{group}]\ndriver = {driver}\n')
+        conf = cfg.ConfigOpts()
+        with self.assertLogs(level=logging.WARNING) as logs:
+            # There has to be one for assertLogs.
+            logging.getLogger().warning('parsed')
+            conf(['--config-file', str(path)], project='other')
+        return [r.getMessage() for r in logs.records[1:]], conf
+
+    def is_open(self, conf):
+        return hmsync_conf.GROUP in conf and 'poll_interval' in conf[
+            hmsync_conf.GROUP]
+
+    def test_right(self):
+        logged, conf = self.parse(hmsync_conf.DRIVER)
+        self.assertEqual([], logged)
+        self.assertTrue(self.is_open(conf))
+
+    def test_taken_for_it(self):
+        for name in ('octavia-hmsync', 'hmsync'):
+            logged, conf = self.parse(name)
+            self.assertEqual([
+                f'octavia-hmsync: [hmsync] driver = {name} is taken for '
+                f'octavia_hmsync: correct it in octavia.conf.'], logged)
+            self.assertTrue(self.is_open(conf))
+            self.assertEqual(name, conf.hmsync.driver)
+
+    def test_group_of_another_name(self):
+        logged, conf = self.parse('octavia-hmsync', 'health')
+        self.assertEqual(1, len(logged))
+        self.assertIn('[health] driver = octavia-hmsync', logged[0])
+        self.assertTrue(self.is_open(conf))
+
+    def test_unknown(self):
+        logged, conf = self.parse('octavia_hmsink')
+        self.assertEqual(1, len(logged))
+        self.assertIn("could not load configuration from 'hmsync'",
+                      logged[0])
+        self.assertFalse(self.is_open(conf))
