@@ -27,7 +27,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import member_sight as sight_repo
-from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.conf import cluster as cluster_conf
@@ -234,7 +234,7 @@ class Site(fixtures.Fixture):
                  self._certificates.server_authority.certificate_path),
                 ('distributor_client_cert', self._certificates.client_path)):
             conf.set_override(name, value, group=cluster_conf.GROUP)
-        told = cluster_distributors.Distributors(conf, self.engine, _Ports())
+        told = ovs_backend.Distributors(conf, self.engine, _Ports())
         outcome = cluster_vips.VIPs(conf, self.engine, told).add(
             self.cluster_id)
         if outcome.problems:

@@ -18,7 +18,8 @@ from oslo_config import cfg
 from benchmarks import cluster
 from benchmarks import front
 from benchmarks import report
-from octavia_hmsync.cluster.distribution.ovn import connections as ovn_connections
+from octavia_hmsync.cluster.distribution.ovn import (
+    connections as ovn_connections)
 from octavia_hmsync.cluster.distribution.ovn import northbound as northbound_
 from octavia_hmsync.cluster.distribution.ovn import places
 from octavia_hmsync.cluster.distribution.ovn import plan

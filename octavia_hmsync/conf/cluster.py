@@ -295,7 +295,7 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def neutralize(conf: cfg.ConfigOpts) -> str | None:
-    """Find options with values that cannot be read; see octavia_hmsync.conf.sync.
+    """Find options with values that cannot be read; see conf.sync.
 
     :param conf: a parsed oslo.config object with our options registered.
     :returns: what is wrong and what to do, or None if all can be read.

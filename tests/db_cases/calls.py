@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A call of every function of octavia_hmsync.db.repositories."""
+"""A call of every function of the repositories of all slices."""
 
 import datetime
 import importlib
@@ -10,11 +10,14 @@ import pkgutil
 from oslo_utils import timeutils
 
 from octavia_hmsync.amphora import upload_result
+from octavia_hmsync.cluster import db as cluster_db
 from octavia_hmsync.db import models
-from octavia_hmsync.db import repositories
+from octavia_hmsync.image import db as image_db
+from octavia_hmsync.network import db as network_db
 from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.network.db import used_lists as used_repo
+from octavia_hmsync.sync import db as sync_db
 from octavia_hmsync.sync.db import admission as admission_repo
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import amphora_page as page_repo
@@ -51,19 +54,21 @@ LIST = ('192.0.2.101:5555', '192.0.2.102:5555')
 OTHER_LIST = LIST[:1]
 OFFLINE_AFTER = 600
 LONG = 4000
+SLICES = (cluster_db, image_db, network_db, sync_db)
 
 
 def public_functions():
     """All public functions of all repositories that use an engine."""
     functions = set()
-    for info in pkgutil.iter_modules(repositories.__path__):
-        name = f'{repositories.__name__}.{info.name}'
-        for function in vars(importlib.import_module(name)).values():
-            if (inspect.isfunction(function) and
-                    function.__module__ == name and
-                    not function.__name__.startswith('_') and
-                    'engine' in inspect.signature(function).parameters):
-                functions.add(function)
+    for package in SLICES:
+        for info in pkgutil.iter_modules(package.__path__):
+            name = f'{package.__name__}.{info.name}'
+            for function in vars(importlib.import_module(name)).values():
+                if (inspect.isfunction(function) and
+                        function.__module__ == name and
+                        not function.__name__.startswith('_') and
+                        'engine' in inspect.signature(function).parameters):
+                    functions.add(function)
     return functions
 
 

@@ -5,7 +5,7 @@
 import fixtures
 
 from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync import exceptions
 from tests.cloud import certificates
@@ -24,7 +24,7 @@ class TestDistributors(distributors.DistributorTestCase):
 
     def setUp(self):
         super().setUp()
-        self.patch(cluster_distributors, '_GRACE', 60)
+        self.patch(ovs_backend, '_GRACE', 60)
         directory = self.useFixture(fixtures.TempDir()).path
         self.certificates = self.useFixture(
             certificates.Certificates(directory))
@@ -40,7 +40,7 @@ class TestDistributors(distributors.DistributorTestCase):
         self.set('distributor_ca',
                  self.certificates.server_authority.certificate_path)
         self.set('distributor_client_cert', self.certificates.client_path)
-        self.subject = cluster_distributors.Distributors(
+        self.subject = ovs_backend.Distributors(
             self.conf, self.engine, self.ports, self.make_client)
         self.vips = cluster_vips.VIPs(self.conf, self.engine, self.subject)
         self.watch = distributor_watch.DistributorWatch(
@@ -53,7 +53,7 @@ class TestDistributors(distributors.DistributorTestCase):
         self.conf.set_override(name, value, group='hmsync_cluster')
 
     def make_client(self, url):
-        made = cluster_distributors.make_client(self.conf, url)
+        made = ovs_backend.make_client(self.conf, url)
         made._timeouts = self.patience, self.patience
         return made
 

@@ -6,4 +6,4 @@ from octavia_hmsync.cluster.distribution import driver_base
 
 
 class HMSyncOVNDriver(driver_base.Distribution):
-    """OVN's own load balancers, see octavia_hmsync.cluster.distribution.ovn."""
+    """OVN's own load balancers, see cluster.distribution.ovn."""

@@ -6,7 +6,7 @@ from octavia_hmsync.cluster.db import cluster as cluster_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.distributor import document as doc
@@ -238,7 +238,7 @@ class DistributorTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
             self.engine, self.subject, self.vips, lambda: self.now)
 
     def one_more(self):
-        return cluster_distributors.Distributors(
+        return ovs_backend.Distributors(
             self.conf, self.engine, self.ports,
             lambda url: self.fakes[url.split('/')[2].split(':')[0]])
 

@@ -11,7 +11,7 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import member as member_repo
 from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import ports as cluster_ports
 from octavia_hmsync.cluster.distribution import sightings
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
@@ -582,7 +582,7 @@ class TestCutOff(distributors.DistributorTestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         # What the other one does not reach, and what only that one does.
         self.cut, self.reached = set(), {}
-        subject = cluster_distributors.Distributors(
+        subject = ovs_backend.Distributors(
             self.conf, self.engine, self.ports, self.client_of)
         self.other = distributor_watch.DistributorWatch(
             self.engine, subject, cluster_vips.VIPs(

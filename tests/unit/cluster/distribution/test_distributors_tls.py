@@ -10,7 +10,7 @@ from oslo_config import cfg
 from werkzeug import serving
 
 from octavia_hmsync.cluster.distribution import distributor_watch
-from octavia_hmsync.cluster.distribution import distributors as cluster_distributors
+from octavia_hmsync.cluster.distribution import distributors as ovs_backend
 from octavia_hmsync.cluster.distribution import vips as cluster_vips
 from octavia_hmsync.distributor import api
 from octavia_hmsync.distributor import conf as distributor_conf
@@ -104,7 +104,7 @@ class TestDistributors(distributors.DistributorTestCase):
         self.one, self.other = (self.useFixture(Distributor(
             name, self.certificates, self.directory)) for name in NAMES)
         self.set('distributors', [self.one.url, self.other.url])
-        self.subject = cluster_distributors.Distributors(
+        self.subject = ovs_backend.Distributors(
             self.conf, self.engine, self.ports)
         self.vips = cluster_vips.VIPs(self.conf, self.engine, self.subject)
         self.watch = distributor_watch.DistributorWatch(

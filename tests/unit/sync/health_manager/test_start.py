@@ -114,7 +114,7 @@ class TestAge(base.TestCase):
             machine = float(uptime.read().split()[0])
         age = float(subprocess.run(
             [sys.executable, '-c', 'import time; time.sleep(0.5); '
-             'from octavia_hmsync.health_manager import start; '
+             'from octavia_hmsync.sync.health_manager import start; '
              'print(start.get_age())'], stdout=subprocess.PIPE,
             cwd=os.getcwd(), timeout=120).stdout)
         self.assertGreaterEqual(age, 0.49)

@@ -20,15 +20,15 @@ SLOTS = {'192.0.2.101:5555': 0}
 
 # What may raise between the claim and the last record, in this order.
 BEFORE_UPLOADS = (
-    'membership.subset.subset',
+    'sync.rules.subset.subset',
     'amphora.agent_config.AgentConfigRenderer.render',
     'amphora.agent_client.create_client',
-    'worker.flows.get_sync_amphorae_flow',
-    'worker.flows.ConfigureAmphorae.execute')
+    'sync.worker.flows.get_sync_amphorae_flow',
+    'sync.worker.flows.ConfigureAmphorae.execute')
 AFTER_UPLOADS = (
     'amphora.uploader.Uploader.upload_all',
-    'worker.batch.Batch._outcome',
-    'db.repositories.outcome.record')
+    'sync.worker.batch.Batch._outcome',
+    'sync.db.outcome.record')
 
 
 class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
@@ -151,7 +151,7 @@ class TestBatchRunner(sqlite.SqliteMixin, base.DatabaseTestCase):
     def test_answer_to_the_claim_is_lost(self):
         self.add(2)
         self.publish()
-        self.check_failure('db.repositories.claim.claim_due',
+        self.check_failure('sync.db.claim.claim_due',
                            claim_repo.claim_due)
         self.assertEqual({'APPLIED': 2}, self.subject.run())
 
