@@ -10,8 +10,8 @@ from oslo_log import log as logging
 
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync import compute
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.db import lock as lock_repo
 
 LOG = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ def remove(work, amphora, answers=lambda: False):
     :returns: what could not be deleted, in words; empty if all is gone.
     :raises Lost, Stopped: as Work.check().
     """
-    lock_repo.set_going(work.engine, amphora.id)
+    octavia_repo.set_going(work.engine, amphora.id)
     left = (_remove_instances(work, amphora, answers) +
             _remove_ports(work, amphora))
     # As after Octavia's flow: nobody would look after it as it is.
-    lock_repo.set_gone(work.engine, amphora.id)
+    octavia_repo.set_gone(work.engine, amphora.id)
     for what in left:
         LOG.warning('%s of amphora %s, which is replaced, could not be '
                     'deleted: see "octavia-hmsync image leaks".',

@@ -12,6 +12,7 @@ from oslo_utils import timeutils
 from octavia_hmsync.amphora import upload_result
 from octavia_hmsync.cluster import db as cluster_db
 from octavia_hmsync.db import models
+from octavia_hmsync.db import octavia_amphora
 from octavia_hmsync.image import db as image_db
 from octavia_hmsync.network import db as network_db
 from octavia_hmsync.network.db import network as network_repo
@@ -59,17 +60,15 @@ SLICES = (cluster_db, image_db, network_db, sync_db)
 
 def public_functions():
     """All public functions of all repositories that use an engine."""
-    functions = set()
-    for package in SLICES:
-        for info in pkgutil.iter_modules(package.__path__):
-            name = f'{package.__name__}.{info.name}'
-            for function in vars(importlib.import_module(name)).values():
-                if (inspect.isfunction(function) and
-                        function.__module__ == name and
-                        not function.__name__.startswith('_') and
-                        'engine' in inspect.signature(function).parameters):
-                    functions.add(function)
-    return functions
+    names = [octavia_amphora.__name__, *(
+        f'{package.__name__}.{info.name}' for package in SLICES
+        for info in pkgutil.iter_modules(package.__path__))]
+    return {function for name in names
+            for function in vars(importlib.import_module(name)).values()
+            if inspect.isfunction(function) and
+            function.__module__ == name and
+            not function.__name__.startswith('_') and
+            'engine' in inspect.signature(function).parameters}
 
 
 # Pairs of a function and the name of a method of Calls.

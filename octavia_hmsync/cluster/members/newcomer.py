@@ -22,8 +22,8 @@ from octavia_hmsync.cluster.rules import outcome
 from octavia_hmsync.cluster.rules import peers
 from octavia_hmsync import compat
 from octavia_hmsync.conf import cluster as cluster_conf
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.db import lock as lock_repo
 
 LOG = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class Newcomer:
         if interface is None:
             raise exceptions.NotProven(
                 f'its agent has no interface with {amphora.vrrp_ip}')
-        lock_repo.set_interface(self._engine, amphora.id, interface)
+        octavia_repo.set_interface(self._engine, amphora.id, interface)
         try:
             configs = network.get_network_configs(load_balancer, amphora)
             config = configs[amphora.id].to_dict(recurse=True)

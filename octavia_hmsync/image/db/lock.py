@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The lock of a load balancer that is replaced, and the amphorae below it.
+"""The lock of a load balancer whose amphorae are replaced.
 
 The lock is Octavia's own, PENDING_UPDATE: whoever wants to change the load
 balancer has to wait. It says nothing of who has it; the phase does, which is
@@ -16,8 +16,6 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import claim as claims_repo
 
 _LB = compat.LOAD_BALANCER
-_AMPHORA = compat.AMPHORA
-_HEALTH = compat.AMPHORA_HEALTH
 
 
 @api.retry
@@ -76,77 +74,3 @@ def _enter(connection, replacement, owner, expiry, **values):
     if not claims_repo.update_claimed(connection, replacement.id, owner,
                                       expiry, **values):
         raise exceptions.Lost
-
-
-@api.retry
-def set_interface(engine, amphora_id, interface):
-    """Record at which interface of an amphora keepalived is."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
-            .values(vrrp_interface=interface))
-
-
-@api.retry
-def set_right(engine, amphora_ids):
-    """Have amphorae that serve be ones that Octavia looks after.
-
-    What is undone of stock flows leaves all of a load balancer in ERROR.
-    """
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA)
-            .where(_AMPHORA.c.id.in_(amphora_ids),
-                   _AMPHORA.c.status == compat.ERROR)
-            .values(status=compat.AMPHORA_ALLOCATED,
-                    updated_at=types.utcnow()))
-        connection.execute(
-            sa.update(_HEALTH).where(_HEALTH.c.amphora_id.in_(amphora_ids))
-            .values(busy=False))
-
-
-@api.retry
-def set_going(engine, amphora_id):
-    """Have Octavia take no notice of an amphora that is about to go."""
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(_AMPHORA)
-            .where(_AMPHORA.c.id == amphora_id,
-                   _AMPHORA.c.status != compat.DELETED)
-            .values(status=compat.PENDING_DELETE,
-                    updated_at=types.utcnow()))
-        connection.execute(
-            sa.update(_HEALTH).where(_HEALTH.c.amphora_id == amphora_id)
-            .values(busy=True))
-
-
-@api.retry
-def set_gone(engine, amphora_id):
-    """Record that an amphora is deleted, and is its load balancer's no more.
-
-    Octavia asks Neutron for the port of each amphora of a load balancer that
-    its owner changes, of those that are deleted, too: after a failover it
-    does not find it, and the load balancer is in ERROR
-    (``UpdateAmphoraSecurityGroup``).
-    """
-    with engine.begin() as connection:
-        connection.execute(sa.delete(_HEALTH).where(
-            _HEALTH.c.amphora_id == amphora_id))
-        connection.execute(
-            sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
-            .values(status=compat.DELETED, load_balancer_id=None,
-                    updated_at=types.utcnow()))
-
-
-def get_unfinished(engine, load_balancer_id):
-    """Return the ids of amphorae that were begun and have no instance.
-
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer_id: whose; locked, so that nobody else builds any.
-    """
-    with engine.connect() as connection:
-        return connection.execute(
-            sa.select(_AMPHORA.c.id)
-            .where(_AMPHORA.c.load_balancer_id == load_balancer_id,
-                   _AMPHORA.c.status.in_(compat.BUILDING_STATUSES),
-                   _AMPHORA.c.compute_id.is_(None))).scalars().all()

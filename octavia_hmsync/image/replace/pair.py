@@ -11,8 +11,8 @@ long enough.
 import time
 
 from octavia_hmsync.compat import amphora as compat_amphora
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.replace import keepalived
 from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
@@ -59,7 +59,7 @@ class Pair:
         own_list.give_of_zone(self._work, new)
         interface = self._work.insist(self._work.agent_of(new).get_interface,
                                       models[new.id].vrrp_ip)
-        lock_repo.set_interface(self._work.engine, new.id, interface)
+        octavia_repo.set_interface(self._work.engine, new.id, interface)
         models[new.id].vrrp_interface = interface
         listeners.update(load_balancer, models[new.id])
         self._update_others(listeners, load_balancer, old, new)

@@ -15,8 +15,8 @@ from oslo_log import log as logging
 from octavia_hmsync.amphora import removal
 from octavia_hmsync.compat import amphora as compat_amphora
 from octavia_hmsync.db import api
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.image.replace import attempt
@@ -178,7 +178,7 @@ class Process(attempt.Attempt):
         self._remark(_describe_left(left))
         self._remark(self._survive(self._topology.settle, self._work.new_id))
         reason = f'{reason} {self._remarks}'.rstrip()
-        lock_repo.set_right(self._work.engine, [
+        octavia_repo.set_right(self._work.engine, [
             amphora_id for amphora_id in evidence.amphorae
             if amphora_id != self._work.new_id])
         if make_outcome is None and self._prover.were_members_at_fault():
@@ -223,7 +223,7 @@ class Process(attempt.Attempt):
             pause = min(2 * pause, _LONGEST_BACK_PAUSE)
 
     def _get_new_ids(self):
-        return sorted({self._work.new_id, *lock_repo.get_unfinished(
+        return sorted({self._work.new_id, *octavia_repo.get_unfinished(
             self._work.engine, self._work.load_balancer_id)} - {None})
 
     def _remove(self, amphora_id, evidence):

@@ -21,6 +21,7 @@ SOCKET = 'OCTAVIA_HMSYNC_TESTS_STEPS'
 # By its name a thread tells for whom it works.
 _THREAD = re.compile(r'hmsync-(?:replace|cluster)-([0-9a-f-]{36})$')
 _LOCK = 'octavia_hmsync.image.db.lock'
+_AMPHORA = 'octavia_hmsync.db.octavia_amphora'
 _MEMBER = 'octavia_hmsync.cluster.db.member'
 _CLUSTER_LOCK = 'octavia_hmsync.cluster.db.lock'
 _COMPUTE = 'octavia_hmsync.compute'
@@ -68,9 +69,10 @@ _STEPS = {
                           f"built {details.get('task_name')}",
                           RuntimeError)},
     _LOCK: {
+        name: (_named(name), RuntimeError) for name in ('lock', 'unlock')},
+    _AMPHORA: {
         name: (_named(name), RuntimeError)
-        for name in ('lock', 'unlock', 'set_going', 'set_gone', 'set_right',
-                     'set_interface')},
+        for name in ('set_going', 'set_gone', 'set_right', 'set_interface')},
     _MEMBER: {
         **{name: (_named(f'member {name}'), RuntimeError)
            for name in ('assign_amphora', 'set_mac', 'drain', 'unregister',

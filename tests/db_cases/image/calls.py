@@ -9,6 +9,7 @@ import datetime
 
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.db import models
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync.image.db import aftermath as aftermath_repo
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
@@ -280,23 +281,23 @@ class ImageCalls(base.DatabaseTestCase):
         lock_repo.lock(self.engine, claimed, 'me', LONG, 'BUILD', ids[0])
         return claimed, 'me', LONG, 'LOCK'
 
-    @_call(lock_repo.set_interface)
+    @_call(octavia_repo.set_interface)
     def set_interface(self):
         return self._add_pair()[1][0], 'eth1'
 
-    @_call(lock_repo.set_right)
+    @_call(octavia_repo.set_right)
     def set_right(self):
         return self._add_pair('ERROR')[1],
 
-    @_call(lock_repo.set_going)
+    @_call(octavia_repo.set_going)
     def set_going(self):
         return self._add_pair()[1][0],
 
-    @_call(lock_repo.set_gone)
+    @_call(octavia_repo.set_gone)
     def set_gone(self):
         return self._add_pair()[1][0],
 
-    @_call(lock_repo.get_unfinished)
+    @_call(octavia_repo.get_unfinished)
     def get_unfinished(self):
         lb_id, _ids = self._add_pair()
         self.records.add_amphora('192.0.2.110', lb_id, 'BACKUP', 'BOOTING')

@@ -5,6 +5,7 @@
 import datetime
 import time
 
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
@@ -91,12 +92,12 @@ class ImageLockCases(_Cases):
         for change, table, row_id in (
                 (self.lock, 'load_balancer', self.lb_id),
                 (self.unlock, 'load_balancer', self.lb_id),
-                (lambda: lock_repo.set_right(self.engine, [other]),
+                (lambda: octavia_repo.set_right(self.engine, [other]),
                  'amphora', other),
-                (lambda: lock_repo.set_going(self.engine, old), 'amphora',
+                (lambda: octavia_repo.set_going(self.engine, old), 'amphora',
                  old),
                 # Octavia forgets a week later what is DELETED.
-                (lambda: lock_repo.set_gone(self.engine, old), 'amphora',
+                (lambda: octavia_repo.set_gone(self.engine, old), 'amphora',
                  old)):
             self.records.set_status(other, 'ERROR')
             self.records.change(table, row_id, created_at=long_ago,
@@ -134,12 +135,12 @@ class ImageLockCases(_Cases):
     def test_amphorae(self):
         old, other = self.ids
         self.records.set_health(old)
-        lock_repo.set_going(self.engine, old)
+        octavia_repo.set_going(self.engine, old)
         self.assertEqual({old: 'PENDING_DELETE', other: 'ALLOCATED'},
                          self.statuses())
         row, = self.records.rows('amphora_health')
         self.assertTrue(row['busy'])
-        lock_repo.set_gone(self.engine, old)
+        octavia_repo.set_gone(self.engine, old)
         self.assertEqual({old: 'DELETED', other: 'ALLOCATED'},
                          self.statuses())
         self.assertEqual([], self.records.rows('amphora_health'))
@@ -148,7 +149,7 @@ class ImageLockCases(_Cases):
             row['id']: row['load_balancer_id']
             for row in self.records.rows('amphora')})
         # One that is gone stays gone.
-        lock_repo.set_going(self.engine, old)
+        octavia_repo.set_going(self.engine, old)
         self.assertEqual('DELETED', self.statuses()[old])
 
     def test_set_right(self):
@@ -159,16 +160,16 @@ class ImageLockCases(_Cases):
         self.records.set_health(old, other, third, busy=True)
         self.records.set_status(old, 'ERROR')
         self.records.set_status(other, 'PENDING_DELETE')
-        lock_repo.set_right(self.engine, [old, other])
+        octavia_repo.set_right(self.engine, [old, other])
         self.assertEqual({old: 'ALLOCATED', other: 'PENDING_DELETE',
                           third: 'ERROR'}, self.statuses())
         self.assertEqual({old: False, other: False, third: True}, {
             row['amphora_id']: bool(row['busy'])
             for row in self.records.rows('amphora_health')})
-        lock_repo.set_right(self.engine, [])
+        octavia_repo.set_right(self.engine, [])
 
     def test_interface(self):
-        lock_repo.set_interface(self.engine, self.ids[0], 'eth7')
+        octavia_repo.set_interface(self.engine, self.ids[0], 'eth7')
         self.assertEqual({self.ids[0]: 'eth7', self.ids[1]: 'eth1'}, {
             row['id']: row['vrrp_interface']
             for row in self.records.rows('amphora')})
@@ -182,7 +183,7 @@ class ImageLockCases(_Cases):
         self.records.change('amphora', begun, compute_id=None)
         self.records.change('amphora', booting, compute_id='instance')
         self.records.change('amphora', self.ids[0], compute_id=None)
-        self.assertEqual([begun], lock_repo.get_unfinished(
+        self.assertEqual([begun], octavia_repo.get_unfinished(
             self.engine, self.lb_id))
 
 

@@ -9,8 +9,8 @@ import fixtures
 
 from octavia_hmsync.amphora import removal
 from octavia_hmsync import compute
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
-from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.replace import work as work_
 from tests.unit import base
 
@@ -39,9 +39,9 @@ class TestRemoval(base.TestCase):
                  lambda amphora_id: list(self.member_ports)),
                 (removal.compat_amphora, 'forget_member_port',
                  lambda port_id: self.member_ports.remove(port_id)),
-                (lock_repo, 'set_going', lambda engine, amphora_id:
+                (octavia_repo, 'set_going', lambda engine, amphora_id:
                  self.steps.append('going')),
-                (lock_repo, 'set_gone', lambda engine, amphora_id:
+                (octavia_repo, 'set_gone', lambda engine, amphora_id:
                  self.steps.append('gone'))):
             self.useFixture(fixtures.MockPatchObject(target, name, new))
         self.work.compute.delete.side_effect = self._delete

@@ -172,7 +172,7 @@ class TestTopologies(ListenersTestCase):
         work.find_holders.side_effect = lambda amphorae, vip: {
             each.id: each.id == holder for each in amphorae}
         for target, name, new in (
-                (pair.lock_repo, 'set_interface', lambda *args: None),
+                (pair.octavia_repo, 'set_interface', lambda *args: None),
                 (pair.compat_amphora, 'render_keepalived',
                  lambda *args: 'usual'),
                 (pair.keepalived, 'prefer', lambda text: text),

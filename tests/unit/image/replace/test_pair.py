@@ -99,7 +99,7 @@ class TestPair(base.TestCase):
             each.id: each.id == world.holder for each in amphorae}
         work.get_listeners.side_effect = world.get_listeners
         for target, name, new in (
-                (pair.lock_repo, 'set_interface', lambda *args: None),
+                (pair.octavia_repo, 'set_interface', lambda *args: None),
                 (pair.own_list, 'give_of_zone',
                  lambda work, new: world.listed.append(
                      (new.id, len(world.calls)))),

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from octavia_hmsync.amphora import removal
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.db import models
+from octavia_hmsync.db import octavia_amphora as octavia_repo
 from octavia_hmsync import exceptions
 from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import evidence as evidence_repo
-from octavia_hmsync.image.db import lock as lock_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image import inventory
 from octavia_hmsync.image import phases
@@ -111,7 +111,7 @@ class World:
 
         def gone():
             self.instances.discard(amphora.id)
-            lock_repo.set_gone(self.engine, amphora.id)
+            octavia_repo.set_gone(self.engine, amphora.id)
         self.step('remove', gone)
         assert not answers()
         return list(self.undeletable)
@@ -876,7 +876,7 @@ class TestGone(ProcessTestCase):
                 world.lost = [r.old_amphora_id for r in
                               replace_repo.get_open(self.engine)]
                 world.instances.difference_update(world.lost)
-                lock_repo.set_gone(self.engine, world.lost[0])
+                octavia_repo.set_gone(self.engine, world.lost[0])
                 if world.holder in world.lost:
                     world.holder = next(iter(world.instances))
                     world.prepared |= world.instances
