@@ -11,8 +11,6 @@ import time
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
-from octavia_hmsync.cluster import image_replacement as ordered
-from octavia_hmsync import compat
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.db import api
 from octavia_hmsync import exceptions
@@ -37,25 +35,19 @@ LOG = logging.getLogger(__name__)
 RENEWALS = 4
 
 
-def _choose_way(replacement):
-    """Return the class that carries a replacement out."""
-    if replacement.topology == compat.TOPOLOGY_ACTIVE_ACTIVE:
-        # A cluster has one way, whatever the mode.
-        return ordered.Ordered
-    return (stock.Stock if replacement.mode == rollout_repo.FAILOVER
-            else process.Process)
-
-
 class Replacer:
     """Takes up what is to be replaced, in a thread for each load balancer.
 
     :param conf: a parsed oslo.config object.
     :param engine: an SQLAlchemy engine.
     :param wake: called without arguments when one has ended.
+    :param ways: by topology the class that carries a replacement out whatever
+                 its mode is, as attempt.Attempt.
     """
 
-    def __init__(self, conf, engine, wake):
+    def __init__(self, conf, engine, wake, ways):
         self._conf = conf
+        self._ways = ways
         self._engine = engine
         self._wake = wake
         self._stopping = threading.Event()
@@ -172,13 +164,19 @@ class Replacer:
                 del self._running[owner]
             self._wake()
 
+    def _choose_way(self, replacement):
+        """Return the class that carries a replacement out."""
+        return self._ways.get(replacement.topology) or (
+            stock.Stock if replacement.mode == rollout_repo.FAILOVER
+            else process.Process)
+
     def _carry_out(self, replacement, owner, works):
         work = work_.Work(self._conf, self._engine, replacement, owner,
                           self._stopping)
         works.append(work)
         LOG.info('Replacement of load balancer %s to image %s begins.',
                  replacement.load_balancer_id, replacement.target_image_id)
-        outcome = _choose_way(replacement)(work, inventory.Inventory(
+        outcome = self._choose_way(replacement)(work, inventory.Inventory(
             self._conf, self._engine)).run()
         self._finish(replacement, owner, outcome)
 

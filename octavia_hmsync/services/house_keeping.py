@@ -6,6 +6,7 @@ import functools
 
 from octavia_hmsync.cluster import announcer as cluster_announcer
 from octavia_hmsync.cluster import figures as cluster_figures
+from octavia_hmsync.cluster import image_replacement
 from octavia_hmsync.cluster.keeping import threads as cluster_threads
 from octavia_hmsync import compat
 from octavia_hmsync.conf import cluster as cluster_conf
@@ -15,6 +16,7 @@ from octavia_hmsync.db import api
 from octavia_hmsync.image import announcer as image_announcer
 from octavia_hmsync.image import figures
 from octavia_hmsync.image import replacer
+from octavia_hmsync.image.rollout import keeper as rollout_keeper
 from octavia_hmsync.image import survey
 from octavia_hmsync.metrics import export
 from octavia_hmsync.metrics import instruments
@@ -55,7 +57,10 @@ class HouseKeepingExtension:
         self._measure = instruments.HouseKeepingInstruments()
         self._planner = planner.Planner(conf, self._engine, get_pinned,
                                         notifier=self._notifier,
-                                        measure=self._measure)
+                                        measure=self._measure,
+                                        purge=functools.partial(
+                                            rollout_keeper.purge, conf,
+                                            self._engine))
         self._sync_thread = self._thread('synchronizer', self._sync)
         self._threads = [
             self._thread('planner', self._plan), self._sync_thread,
@@ -132,7 +137,8 @@ class HouseKeepingExtension:
             self._conf, api.create_engine(
                 self._conf,
                 self._conf[image_conf.GROUP].replacements_at_once + 1,
-                _PATIENCE), self._replace_thread.wake)
+                _PATIENCE), self._replace_thread.wake,
+            {compat.TOPOLOGY_ACTIVE_ACTIVE: image_replacement.Ordered})
 
     def _renew(self):
         if '_replacer' in vars(self):

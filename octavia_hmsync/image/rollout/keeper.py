@@ -6,7 +6,9 @@ import time
 
 from oslo_log import log as logging
 
+from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.image.db import aftermath as aftermath_repo
+from octavia_hmsync.image.db import history as history_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import reading
@@ -18,6 +20,23 @@ LOG = logging.getLogger(__name__)
 
 # Seconds for which it is believed which image a tag has.
 _TARGETS_AGE = 30
+_DAY = 86400
+
+
+def purge(conf, engine):
+    """Delete rollouts and replacements that ended long ago.
+
+    :param conf: a parsed oslo.config object.
+    :param engine: an SQLAlchemy engine.
+    """
+    days = conf[image_conf.GROUP].history_days
+    if not days:
+        return
+    rollouts, replacements = history_repo.delete_ended(engine, days * _DAY)
+    if rollouts or replacements:
+        LOG.info('Deleted %d rollouts of images and %d replacements of '
+                 'amphorae: they ended more than %d days ago.', rollouts,
+                 replacements, days)
 
 
 class RolloutKeeper:

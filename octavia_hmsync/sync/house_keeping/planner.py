@@ -8,8 +8,6 @@ import time
 from oslo_log import log as logging
 
 from octavia_hmsync import addresses as addr
-from octavia_hmsync.conf import image as image_conf
-from octavia_hmsync.image.db import history as history_repo
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.notifications import outbox
 from octavia_hmsync.sync.db import amphora_view as view_repo
@@ -36,7 +34,6 @@ LOG = logging.getLogger(__name__)
 # Generations to keep, for looking up what happened.
 _KEEP_GENERATIONS = 1000
 _PURGE_INTERVAL = 600
-_DAY = 86400
 
 
 class Planner:
@@ -49,10 +46,13 @@ class Planner:
     :param clock: a monotonic clock, seconds.
     :param notifier: a notifications.outbox.Outbox.
     :param measure: HouseKeepingInstruments.
+    :param purge: called without arguments when rows may be deleted that are
+                  old, by the clock of the database.
     """
 
     def __init__(self, conf, engine, get_pinned, clock=time.monotonic,
-                 notifier=outbox.NOWHERE, measure=None):
+                 notifier=outbox.NOWHERE, measure=None, purge=lambda: None):
+        self._purge_others = purge
         self._measure = measure or instruments.HouseKeepingInstruments()
         self._conf = conf
         self._engine = engine
@@ -212,14 +212,4 @@ class Planner:
         uploader_repo.delete_expired(self._engine, opts.offline_retention)
         generation_repo.delete_old(self._engine, _KEEP_GENERATIONS)
         view_repo.delete_old(self._engine)
-        self._purge_history(self._conf[image_conf.GROUP].history_days)
-
-    def _purge_history(self, days):
-        if not days:
-            return
-        rollouts, replacements = history_repo.delete_ended(self._engine,
-                                                           days * _DAY)
-        if rollouts or replacements:
-            LOG.info('Deleted %d rollouts of images and %d replacements of '
-                     'amphorae: they ended more than %d days ago.', rollouts,
-                     replacements, days)
+        self._purge_others()

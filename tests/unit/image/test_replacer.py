@@ -62,7 +62,8 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.replacer = self.make()
 
     def make(self):
-        made = replacer.Replacer(self.conf, self.engine, self.wake)
+        made = replacer.Replacer(self.conf, self.engine, self.wake,
+                                 {'ACTIVE_ACTIVE': self._make_attempt})
         self.addCleanup(made.stop, TIMEOUT)
         self.addCleanup(self.gate.set)
         return made
@@ -109,6 +110,17 @@ class TestReplacer(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def idle(self):
         return not self.replacer._count()
+
+    def test_topology_with_a_way_of_its_own(self):
+        """Whatever the mode: neither Process nor Stock is asked."""
+        for mode in ('replace', 'failover'):
+            replace_repo.add(self.engine, replace_repo.New(
+                f'of {mode}', mode, mode, 'image', 'ACTIVE_ACTIVE'))
+        with mock.patch.object(replacer.process, 'Process', self.fail), \
+                mock.patch.object(replacer.stock, 'Stock', self.fail):
+            self.run_until(lambda: all(
+                self.get(mode).state == 'DONE'
+                for mode in ('replace', 'failover')))
 
     def test_mode(self):
         """Each mode has its own way."""

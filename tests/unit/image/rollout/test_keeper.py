@@ -8,6 +8,7 @@ import fixtures
 
 from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.db import models
+from octavia_hmsync.image.db import cancel as cancel_repo
 from octavia_hmsync.image.db import claim as claims_repo
 from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
@@ -15,6 +16,7 @@ from octavia_hmsync.image.rollout import keeper as rollout_keeper
 from octavia_hmsync.image import target
 from tests.cloud import records
 from tests.db_cases import base
+from tests.db_cases.image import calls as image_calls
 from tests.unit.db import sqlite
 
 # Never in the month of the test.
@@ -72,6 +74,29 @@ class KeeperTestCase(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def state(self, name='one'):
         return replace_repo.get(self.engine, name).state
+
+
+class TestPurge(sqlite.SqliteMixin, base.DatabaseTestCase):
+
+    def test_history(self):
+        log = self.useFixture(fixtures.FakeLogger(
+            'octavia_hmsync', format='%(levelname)s %(message)s'))
+        for days in (0, 89, 91):
+            replace_repo.add(self.engine, image_calls.new(days))
+            cancel_repo.cancel(self.engine, f'replacement{days}', 'because')
+            self.make_older(models.ImageReplacement, 'finished_at',
+                            days * 86400, id=f'replacement{days}')
+        rollout_keeper.purge(self.make_conf(hmsync_image={'history_days': 0}),
+                             self.engine)
+        self.assertEqual(3, len(self.rows(models.ImageReplacement)))
+        for _ in range(2):
+            rollout_keeper.purge(self.make_conf(), self.engine)
+        self.assertEqual(
+            {'replacement0', 'replacement89'},
+            {row.id for row in self.rows(models.ImageReplacement)})
+        self.assertEqual(
+            'INFO Deleted 0 rollouts of images and 1 replacements of '
+            'amphorae: they ended more than 90 days ago.\n', log.output)
 
 
 class TestTargets(KeeperTestCase):

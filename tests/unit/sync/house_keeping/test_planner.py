@@ -6,8 +6,6 @@ import fixtures
 
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.db import models
-from octavia_hmsync.image.db import cancel as cancel_repo
-from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.metrics import instruments
 from octavia_hmsync.sync.db import amphora_view as view_repo
 from octavia_hmsync.sync.db import generation as generation_repo
@@ -18,7 +16,6 @@ from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync import payloads
 from octavia_hmsync.sync.rules import trial
 from tests.db_cases import base
-from tests.db_cases.image import calls as image_calls
 from tests.unit.db import sqlite
 from tests.unit import fakes
 
@@ -37,11 +34,12 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         # Long enough to know who is dead.
         self.settle()
 
-    def make(self, host='controller1', measure=None, **image):
-        conf = self.make_conf(DEFAULT={'host': host}, hmsync_image=image)
+    def make(self, host='controller1', measure=None, purge=lambda: None):
+        conf = self.make_conf(DEFAULT={'host': host})
         return planner.Planner(conf, self.engine, lambda: self.pinned,
                                clock=lambda: self.now,
-                               notifier=self.notifier, measure=measure)
+                               notifier=self.notifier, measure=measure,
+                               purge=purge)
 
     def settle(self):
         for _ in range(12):
@@ -469,23 +467,16 @@ class TestPlanner(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual(['two'], [row.amphora_id for row in
                                    self.rows(models.AmphoraView)])
 
-    def test_history_of_images_is_purged(self):
-        for days in (0, 89, 91):
-            replace_repo.add(self.engine, image_calls.new(days))
-            cancel_repo.cancel(self.engine, f'replacement{days}', 'because')
-            self.make_older(models.ImageReplacement, 'finished_at',
-                            days * 86400, id=f'replacement{days}')
-        self.now += 700
-        self.planner = self.make(history_days=0)
-        self.settle()
-        self.assertEqual(3, len(self.rows(models.ImageReplacement)))
-        self.planner = self.make()
+    def test_others_purge(self):
+        """As seldom as the planner, and once it knows how time passes."""
+        calls = []
+        self.planner = self.make(purge=lambda: calls.append(self.now))
+        self.run_once()
+        self.assertEqual([], calls)
         for _ in range(2):
-            self.now += 700
             self.settle()
-        self.assertEqual(
-            {'replacement0', 'replacement89'},
-            {row.id for row in self.rows(models.ImageReplacement)})
-        self.assertEqual(1, self.log.output.count(
-            'INFO Deleted 0 rollouts of images and 1 replacements of '
-            'amphorae: they ended more than 90 days ago.'))
+            self.assertEqual(1, len(calls))
+        self.now += 700
+        self.settle()
+        self.settle()
+        self.assertEqual(2, len(calls))
