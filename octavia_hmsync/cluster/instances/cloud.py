@@ -74,7 +74,7 @@ class InstanceCloud(cloud.NeutronClient):
     :param conf: the oslo.config object that Octavia reads, parsed.
     :param connection: an openstack.connection.Connection to Neutron; made
                        when it is needed by default.
-    :param compute: an compute.Compute; likewise.
+    :param compute: a compute.Compute; likewise.
     :param load_driver: makes Octavia's compute driver, by its name.
     """
 
