@@ -96,7 +96,9 @@ def make_watch(conf, engine, distributors):
         from octavia_hmsync.cluster.distribution.ovn import watch
         return watch.make(conf, engine, distributors)
     from octavia_hmsync.cluster.distribution import distributor_watch
-    return distributor_watch.make(conf, engine, distributors)
+    from octavia_hmsync.cluster.distribution import floating_ips
+    return distributor_watch.make(conf, engine, distributors,
+                                  floating_ips.make(conf, engine))
 
 
 def make_sight_watch(conf, engine, distributors, wake):

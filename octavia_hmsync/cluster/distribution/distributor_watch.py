@@ -20,7 +20,6 @@ from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 from octavia_hmsync.cluster.db import front as front_repo
 from octavia_hmsync.cluster.db import look as look_repo
-from octavia_hmsync.cluster.distribution import floating_ips
 from octavia_hmsync.cluster.distribution import looks
 from octavia_hmsync.cluster.distribution import peer_rules
 from octavia_hmsync.cluster.distribution import port_watch
@@ -457,16 +456,17 @@ class DistributorWatch:
         return True
 
 
-def make(conf, engine, distributors):
+def make(conf, engine, distributors, floating):
     """Make a DistributorWatch.
 
     :param conf: a parsed oslo.config object with our options registered.
     :param engine: an SQLAlchemy engine.
     :param distributors: a distributors.Distributors.
+    :param floating: a floating_ips.FloatingIPs.
     """
     return DistributorWatch(engine, distributors, cluster_vips.VIPs(
         conf, engine, distributors),
         heartbeat_interval=conf.health_manager.heartbeat_interval,
         interval=conf[cluster_conf.GROUP].keeper_interval, host=conf.host,
         rules=peer_rules.PeerRules(conf),
-        floating=floating_ips.make(conf, engine))
+        floating=floating)
