@@ -133,6 +133,15 @@ function octavia_hmsync_withdraw_clusters {
     inidelete "$OCTAVIA_CONF" hmsync_cluster keep_in_housekeeping
 }
 
+# Whether the certificate is of the authority that controllers trust now:
+# Octavia's plugin makes another one at each stack.sh.
+function octavia_hmsync_has_certificate {
+    local certificate=$OCTAVIA_HMSYNC_DISTRIBUTOR_DIR/server.pem
+    [[ -f $certificate ]] && openssl verify -partial_chain -CAfile \
+        "$(iniget "$OCTAVIA_CONF" certificates ca_certificate)" \
+        "$certificate" &>/dev/null
+}
+
 # A certificate for the address of this node, of the authority that has issued
 # those of amphorae.
 function octavia_hmsync_make_certificate {
@@ -157,7 +166,7 @@ function octavia_hmsync_configure_distributor {
     local conf=$directory/distributor.conf
     mkdir -p "$directory"
     chmod 700 "$directory"
-    if [[ ! -f $directory/server.pem ]]; then
+    if ! octavia_hmsync_has_certificate; then
         octavia_hmsync_make_certificate
     fi
     touch "$conf"
@@ -191,6 +200,10 @@ function octavia_hmsync_stop {
             stop_process "$service"
         fi
     done
+    # The VIPs in it are of a database that stack.sh makes anew.
+    if is_service_enabled "$OCTAVIA_HMSYNC_DISTRIBUTOR"; then
+        sudo rm -rf "$OCTAVIA_HMSYNC_DISTRIBUTOR_DIR/state"
+    fi
 }
 
 # On the nodes that make Octavia's own tables: they drop the database first.

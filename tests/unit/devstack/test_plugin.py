@@ -2,6 +2,7 @@
 
 """devstack/plugin.sh changes octavia.conf and the services as it should."""
 
+import pathlib
 import subprocess
 
 import fixtures
@@ -104,14 +105,45 @@ class TestClusters(PluginTestCase):
         devstack.phase('stack', 'extra')
         with open(conf.hmsync_distributor.server_cert) as file:
             self.assertEqual(certificate, file.read())
+        state = pathlib.Path(directory, 'state')
+        state.mkdir()
         self.assertIn('stop_process o-hmsync-dist',
                       devstack.phase('unstack'))
+        # Its VIPs are of a database that stack.sh makes anew.
+        self.assertFalse(state.exists())
         after = devstack.set_options()
         self.assertEqual(
             [offered.rpartition(', ')[0]],
             after.pop(('api_settings', 'enabled_provider_drivers')))
         self.assertEqual(before.keys(), {
             key for key in after if key[0] != 'health_manager'})
+
+    def test_another_authority(self):
+        """Octavia's plugin makes authorities anew each time."""
+        unit_base.need_program('openssl')
+        devstack = self.make_with_certificates()
+        devstack.octavia_post_config()
+        devstack.stack()
+        server = pathlib.Path(devstack.dest,
+                              'data/octavia-hmsync-distributor/server.pem')
+        before = server.read_text()
+        devstack.phase('unstack')
+        authority = certificates.Authority(
+            self.useFixture(fixtures.TempDir()).path, 'ca')
+        conf = pathlib.Path(devstack.conf_path)
+        (_, certificate), (_, key) = (
+            [(name, path) for (_, name), (path,) in
+             devstack.set_options().items() if name == wanted][0]
+            for wanted in ('ca_certificate', 'ca_private_key'))
+        conf.write_text(conf.read_text().replace(
+            certificate, authority.certificate_path).replace(
+                key, authority.key_path))
+        devstack.phase('stack', 'post-config')
+        devstack.phase('stack', 'extra')
+        self.assertNotEqual(before, server.read_text())
+        subprocess.run(['openssl', 'verify', '-CAfile',
+                        authority.certificate_path, str(server)], check=True,
+                       stdout=subprocess.DEVNULL)
 
     def test_driver_of_octavia(self):
         """What Octavia's plugin has written is there again afterwards."""
