@@ -2,7 +2,7 @@
 
 """Figures of clusters for Prometheus, from the database.
 
-Every housekeeper has the same ones.
+Every housekeeper exports the same ones.
 """
 
 from prometheus_client import core
@@ -21,22 +21,20 @@ _OPERATING = (compat.ONLINE, compat.DEGRADED, compat.ERROR, compat.OFFLINE)
 _HEALTHS = (member_repo.HEALTHY, member_repo.SUSPECT, member_repo.DEAD)
 _ORDERS = (member_repo.DRAIN, member_repo.REPLACE)
 _TRAFFIC = (
-    (core.CounterMetricFamily, 'bytes_in', 'bytes_in', 'Bytes that an amphora '
-     'of a cluster had from clients, as Octavia has it.'),
-    (core.CounterMetricFamily, 'bytes_out', 'bytes_out', 'Bytes that it sent '
-     'to clients, likewise.'),
+    (core.CounterMetricFamily, 'bytes_in', 'bytes_in', 'Bytes from clients '
+     'to an amphora of a cluster, as Octavia has them.'),
+    (core.CounterMetricFamily, 'bytes_out', 'bytes_out', 'Bytes from an '
+     'amphora of a cluster to clients, as Octavia has them.'),
     (core.CounterMetricFamily, 'connections', 'total_connections',
-     'Connections that clients have opened to it, likewise.'),
+     'Connections from clients to an amphora of a cluster, as Octavia has '
+     'them.'),
     (core.GaugeMetricFamily, 'active_connections', 'active_connections',
-     'Its open connections, likewise.'))
+     'Open connections of an amphora of a cluster, as Octavia has them.'))
 _DISTRIBUTORS = (distributor_repo.ONLINE, distributor_repo.OFFLINE)
 
 
 class Figures:
-    """Reads the figures, in two statements.
-
-    :param engine: an SQLAlchemy engine.
-    """
+    """Reads the figures, in two statements."""
 
     def __init__(self, engine):
         self._engine = engine
@@ -66,19 +64,19 @@ class Figures:
                 'answers, and answers for their VIP.', found.unreachable),
             reading.gauge(
                 'distributor_vips_behind', 'VIPs of clusters whose '
-                'distributor has not the newest version.', found.behind),
+                'distributor lacks the newest version.', found.behind),
             _gauge_by('health', 'cluster_members_by_health', 'Amphorae of '
-                      'clusters, by what is made of the signs against them.',
+                      'clusters, by health.',
                       _HEALTHS, found.members_by_health),
-            _gauge_by('order', 'cluster_orders', 'Amphorae of clusters for '
-                      'which something is ordered.', _ORDERS, found.orders),
+            _gauge_by('order', 'cluster_orders', 'Amphorae of clusters with '
+                      'an order.', _ORDERS, found.orders),
             reading.gauge(
-                'clusters_without_standby', 'Clusters with fewer members '
-                'that stand by than they are to have.',
+                'clusters_without_standby', 'Clusters with fewer standbys '
+                'than they are to have.',
                 found.without_standby),
             reading.gauge(
                 'cluster_connections_draining', 'Open connections of members '
-                'that leave, when somebody looked last.', found.draining),
+                'that drain, as of the last look.', found.draining),
             reading.gauge(
                 'distributors_drained', 'Distributors that an operator has '
                 'drained.', found.drained),
@@ -95,7 +93,7 @@ class Figures:
             *self._read_traffic()]
 
     def _read_traffic(self):
-        """Return what members have told, of each of them."""
+        """Yield the figures that heartbeats of members tell."""
         found = traffic_repo.get_all(self._engine).values()
         for kind, name, field, text in _TRAFFIC:
             family = kind(f'{reading.PREFIX}cluster_member_{name}', text,

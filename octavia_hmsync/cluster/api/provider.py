@@ -2,13 +2,13 @@
 
 """Provider ``amphora_cluster``, which octavia-api loads.
 
-It takes what is asked for as Octavia's own provider ``amphora`` does, and
-differs in who is to make, delete and fail over a load balancer: those workers
-that serve clusters.
+It accepts requests as Octavia's own provider ``amphora`` does, but casts
+create, delete and failover of load balancers to the workers that serve
+clusters.
 
 octavia-api writes the topology of a load balancer itself, from
 ``[controller_worker] loadbalancer_topology``, in a transaction that no driver
-sees. So whoever takes CREATE writes ACTIVE_ACTIVE there, before all else.
+sees. So the worker that takes CREATE first writes ACTIVE_ACTIVE there.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from octavia_hmsync.conf import cluster as cluster_conf
 LOG = logging.getLogger(__name__)
 
 NAME = 'amphora_cluster'
-# What OVN distributes beside what is TCP.
+# Protocols that OVN distributes beside those on TCP.
 _OF_OVN = ('UDP',)
 
 _NOT_SET_UP = ('Clusters of amphorae are not set up completely in this cloud. '
@@ -45,10 +45,10 @@ def _refuse(user, operator=None):
 
 @contextlib.contextmanager
 def _refusing():
-    """Say in octavia-api's terms what is wrong with a request.
+    """Turn errors of a request into those of octavia-api.
 
-    What a service that does not answer raises is left as it is: octavia-api
-    makes a status 500 of it.
+    Errors of a service that does not answer pass: octavia-api makes a status
+    500 of them.
     """
     try:
         yield
@@ -154,7 +154,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     def validate_availability_zone(self, availability_zone_dict):
         with _refusing():
             zones = places.check(availability_zone_dict)
-            # Each as Octavia checks the one that there is without a list.
+            # Octavia checks each zone of the list as it checks compute_zone.
             rest = {key: value for key, value in
                     availability_zone_dict.items() if key != places.KEY
                     } if zones else availability_zone_dict
@@ -192,14 +192,14 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
     def _not_set_up(problem):
         LOG.error('Load balancers of provider %s cannot be made: %s',
                   NAME, problem)
-        # Not NotImplementedError: of create_vip_port() octavia-api takes it
-        # to mean that it is to make the port itself, and goes on.
+        # Not NotImplementedError: octavia-api would take it from
+        # create_vip_port() as a request to create the port itself.
         return _refuse(_NOT_SET_UP, problem)
 
     def _check_addresses(self, loadbalancer, size):
         group = self._conf[cluster_conf.GROUP]
         network_driver = provider.load_network_driver()
-        # Those that controllers boot may come later, and take one, too.
+        # Distributors that controllers boot later take an address, too.
         distributors = min(vip_network.DISTRIBUTORS, len(group.distributors) +
                            group.distributor_instances)
         with _refusing():
@@ -216,7 +216,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                 vip_network.check_routers(*where)
                 vip_network.check_overlay(network_driver,
                                           loadbalancer.vip_network_id)
-                # OVN asks members from an address of its own.
+                # OVN looks at members from an address of its own.
                 distributors = 1
             vip_network.check_addresses(
                 network_driver, loadbalancer.vip_network_id,
@@ -224,7 +224,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
                 distributors)
 
     def _delete_own_port(self):
-        """Have octavia-api, which forgets the load balancer, leave no port."""
+        """Delete the VIP's port: octavia-api forgets the load balancer."""
         if self._own_port_id is None:
             return
         port_id, self._own_port_id = self._own_port_id, None
@@ -232,7 +232,7 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
             provider.load_network_driver().delete_port(port_id)
         except Exception as e:
             LOG.warning('Port %s of a load balancer that was refused could '
-                        'not be deleted (%s): delete it, nobody uses it.',
+                        'not be deleted (%s): delete it, it is not used.',
                         port_id, e)
 
     def _cast(self, method, **arguments):
@@ -241,16 +241,14 @@ class ClusterProviderDriver(provider.AmphoraProviderDriver):
         except provider.Undeliverable:
             raise self._not_set_up(
                 f'no octavia-worker serves clusters. Start octavia-workers '
-                f'with octavia-hmsync switched on; nobody has ever listened '
+                f'with octavia-hmsync switched on; none has ever listened '
                 f'to {topics.TOPIC}.') from None
 
 
 def _check_protocol(kind, made, is_ovn):
-    """Refuse what does not come to amphorae, or was never seen to.
+    """Reject protocols that distributors do not support.
 
-    :param kind: what it is.
     :param made: a listener or a pool, as octavia-api gives it to a driver.
-    :param is_ovn: whether OVN distributes.
     """
     supported = [*provider.SUPPORTED_PROTOCOLS, *(
         _OF_OVN if is_ovn else ())]
@@ -258,8 +256,8 @@ def _check_protocol(kind, made, is_ovn):
             made.protocol in supported):
         return
     reason = (f'{made.protocol} has not been tried with OVN' if is_ovn else
-              f'distributors of Open vSwitch cannot keep what goes on by '
-              f'{made.protocol} at the same amphora')
+              f'distributors of Open vSwitch cannot keep a {made.protocol} '
+              f'flow at the same amphora')
     raise _refuse(
         f'A cluster of amphorae has no {kind} of protocol {made.protocol} in '
         f'this cloud: {reason}. It has: {", ".join(supported)}. Provider '

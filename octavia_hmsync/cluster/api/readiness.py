@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether clusters can be made in this cloud, as far as octavia-api knows."""
+"""Whether clusters work in this cloud, as far as octavia-api knows."""
 
 from octavia_hmsync.cluster.distribution import backends
 from octavia_hmsync.cluster.rules import sizes
@@ -9,26 +9,19 @@ from octavia_hmsync.db import schema
 from octavia_hmsync import exceptions
 
 AMPHORA_DRIVER = 'hmsync'
-# The one that needs to be told where its distributors are.
+# It needs to be told where its distributors are.
 OVS_DRIVER = backends.OVS_DRIVER
 OVN_DRIVER = backends.OVN_DRIVER
 PROVIDER = 'amphora_cluster'
 
 
 def is_enabled(conf):
-    """Tell whether tenants may have clusters.
-
-    :param conf: a parsed oslo.config object with Octavia's options.
-    """
+    """Tell whether tenants may have clusters."""
     return PROVIDER in conf.api_settings.enabled_provider_drivers
 
 
 def get_defaults(conf):
-    """Return what the options have for clusters.
-
-    :param conf: a parsed oslo.config object with the options of clusters.
-    :returns: sizes.Defaults.
-    """
+    """Return the sizes.Defaults of the options."""
     group = conf[cluster_conf.GROUP]
     return sizes.Defaults(
         desired_size=group.desired_size, min_size=group.min_size,
@@ -36,10 +29,8 @@ def get_defaults(conf):
 
 
 def find_misconfiguration(conf):
-    """Tell why no cluster can work with these options.
+    """Return why no cluster can work with these options.
 
-    :param conf: a parsed oslo.config object with Octavia's options and those
-                 of clusters.
     :returns: a line that names the option and what to do, or None.
     """
     try:
@@ -60,15 +51,14 @@ def find_misconfiguration(conf):
             not conf[cluster_conf.GROUP].distributors and
             not conf[cluster_conf.GROUP].distributor_instances):
         return (f'[{cluster_conf.GROUP}] distributors is empty: name the '
-                f'distributors there, or have distributor_instances booted, '
-                f'in octavia.conf of all controllers.')
+                f'distributors there, or set distributor_instances, in '
+                f'octavia.conf of all controllers.')
     return None
 
 
 def find_missing_tables(connection):
-    """Tell why no cluster can be recorded.
+    """Return why no cluster can be recorded.
 
-    :param connection: an SQLAlchemy connection to Octavia's database.
     :returns: a line that says what to do, or None.
     """
     try:

@@ -2,9 +2,9 @@
 
 """What octavia-api casts to the octavia-workers that serve clusters.
 
-All else that is done with a cluster goes where Octavia sends it: to the topic
-of Octavia's own workers. The arguments of each method are here as a signature,
-so that both ends, of two releases maybe, agree on them.
+All other requests for a cluster go to the topic of Octavia's own workers. The
+signatures of the methods are here, so that both ends agree on them, even in
+two releases.
 """
 
 import inspect
@@ -30,10 +30,10 @@ def _failover(load_balancer_id):
     pass
 
 
-# flavor: a dict, what Octavia has of the load balancer's flavor, and always
-# all that flavor.OWN_KEYS names, as octavia-api has decided.
+# flavor: a dict: the flavor of the load balancer, with the sizes and the
+# affinity that octavia-api has chosen (sizes.KEYS).
 # availability_zone: a dict, maybe empty. cascade: whether listeners and pools
-# go with it.
+# are deleted, too.
 SIGNATURES = {CREATE: inspect.signature(_create),
               DELETE: inspect.signature(_delete),
               FAILOVER: inspect.signature(_failover)}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether a cluster can have its VIP in a network, as far as Neutron says."""
+"""Checks whether a cluster can have its VIP in a network, with Neutron."""
 
 from oslo_log import log as logging
 
@@ -8,9 +8,9 @@ from octavia_hmsync.compat import provider
 
 LOG = logging.getLogger(__name__)
 
-# Of all that there are, so many have the VIP of a cluster.
+# Distributors of a cluster, if there are as many.
 DISTRIBUTORS = 2
-# Types of networks that OVN shares with others, by a localnet port.
+# Types of networks that go on outside of OVN, behind a localnet port.
 _OUTSIDE_OF_OVN = ('vlan', 'flat')
 
 
@@ -21,8 +21,6 @@ class Unsuitable(Exception):
 def check_network(network_driver, network_id):
     """Check the network of a VIP.
 
-    :param network_driver: Octavia's.
-    :param network_id: of the network.
     :raises Unsuitable: with what to do.
     """
     if not network_driver.get_network(network_id).port_security_enabled:
@@ -38,33 +36,29 @@ def check_network(network_driver, network_id):
 
 
 def check_port(network_driver, port_id):
-    """Check the port that somebody made for a VIP.
+    """Check the port that a tenant made for a VIP.
 
-    :param network_driver: Octavia's.
-    :param port_id: of the port.
     :raises Unsuitable: with what to do.
     """
     vnic_type = network_driver.get_port(port_id).vnic_type
     if vnic_type != provider.VNIC_TYPE_NORMAL:
         raise Unsuitable(
             f'Port {port_id} has the vnic_type {vnic_type}, and distributors '
-            f'cannot hand on what comes to it. Make a port with vnic_type '
+            f'cannot forward its traffic. Make a port with vnic_type '
             f'{provider.VNIC_TYPE_NORMAL} for the VIP of a cluster.')
 
 
 def check_addresses(network_driver, network_id, subnet_id, amphorae,
                     distributors):
-    """Check that a subnet has an address for whoever needs one.
+    """Check that a subnet has enough free addresses.
 
-    None is counted for an amphora that is built before the one that it
-    replaces goes: where there is none a failover fails, and all else works.
+    The further address that a replacement needs is not counted: without it
+    only failovers fail.
 
-    :param network_driver: Octavia's.
-    :param network_id: of the VIP, whose port is there already.
-    :param subnet_id: the same.
-    :param amphorae: how many the cluster is to have.
-    :param distributors: how many have its VIP.
-    :raises Unsuitable: with how many there are, and what to do.
+    :param network_id: of the VIP, whose port exists already.
+    :param amphorae: the number of amphorae of the cluster.
+    :param distributors: the number of distributors of the cluster.
+    :raises Unsuitable: with the number of free addresses, and what to do.
     """
     free = _count_free(network_driver, network_id, subnet_id)
     needed = amphorae + distributors
@@ -77,31 +71,28 @@ def check_addresses(network_driver, network_id, subnet_id, amphorae,
 
 
 def check_overlay(network_driver, network_id):
-    """Check that OVN itself carries the traffic of a network, all of it.
+    """Check that OVN carries all traffic of a network.
 
-    OVN sends what is for a VIP to the address of a member. In a network that
-    goes on outside of OVN, members of which are reached by a localnet port,
-    neither clients of another network nor machines of this one that OVN does
-    not know get an answer (tried on a VLAN network).
+    OVN replaces the address of a VIP by that of a member. If a network goes
+    on outside of OVN, behind a localnet port, neither clients of other
+    networks nor machines of this one that OVN does not know get an answer
+    (tried on a VLAN network).
 
-    :param network_driver: Octavia's.
-    :param network_id: of the network.
-    :raises Unsuitable: with what to do. Neutron tells the type to
-                        administrators alone: where Octavia is none, nothing
-                        is raised.
+    :raises Unsuitable: with what to do. Neutron shows the type to
+                        administrators only: if Octavia is none, nothing is
+                        raised.
     """
     kind = network_driver.get_network(network_id).provider_network_type
     if kind in _OUTSIDE_OF_OVN:
         raise Unsuitable(
-            f'Network {network_id} is of type {kind}, and in this cloud a '
-            f'cluster can be reached in networks of OVN\'s own alone, of '
-            f'type geneve. Choose such a network for the VIP.')
+            f'Network {network_id} is of type {kind}, and in this cloud '
+            f'clusters work only in networks of OVN\'s own, of type geneve. '
+            f'Choose such a network for the VIP.')
 
 
 def check_routers(network_driver, network_id, subnet_ids):
-    """Check that there are routers that can answer for a VIP, as OVN has it.
+    """Check that each subnet has a router, which answers for a VIP in OVN.
 
-    :param network_driver: Octavia's.
     :param network_id: of the VIP.
     :param subnet_ids: of the VIP and the additional ones.
     :raises Unsuitable: with what to do.
@@ -117,12 +108,11 @@ def check_routers(network_driver, network_id, subnet_ids):
 
 
 def check_not_distributed(network_driver, network_id, subnet_ids):
-    """Check that no router is everywhere, for distributors on network nodes.
+    """Check that no router is distributed (DVR), for hmsync_ovs.
 
-    Neutron tells such a router, on each node, that the VIP is at the port of
-    an amphora, and the agents drop what it sends to a distributor's.
+    Neutron tells a distributed router on each node that the VIP is at the
+    port of an amphora, and agents drop what it sends to a distributor.
 
-    :param network_driver: Octavia's.
     :param network_id: of the VIP.
     :param subnet_ids: of the VIP and the additional ones.
     :raises Unsuitable: with what to do.
@@ -132,14 +122,13 @@ def check_not_distributed(network_driver, network_id, subnet_ids):
     if found:
         raise Unsuitable(
             f'Subnet {", ".join(found)} has a distributed router (DVR), whose '
-            f'clients would pass by the distributors of a cluster, or reach '
-            f'nobody. Choose a subnet whose router is not distributed.')
+            f'clients would bypass the distributors of a cluster, or reach '
+            f'nothing. Choose a subnet whose router is not distributed.')
 
 
 def check_floating_ips(network_driver, network_id, subnet_ids):
-    """Check that there can be no floating IP, where OVN distributes them.
+    """Check that a VIP can get no floating IP, where OVN distributes these.
 
-    :param network_driver: Octavia's.
     :param network_id: of the VIP.
     :param subnet_ids: of the VIP and the additional ones.
     :raises Unsuitable: with what to do.
@@ -149,13 +138,13 @@ def check_floating_ips(network_driver, network_id, subnet_ids):
     if found:
         raise Unsuitable(
             f'Subnet {", ".join(found)} has a router with an external '
-            f'gateway. Floating IPs are distributed in this cloud, and no '
-            f'answer comes back by that of a cluster. Choose a subnet whose '
-            f'router has no external gateway, or one without a router.')
+            f'gateway. Floating IPs are distributed in this cloud, and '
+            f'clusters do not work with these. Choose a subnet whose router '
+            f'has no external gateway, or one without a router.')
 
 
 def _count_free(network_driver, network_id, subnet_id):
-    """Return how many addresses nobody has, None where nobody knows."""
+    """Return the number of free addresses; None if it is not known."""
     network = network_driver.get_network(network_id)
     try:
         subnets = network_driver.get_network_ip_availability(

@@ -26,10 +26,9 @@ def _group(rows):
 
 
 def is_behind(vip, version):
-    """Tell whether a distributor does not what it should by now.
+    """Tell whether a distributor lacks the newest version of a cluster.
 
-    :param vip: a VIP.
-    :param version: of its cluster; None where that is gone.
+    :param version: of the cluster; None if that is gone.
     """
     return vip.applied_version != version
 
@@ -76,9 +75,8 @@ def _get_active(vips):
 class ShowCluster(base.DatabaseMixin, base.ShowOne):
     """Show one cluster, its members and its distributors.
 
-    Of a member slot, state and amphora are shown, of a distributor whether
-    it is to answer ARP, the version that is in force there, and why it has
-    not the newest one.
+    For a member: slot, state and amphora. For a distributor: whether it
+    answers ARP, the version in force there, and why that is not the newest.
     """
 
     def get_parser(self, prog_name):
@@ -128,9 +126,8 @@ def _describe_member(member):
 def describe_vip(vip, of, version):
     """Put a VIP on a distributor in one line.
 
-    :param vip: a VIP.
-    :param of: what it is shown beside.
-    :param version: of its cluster; None where that is gone.
+    :param of: the name or id that begins the line.
+    :param version: of its cluster; None if that is gone.
     """
     role = 'ACTIVE' if vip.active else 'STANDBY'
     has = (f'version {vip.applied_version}' if vip.applied_version
@@ -145,7 +142,7 @@ def describe_vip(vip, of, version):
 def _number(text):
     """Read a number from 0 on, for argparse.
 
-    What 0 means is told with the others.
+    find_problem() rejects a 0 where it has no meaning.
     """
     return 0 if text == '0' else base.positive_number(text)
 
@@ -153,12 +150,12 @@ def _number(text):
 class SetCluster(base.DatabaseMixin, command.Command):
     """Change how many members a cluster has.
 
-    What is not given stays as it is. Its manager adds and removes members
-    then, one change of the size at a time; those that leave keep their
+    Values that are not given stay. The cluster manager then adds and removes
+    members, one change of the size at a time; a member that leaves keeps its
     connections until [hmsync_cluster] drain_timeout.
     """
 
-    # What is wrong with the arguments together is said as argparse does.
+    # For errors in the combination of arguments, as argparse prints them.
     parser: typing.Any
 
     def get_parser(self, prog_name):
@@ -167,13 +164,15 @@ class SetCluster(base.DatabaseMixin, command.Command):
                             help='its id or name, or those of its load '
                                  'balancer')
         parser.add_argument('--desired', type=_number, metavar='<number>',
-                            help='how many members it is to have')
+                            help='number of members')
         parser.add_argument('--min', type=_number, metavar='<number>',
-                            help='with fewer its load balancer is in ERROR')
+                            help='with fewer members the load balancer is '
+                                 'in ERROR')
         parser.add_argument('--cooldown', type=_number, metavar='<seconds>',
-                            help='time between two changes of its size')
+                            help='time between two changes of the size')
         parser.add_argument('--standby', type=_number, metavar='<number>',
-                            help='how many more are built, and wait')
+                            help='number of further members that are built '
+                                 'and wait')
         self.parser = parser
         return parser
 
@@ -202,11 +201,11 @@ class SetCluster(base.DatabaseMixin, command.Command):
             size_limit=conf[cluster_conf.GROUP].size_limit)
         if problem:
             raise exceptions.NotPossible(
-                f'Cluster {cluster.id} cannot be so: {problem}.')
+                f'Cluster {cluster.id} cannot have these values: {problem}.')
         if not cluster_repo.set_sizes(engine, cluster.id, **changes):
             raise exceptions.NotPossible(
-                f'Cluster {cluster.id} was changed by somebody else at this '
-                f'moment: run the command again.')
+                f'Cluster {cluster.id} was changed by another process at '
+                f'this moment: run the command again.')
         said = ', '.join(f'{name} {getattr(cluster, name)} -> {value}'
                          for name, value in changes.items())
         self.app.stdout.write(f'Cluster {cluster.id}: {said}.\n')

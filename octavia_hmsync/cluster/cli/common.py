@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the commands on clusters and distributors share."""
+"""Shared code of the commands on clusters and distributors."""
 
 from octavia_hmsync.cli import base
 from octavia_hmsync.cluster.db import cluster as cluster_repo
@@ -13,7 +13,7 @@ from octavia_hmsync.sync.db import amphora_page as page_repo
 
 
 class LongLister(base.DatabaseMixin, base.Lister):
-    """A list whose last columns are shown when they are asked for."""
+    """A list that shows its last columns with --long only."""
 
     COLUMNS: tuple[str, ...]
     LONG_COLUMNS: tuple[str, ...]
@@ -31,17 +31,17 @@ class LongLister(base.DatabaseMixin, base.Lister):
         return self.COLUMNS, [row[:len(self.COLUMNS)] for row in rows]
 
     def read(self, engine, parsed_args):
-        """Return rows with all columns, also those for which nobody asks."""
+        """Return rows with all columns, LONG_COLUMNS too."""
         raise NotImplementedError
 
 
-def _pick(found, what, name, nobody):
-    """Return the only one that was found.
+def _pick(found, what, name, none):
+    """Return the only thing that was found.
 
-    :raises NotPossible: if there is none, or are several.
+    :raises NotPossible: if nothing or several were found.
     """
     if not found:
-        raise exceptions.NotPossible(nobody)
+        raise exceptions.NotPossible(none)
     if len(found) > 1:
         raise exceptions.NotPossible(
             f'There are {len(found)} {what} {name}: give the id of one of '
@@ -52,7 +52,6 @@ def _pick(found, what, name, nobody):
 def find_cluster(engine, name):
     """Return the Cluster that an operator names.
 
-    :param engine: an SQLAlchemy engine.
     :param name: its id or name, or those of its load balancer.
     :raises NotPossible: if there is none, or several of that name.
     """
@@ -72,7 +71,6 @@ def find_cluster(engine, name):
 def find_member(engine, name):
     """Return the Member that an operator names.
 
-    :param engine: an SQLAlchemy engine.
     :param name: its id, or that of its amphora.
     :raises NotPossible: if there is none.
     """
@@ -86,22 +84,19 @@ def find_member(engine, name):
 def find_distributor(engine, name):
     """Return the Distributor that an operator names.
 
-    :param engine: an SQLAlchemy engine.
     :param name: its name or id.
     :raises NotPossible: if there is none, or several of that name.
     """
     return _pick([each for each in distributor_repo.get_all(engine)
                   if name in (each.id, each.name)], 'distributors', name,
                  f'There is no distributor {name}: see "octavia-hmsync '
-                 f'distributor list". One that is new in [hmsync_cluster] '
-                 f'distributors is there once a housekeeper has looked.')
+                 f'distributor list". A new one in [hmsync_cluster] '
+                 f'distributors appears once a housekeeper has looked.')
 
 
 def check_that_it_stays(engine, cluster):
-    """Refuse to change a cluster that is on its way out.
+    """Reject changes of a cluster that is being deleted.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster: a Cluster.
     :raises NotPossible: if its load balancer is deleted, or about to be.
     """
     status = lock_repo.get_status(engine, cluster.id)

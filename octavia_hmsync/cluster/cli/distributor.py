@@ -19,11 +19,11 @@ from octavia_hmsync import exceptions
 class ListDistributors(common.LongLister):
     """List the distributors, and how many VIPs of clusters they have.
 
-    status is ONLINE if it answered when it was last asked; enabled tells
-    whether it gets new VIPs: one that left [hmsync_cluster] distributors
-    does not, and stays until its VIPs are elsewhere, nor does one that is
-    drained. active_vips are those that clients reach by it, behind those that
-    it has not the newest version of.
+    status is ONLINE if it answered when it was last asked. enabled tells
+    whether it gets new VIPs. A distributor that left [hmsync_cluster]
+    distributors or is drained gets none; the former is listed until its VIPs
+    are elsewhere. active_vips is the number of VIPs that clients reach by it,
+    behind the number of VIPs whose newest version it lacks.
     """
 
     COLUMNS = ('name', 'url', 'status', 'enabled', 'drained', 'vips',
@@ -49,8 +49,8 @@ class ListDistributors(common.LongLister):
 class ShowDistributor(base.DatabaseMixin, base.ShowOne):
     """Show one distributor, and the VIPs of clusters on it.
 
-    Of each VIP it is shown whether clients reach it here, the version that
-    is in force, and why that is not the newest one.
+    For each VIP: whether clients reach it here, the version in force, and why
+    that is not the newest.
     """
 
     def get_parser(self, prog_name):
@@ -88,11 +88,11 @@ class _Change(base.DatabaseMixin, command.Command):
 
 
 class DrainDistributor(_Change):
-    """Have clusters leave a distributor, as before its node is maintained.
+    """Move clusters off a distributor, as before maintenance of its node.
 
-    Other distributors that answer become active for them first, without a
-    broken connection; housekeeping does so within a minute. It gets no new
-    clusters until "distributor resume".
+    Other distributors that answer become active for them first, and no
+    connection breaks; housekeeping does so within a minute. The drained
+    distributor gets no new clusters until "distributor resume".
     """
 
     def take_action(self, parsed_args):
@@ -104,19 +104,18 @@ class DrainDistributor(_Change):
             return
         if not distributor_repo.drain(engine, found.id):
             raise exceptions.NotPossible(
-                f'Distributor {found.name} is the last one that clusters '
-                f'could be on: no other one of [hmsync_cluster] distributors '
-                f'is ONLINE and not drained. See "octavia-hmsync distributor '
-                f'list".')
+                f'Distributor {found.name} is the last one for clusters: no '
+                f'other one of [hmsync_cluster] distributors is ONLINE and '
+                f'not drained. See "octavia-hmsync distributor list".')
         self._say(f'Distributor {found.name} is drained: {found.vips} VIPs '
                   f'leave it.')
 
 
 class ResumeDistributor(_Change):
-    """Have clusters be on a distributor again that was drained.
+    """Put a drained distributor back into service.
 
-    Those that have less than two get it within a minute. Who is active stays
-    so.
+    Clusters with fewer than two distributors get it within a minute. The
+    active one of a cluster does not change.
     """
 
     def take_action(self, parsed_args):
@@ -130,7 +129,7 @@ class ResumeDistributor(_Change):
 
 
 class MoveVIP(base.DatabaseMixin, command.Command):
-    """Have another distributor of a cluster answer for its VIP.
+    """Make another distributor of a cluster answer for its VIP.
 
     Established connections go on. Housekeeping tells the distributors within
     [hmsync_cluster] keeper_interval.
@@ -142,8 +141,8 @@ class MoveVIP(base.DatabaseMixin, command.Command):
                             help='its id or name, or those of its load '
                                  'balancer')
         parser.add_argument('--to', metavar='<distributor>',
-                            help='name or id of that which is to be active '
-                                 '(default: the one that is not)')
+                            help='name or id of the distributor that becomes '
+                                 'active (default: the other one)')
         return parser
 
     def take_action(self, parsed_args):
@@ -155,18 +154,18 @@ class MoveVIP(base.DatabaseMixin, command.Command):
         if not vip_repo.set_active(engine, cluster.id, chosen.distributor_id,
                                    cluster.version):
             raise exceptions.NotPossible(
-                f'Cluster {cluster.id} was changed by somebody else at this '
-                f'moment: run the command again.')
+                f'Cluster {cluster.id} was changed by another process at '
+                f'this moment: run the command again.')
         self.app.stdout.write(
             f'Cluster {cluster.id} moves to distributor '
             f'{chosen.distributor_name}.\n')
 
 
 def _choose(engine, cluster, vips, name):
-    """Return the VIP, of a cluster's, that is to be active.
+    """Return the VIP of a cluster that becomes active.
 
     :param name: of a distributor; None for any that answers.
-    :raises NotPossible: if there is none, or it cannot be that.
+    :raises NotPossible: if there is none, or it cannot be active.
     """
     if name is not None:
         found = common.find_distributor(engine, name)

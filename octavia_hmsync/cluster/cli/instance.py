@@ -31,17 +31,18 @@ class ListInstances(common.LongLister):
 
 
 class DeleteInstance(base.DatabaseMixin, command.Command):
-    """Have the instance of a distributor go, with its clusters kept.
+    """Delete the instance of a distributor, without loss for its clusters.
 
-    Where two others are needed, and [hmsync_cluster] distributor_instances
-    allows, housekeeping boots another one first: of the newest image. Then
-    its clusters move, with their connections, and it is deleted.
+    Where clusters would have fewer than two distributors and [hmsync_cluster]
+    distributor_instances allows, housekeeping boots another instance of the
+    newest image first. Then the clusters move, with their connections, and
+    the instance is deleted.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('instance', metavar='<instance>',
-                            help='its id, or that in the compute service, '
+                            help='its id, or its id in the compute service, '
                                  'which is the name of the distributor')
         return parser
 
@@ -57,7 +58,7 @@ class DeleteInstance(base.DatabaseMixin, command.Command):
         if not booted_repo.order(engine, found[0].id, _ORDERED):
             raise exceptions.NotPossible(
                 f'The instance {found[0].id} of a distributor is '
-                f'{found[0].state}, or is to go already: see '
+                f'{found[0].state}, or is to be deleted already: see '
                 f'"octavia-hmsync distributor instance list".')
         self.app.stdout.write(
             f'The instance {found[0].id} is deleted as soon as its clusters '

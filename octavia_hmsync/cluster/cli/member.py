@@ -17,13 +17,12 @@ _STAYING = (member_repo.ACTIVE, member_repo.DRAINING)
 class ListMembers(common.LongLister):
     """List the members of clusters, by slot.
 
-    A member without a slot gets no connections: it is built to take
-    another's place, waits as a standby, or is on its way out.
+    A member without a slot gets no connections: it is built to replace
+    another member, waits as a standby, or is being removed.
 
     With --traffic, what goes through each of them: packets and bytes are
-    those that distributors have sent to it, which nobody counts with
-    hmsync_ovn; the others are what its heartbeats told Octavia, of all
-    listeners.
+    what distributors have sent to it (hmsync_ovn does not count them); the
+    others are what its heartbeats told Octavia, of all listeners.
     """
 
     COLUMNS = ('id', 'cluster_id', 'slot', 'state', 'amphora_id', 'health',
@@ -38,11 +37,11 @@ class ListMembers(common.LongLister):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--cluster', metavar='<cluster>',
-            help='only those of this cluster: its id or name, or those of '
+            help='only members of this cluster: its id or name, or those of '
                  'its load balancer')
         parser.add_argument(
             '--state', type=str.upper, choices=member_repo.STATES,
-            help='only those in this state')
+            help='only members in this state')
         parser.add_argument(
             '--traffic', action='store_true',
             help=f'show {", ".join(self.TRAFFIC_COLUMNS)} instead; the '
@@ -52,7 +51,7 @@ class ListMembers(common.LongLister):
     def take_action(self, parsed_args):
         if not parsed_args.traffic:
             return super().take_action(parsed_args)
-        # It brings what members need, too, which takes a moment.
+        # Imported late: it imports much, which takes a moment.
         from octavia_hmsync.cluster.distribution import traffic
 
         conf, engine = self.open_database()
@@ -105,19 +104,19 @@ class _Order(base.DatabaseMixin, command.Command):
         return parser
 
     def _order(self, engine, member, new):
-        # What went wrong with another order is no matter any more.
+        # The error belongs to an earlier order.
         member_repo.record(engine, member.id, error=None)
         if not member_repo.set_order(engine, member.id, new):
             raise exceptions.NotPossible(
-                f'Member {member.id} was changed by somebody else at this '
-                f'moment: run the command again.')
+                f'Member {member.id} was changed by another process at '
+                f'this moment: run the command again.')
 
     def _say(self, text):
         self.app.stdout.write(f'{text}\n')
 
 
 def _read(engine, name):
-    """Return a Member and its Cluster, neither of which is on its way out."""
+    """Return a Member and its Cluster, which is not being deleted."""
     member = common.find_member(engine, name)
     cluster = cluster_repo.get(engine, member.cluster_id)
     if cluster is None:
@@ -138,10 +137,10 @@ def _check_that_it_serves(member, states):
 
 
 class DrainMember(_Order):
-    """Have a member get no new connections.
+    """Stop new connections to a member.
 
-    Those that it has go on. It stays so until "cluster member undrain", or
-    until it is replaced.
+    Its present connections go on. It stays drained until "cluster member
+    undrain", or until it is replaced.
     """
 
     def take_action(self, parsed_args):
@@ -171,26 +170,26 @@ class DrainMember(_Order):
 
 
 class UndrainMember(_Order):
-    """Take the order back to drain a member."""
+    """Take back the order to drain a member."""
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
         member, _cluster = _read(engine, parsed_args.member)
         if member.ordered != member_repo.DRAIN:
             raise exceptions.NotPossible(
-                f'Nobody has ordered to drain member {member.id}, which is '
+                f'There is no order to drain member {member.id}, which is '
                 f'{member.state}: see "octavia-hmsync cluster member list".')
         self._order(engine, member, None)
-        self._say(f'Member {member.id} is drained by order no more.')
+        self._say(f'The order to drain member {member.id} is taken back.')
 
 
 class ReplaceMember(_Order):
-    """Have another amphora take the place of a member.
+    """Replace a member by another amphora.
 
-    It is built and configured before the member gets no new connections;
-    those that it has go on until [hmsync_cluster] drain_timeout. Of a cluster
-    one member is replaced at a time; one that stands by is replaced, too. With
-    --cancel the order is taken back, unless it is carried out already.
+    The new amphora is built and configured before the member is drained;
+    connections of the member go on until [hmsync_cluster] drain_timeout. A
+    cluster replaces one member at a time. A standby can be replaced, too.
+    --cancel takes the order back, unless it is carried out already.
     """
 
     def get_parser(self, prog_name):
@@ -209,7 +208,7 @@ class ReplaceMember(_Order):
             self._say(f'Member {member.id} is ordered to be replaced '
                       f'already.')
             return
-        # One whose slot a standby has, and one that stands by, are deleted.
+        # A standby, and a member whose slot a standby has taken, are deleted.
         if member.slot is not None or member.state not in (
                 member_repo.STANDBY, member_repo.DRAINING):
             _check_that_it_serves(member, _STAYING)
@@ -222,5 +221,5 @@ class ReplaceMember(_Order):
                 f'There is no order to replace member {member.id} that could '
                 f'be taken back: see "octavia-hmsync cluster member list".')
         self._order(engine, member, None)
-        self._say(f'Member {member.id} is not replaced by order, unless that '
-                  f'has begun already.')
+        self._say(f'The order to replace member {member.id} is taken back, '
+                  f'unless that has begun already.')

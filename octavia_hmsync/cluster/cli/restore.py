@@ -21,13 +21,14 @@ _CLAIM_EXPIRY = 60
 
 
 class RestoreCluster(base.DatabaseMixin, command.Command):
-    """Bring back a load balancer whose change ended half-way.
+    """Restore a load balancer whose change ended half-way.
 
-    For one that is PENDING_UPDATE because an octavia-worker died with a
-    change of it, or in ERROR because too few members took one. It is ACTIVE
-    again, or in ERROR if too few members serve; what was to be made or
-    deleted is in ERROR, and can be deleted. Housekeeping tells each member
-    all that Octavia has of it; nothing is built or deleted.
+    For a load balancer in PENDING_UPDATE because an octavia-worker died while
+    it changed it, or in ERROR because too few members took a change. It gets
+    ACTIVE, or ERROR if too few members serve; objects that were being created
+    or deleted get ERROR, and can be deleted. Housekeeping then sends each
+    member all that Octavia has of the load balancer. Nothing is built or
+    deleted.
     """
 
     def get_parser(self, prog_name):
@@ -38,9 +39,9 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         parser.add_argument(
             '--older-than', type=base.positive_seconds, metavar='<seconds>',
             default=_OLDER_THAN,
-            help='refuse one that is PENDING_UPDATE and was changed within '
-                 'these, by the clocks of the controllers: somebody may still '
-                 f'work on it (default: {_OLDER_THAN})')
+            help='reject a load balancer in PENDING_UPDATE that was changed '
+                 'within this time, by the clocks of the controllers: a '
+                 f'worker may still change it (default: {_OLDER_THAN})')
         return parser
 
     def take_action(self, parsed_args):
@@ -51,7 +52,7 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         owner = held.claim(cluster.id)
         if owner is None:
             raise exceptions.NotPossible(
-                f'Somebody works on cluster {cluster.id} (claimed by '
+                f'Cluster {cluster.id} is being worked on (claimed by '
                 f'{cluster.claimed_by}): try again when that is done.')
         try:
             snapshot = snapshot_repo.get(engine, cluster.load_balancer_id)
@@ -63,15 +64,15 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
                                         _CLAIM_EXPIRY, snapshot, status,
                                         statuses):
                 raise exceptions.NotPossible(
-                    f'Load balancer {snapshot.id} was changed by somebody '
-                    f'else at this moment: run the command again.')
+                    f'Load balancer {snapshot.id} was changed by another '
+                    f'process at this moment: run the command again.')
         finally:
             held.end()
             held.release(cluster.id, owner)
         self._tell(snapshot, status, statuses)
 
     def _check(self, conf, cluster, snapshot, older_than):
-        """Refuse what is not to be restored.
+        """Reject a load balancer that cannot be restored.
 
         :raises NotPossible: with the reason.
         """
@@ -82,8 +83,8 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
                                      conf.task_flow.jobboard_enabled)
         problem = None
         if snapshot.status not in (compat.ERROR, compat.PENDING_UPDATE):
-            problem = (f'It is {snapshot.status}, and only one that is ERROR '
-                       f'or PENDING_UPDATE is restored.')
+            problem = (f'It is {snapshot.status}, and only a load balancer '
+                       f'in ERROR or PENDING_UPDATE is restored.')
         elif cluster.provisioning_status in lock_repo.PENDING:
             problem = (f'Its cluster is {cluster.provisioning_status}: '
                        f'housekeeping brings that to its end by itself.')
@@ -96,9 +97,9 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
             self.app.stderr.write(f'{lock.details}\n')
 
     def _choose_status(self, engine, cluster, snapshot):
-        """Return ACTIVE, or ERROR for one that would be of no use.
+        """Return ACTIVE, or ERROR if too few members serve.
 
-        :raises NotPossible: if it is in ERROR already.
+        :raises NotPossible: if it would stay in ERROR.
         """
         active = sum(
             member.slot is not None and member.state == member_repo.ACTIVE
@@ -106,12 +107,12 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         if active >= max(1, cluster.min_size):
             return compat.ACTIVE
         problem = (f'{active} of its members serve, and {cluster.min_size} '
-                   f'have to: have them built anew by "openstack loadbalancer '
+                   f'must: build them again with "openstack loadbalancer '
                    f'failover {snapshot.id}".')
         if snapshot.status == compat.ERROR:
             raise exceptions.NotPossible(
                 f'Load balancer {snapshot.id} is left as it is. {problem}')
-        self.app.stderr.write(f'It is in ERROR from now on: {problem}\n')
+        self.app.stderr.write(f'It is in ERROR now: {problem}\n')
         return compat.ERROR
 
     def _tell(self, snapshot, status, statuses):
@@ -121,5 +122,5 @@ class RestoreCluster(base.DatabaseMixin, command.Command):
         self.app.stdout.write(
             f'Load balancer {snapshot.id}: {snapshot.status} -> {status}.\n')
         if status == compat.ACTIVE:
-            self.app.stdout.write('Housekeeping tells its members what '
+            self.app.stdout.write('Housekeeping sends its members all that '
                                   'Octavia has of it.\n')

@@ -1,34 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who distributes, by ``[controller_worker] distributor_driver``.
+"""Chooses what distributes, by ``[controller_worker] distributor_driver``.
 
-What each of them can do is what driver_base, the update of members and
-housekeeping ask for: apply(), and of VIPs sync(), add() and remove().
+driver_base, the update of members and housekeeping use: apply(), and of VIPs
+sync(), add() and remove().
 """
 
 import weakref
 
 OVS_DRIVER = 'hmsync_ovs'
 OVN_DRIVER = 'hmsync_ovn'
-# Octavia's interface for drivers tells them too little: who is registered is
-# decided by rows, which they cannot set, and deaths by what they see.
+# Other drivers cannot work, because Octavia's interface is not enough: rows,
+# which they cannot set, decide which members are registered, and deaths
+# depend on what a driver sees.
 DRIVERS = (OVS_DRIVER, OVN_DRIVER)
 
 _instances: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 def is_ovn(conf):
-    """Tell whether OVN distributes.
-
-    :param conf: a parsed oslo.config object with Octavia's options.
-    """
+    """Tell whether OVN distributes."""
     return conf.controller_worker.distributor_driver == OVN_DRIVER
 
 
 def find_problem(conf):
-    """Tell why nothing can distribute to clusters.
+    """Return why nothing can distribute to clusters.
 
-    :param conf: a parsed oslo.config object with Octavia's options.
     :returns: a line that names the option and what to do, or None.
     """
     driver = conf.controller_worker.distributor_driver
@@ -43,11 +40,9 @@ def find_problem(conf):
 def make(conf, engine):
     """Make what tells distributors.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
     :returns: a distributors.Distributors, or an ovn.balancers.Balancers.
     """
-    # Each brings libraries that take their time.
+    # Imported late: both import large libraries.
     if is_ovn(conf):
         from octavia_hmsync.cluster.distribution.ovn import balancers
         return balancers.Balancers(conf, engine)
@@ -56,7 +51,7 @@ def make(conf, engine):
 
 
 def get_distributors():
-    """Return what make() makes, of this process.
+    """Return the result of make() for this process.
 
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
@@ -64,18 +59,16 @@ def get_distributors():
     context = work.get_context()
     found = _instances.get(context)
     if found is None:
-        # Of threads that begin at once all get the same one.
+        # Threads that begin at once all get the same one.
         found = _instances.setdefault(
             context, make(context.conf, context.engine))
     return found
 
 
 def get_vips(conf, engine, distributors):
-    """Return what puts VIPs where connections are distributed.
+    """Return what puts VIPs on distributors.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param distributors: what make() returns.
+    :param distributors: from make().
     :returns: a vips.VIPs, or the ovn.balancers.Balancers itself.
     """
     if is_ovn(conf):
@@ -87,9 +80,7 @@ def get_vips(conf, engine, distributors):
 def make_watch(conf, engine, distributors):
     """Make what looks at distributors, each time its look() is called.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param distributors: what make() returns.
+    :param distributors: from make().
     :returns: a distributor_watch.DistributorWatch, or an ovn.watch.OVNWatch.
     """
     if is_ovn(conf):
@@ -102,11 +93,9 @@ def make_watch(conf, engine, distributors):
 
 
 def make_sight_watch(conf, engine, distributors, wake):
-    """Make what hears what is seen of members, as of each run_once().
+    """Make what records how distributors see members.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param distributors: what make() returns.
+    :param distributors: from make().
     :param wake: called without arguments when something changed.
     :returns: a sight_watch.SightWatch, or an ovn.sights.OVNSightWatch.
     """

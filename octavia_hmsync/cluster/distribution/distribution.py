@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is asked of the distributor driver, beside flows of which it is part.
+"""Runs subflows of the distributor driver by themselves.
 
-Its subflows are Octavia's interface (octavia.distributor.drivers): here one
-is run by itself.
+The subflows are Octavia's interface (octavia.distributor.drivers).
 """
 
 from oslo_log import log as logging
@@ -26,15 +25,14 @@ AMPHORAE = compat_cluster.AMPHORAE
 
 HASH = 'HASH'
 
-# Of what is read of Octavia's load balancer, with all that belongs to it.
+# Inputs for which Octavia's load balancer must be read.
 _OF_LOAD_BALANCER = frozenset((LOAD_BALANCER, compat_cluster.VIP))
 
 
 def make_store(cluster, load_balancer):
-    """Return what subflows of a driver are given.
+    """Return the store for subflows of a driver.
 
-    :param cluster: a Cluster.
-    :param load_balancer: of compat.amphora.get_load_balancer(); None if it
+    :param load_balancer: from compat.amphora.get_load_balancer(); None if it
                           is gone.
     """
     store = {DISTRIBUTOR_ID: cluster.id, VIP_ALGORITHM: HASH,
@@ -48,16 +46,16 @@ def make_store(cluster, load_balancer):
 
 
 def describe(members):
-    """Return what subflows take for the amphorae of some members."""
+    """Return the amphorae of some members as subflows take them."""
     return [{'id': member.amphora_id} for member in members]
 
 
 def load_driver():
     """Load the distributor driver that octavia.conf names.
 
-    :raises InvalidConfiguration: with what to do, if it is none of ours: it
-                                  could not tell which members there are, and
-                                  all of them would be deleted.
+    :raises InvalidConfiguration: with what to do, if it is none of ours: a
+                                  foreign driver could not tell which members
+                                  there are, and all would be deleted.
     """
     problem = backends.find_problem(compat.CONF)
     if problem:
@@ -68,7 +66,7 @@ def load_driver():
 def prepare():
     """Load what run() needs: it takes a second, and may be urgent later.
 
-    What is wrong is said when it is needed.
+    Errors are raised when run() is called.
     """
     try:
         load_driver()
@@ -80,10 +78,9 @@ def prepare():
 def run(work, name, members=()):
     """Run a subflow of the driver by itself.
 
-    :param work: a Work.
-    :param name: of it, as in ``get_remove_vip_subflow``.
-    :param members: Members that it is about.
-    :raises DistributorError: with the reason, if it is not done.
+    :param name: the middle of its name, such as ``remove_vip``.
+    :param members: the Members to pass as amphorae.
+    :raises DistributorError: with the reason, if it fails.
     :raises InvalidConfiguration: as load_driver().
     """
     driver = load_driver()
@@ -92,8 +89,7 @@ def run(work, name, members=()):
         return
     flow = linear_flow.Flow(f'octavia-hmsync-{name}').add(subflow)
     cluster = work.read()
-    # Clients wait meanwhile for a member that is dead: nothing is read that
-    # nobody needs.
+    # Only what is needed is read: clients of a dead member wait meanwhile.
     store = make_store(cluster, compat_amphora.get_load_balancer(
         cluster.load_balancer_id) if _OF_LOAD_BALANCER & flow.requires
         else None)

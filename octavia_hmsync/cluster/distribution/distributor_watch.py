@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether distributors answer, and whether they do what rows say.
+"""Watches whether distributors answer and do what rows say.
 
-What nobody could tell a distributor when it changed is told here, by
-housekeeping: as soon as it answers.
+Housekeeping runs it. A distributor that missed a change is told here, as soon
+as it answers.
 """
 
 import collections
@@ -32,33 +32,32 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Clusters that are told something at once.
+# Clusters whose distributors are told at the same time.
 _AT_ONCE = 8
-# Seconds between two looks at all that one has, unless it was away; and at all
-# clusters, unless it is another one that answers.
+# Seconds between two full looks: at all VIPs of a distributor, unless it was
+# away, and at all clusters, unless other distributors answer than before.
 _FULL_LOOK = 60
 _PORTS, _ALL = 'ports', 'all'
-# Seconds for which a change of a cluster counts otherwise.
+# Seconds for which a look that is not full considers a changed cluster.
 _RECENT = 2 * _FULL_LOOK
-# Seconds for which a cluster that changed keeps the distributor that answers
-# for it.
+# Seconds for which a changed cluster keeps its active distributor.
 _SETTLED = 5 * _FULL_LOOK
 # Seconds after which the claim of a cluster that gets distributors lapses.
 _CLAIM_EXPIRY = 120
-# Seconds for which clusters get other distributors before somebody looks again
-# whether those that there are answer.
+# Seconds of giving clusters other distributors, before the next look at
+# whether distributors answer.
 _SETTLING = sightings.LONGEST_LOOK
 
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What a look came to.
+    """The result of a look.
 
     :param problems: {name of a distributor: why it does not count}.
-    :param told: how many clusters had their distributors told something.
-    :param failed: {id of a cluster: why nobody could be told}.
-    :param full: {name of a distributor: whether it remembers no more
-                 connections}, of those that say so.
+    :param told: the number of clusters whose distributors were told.
+    :param failed: {id of a cluster: why its distributors were not told}.
+    :param full: {name of a distributor: whether its table of connections is
+                 full}, of the distributors that report it.
     """
 
     problems: dict[str, str]
@@ -68,13 +67,13 @@ class Report:
 
 
 def find_lost(vips, versions, blind=()):
-    """Return the VIPs that a distributor has not as it is taken to. Pure.
+    """Return the VIPs for which rows and a distributor disagree. Pure.
 
-    :param vips: those on it, as rows have them.
+    :param vips: its VIPs, from rows.
     :param versions: {id of a cluster: version in force there}.
-    :param blind: ids of clusters whose members it is to look at, and was not
-                  told how: a controller of before has told it, or it was of
-                  a release before itself.
+    :param blind: ids of clusters whose members it should look at, but does
+                  not know how: it, or the controller that told it, was of an
+                  older release.
     """
     return [vip for vip in vips if vip.applied_version and (
         versions.get(vip.cluster_id) != vip.applied_version or
@@ -84,8 +83,7 @@ def find_lost(vips, versions, blind=()):
 def find_work(vips, behind):
     """Return the clusters whose distributors are to be told something. Pure.
 
-    :param vips: all of them.
-    :param behind: those whose distributor has not the newest.
+    :param behind: the VIPs whose distributor lacks the newest version.
     :returns: ids, sorted.
     """
     by_cluster = collections.defaultdict(list)
@@ -96,19 +94,18 @@ def find_work(vips, behind):
     for cluster_id, own in by_cluster.items():
         usable = [vip for vip in own if vip.port_id and
                   vip.status == distributor_repo.ONLINE]
-        # Its active one does not answer, and another one does.
+        # The active one does not answer, and another one does.
         if usable and not any(vip.active for vip in usable):
             found.add(cluster_id)
     return sorted(found)
 
 
 def find_unsettled(vips, enabled, number):
-    """Return the clusters that are not on as many as they could be. Pure.
+    """Return the clusters that could have more or better distributors. Pure.
 
-    :param vips: all of them.
-    :param enabled: {id: whether it answers}, of those in the option that
-                    are not drained.
-    :param number: how many each cluster is to have.
+    :param enabled: {id: whether it answers}, of the distributors in the
+                    option that are not drained.
+    :param number: of distributors that each cluster should have.
     :returns: ids, sorted.
     """
     online = {key for key, is_online in enabled.items() if is_online}
@@ -124,9 +121,8 @@ def find_unsettled(vips, enabled, number):
 def tell(distributors, cluster_ids, at_once=_AT_ONCE):
     """Tell the distributors of clusters what they are to know.
 
-    :param distributors: a distributors.Distributors, or what OVN is told by.
-    :param cluster_ids: of which clusters.
-    :param at_once: how many are told at once.
+    :param distributors: a distributors.Distributors, or its like for OVN.
+    :param at_once: the number of clusters at the same time.
     :returns: {id of a cluster: why that was not possible}.
     """
     def apply(cluster_id):
@@ -151,10 +147,7 @@ def tell(distributors, cluster_ids, at_once=_AT_ONCE):
 class DistributorWatch:
     """Looks at all distributors, each time look() is called.
 
-    :param engine: an SQLAlchemy engine.
-    :param distributors: a distributors.Distributors.
-    :param vips: a vips.VIPs.
-    :param clock: seconds, for tests.
+    :param clock: returns seconds.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two looks.
     :param host: the name of this controller.
@@ -177,20 +170,22 @@ class DistributorWatch:
         self._floating = floating
         self._clock = clock
         self._heartbeat_interval = heartbeat_interval
-        # When what is rare was done, by the id of a distributor.
+        # Time of the last full look, by the id of a distributor or the kind.
         self._looked: dict[str, float] = {}
-        # Who answered when all clusters were looked at, and those of which
-        # somebody was not told the newest then, or since.
+        # Distributors that answered at the last full look, and clusters with
+        # a distributor that lacks the newest version, since then.
         self._online: set[str] | None = None
         self._behind: set[str] = set()
-        # The last cluster that got other distributors when time was up.
+        # The last cluster that got other distributors: the next pass goes on
+        # after it.
         self._settled = ''
 
     def look(self):
-        """Ask all distributors, and tell those what they do not know.
+        """Ask all distributors, and tell them what they do not know.
 
         :returns: a Report.
-        :raises InvalidConfiguration: if none can be asked.
+        :raises InvalidConfiguration: if the option or a file that it names
+                                      cannot be used.
         """
         rows = [row for row in self._vips.sync() if row.enabled]
         problems, full = {}, {}
@@ -204,7 +199,7 @@ class DistributorWatch:
                         full[row.name] = seen.is_full
         online = {row.id for row in rows if row.name not in problems}
         is_full = online != self._online or self._is_due(_ALL)
-        # First: by the VIPs of one that died nobody comes in.
+        # First: clients do not reach the VIPs of a dead distributor.
         told, failed = self._tell(is_full)
         if self._tidy(rows, problems, online, is_full):
             more, failed_now = self._tell(False)
@@ -214,7 +209,7 @@ class DistributorWatch:
         return Report(problems, told, failed, full)
 
     def _tidy(self, rows, problems, online, is_full):
-        """Do what is rare, and waits for Neutron.
+        """Do the rare things, which wait for Neutron.
 
         :returns: whether there may be more to tell.
         """
@@ -240,23 +235,22 @@ class DistributorWatch:
     def _tell(self, is_full):
         """Tell distributors what they do not know.
 
-        :param is_full: as for _find_work().
-        :returns: how many clusters that was done for, and {id of a cluster:
-                  why it was not}.
+        :returns: the number of clusters told, and {id of a cluster: why it
+                  was not}.
         """
         work = self._find_work(is_full)
         failed = tell(self._distributors, work)
         if work:
-            LOG.info('Distributors of %d clusters were told what they did '
-                     'not know, %d of them could not be', len(work),
+            LOG.info('Distributors of %d clusters lacked the newest version: '
+                     '%d of these clusters were not told', len(work),
                      len(failed))
         return len(work) - len(failed), failed
 
     def _find_work(self, is_full):
         """Return the clusters whose distributors are to be told something.
 
-        :param is_full: whether to look at all of them; else at those that
-                        may have changed since somebody did.
+        :param is_full: whether to look at all clusters; else only at
+                        clusters that changed since the last full look.
         """
         if is_full:
             vips = vip_repo.get_all(self._engine)
@@ -271,7 +265,7 @@ class DistributorWatch:
         return work
 
     def _ask(self, row):
-        """Ask one distributor, without raising anything it does wrong."""
+        """Ask one distributor; its errors are in the answer."""
         distributor = self._distributors.client_of(row.url)
         is_full = (row.status != distributor_repo.ONLINE or
                    self._is_due(row.id))
@@ -281,17 +275,14 @@ class DistributorWatch:
         return seen
 
     def _is_due(self, key):
-        """Tell whether something that is rare comes now."""
+        """Tell whether the last full look of this key is long ago."""
         looked = self._looked.get(key)
         return looked is None or self._clock() - looked >= _FULL_LOOK
 
     def _switch_ports(self):
-        """Have ports be on of those who have nothing against them.
+        """Switch ports on or off where a dead or late worker left them wrong.
 
-        One may be off where somebody died, or came late; and one be on that
-        is to be off.
-
-        :returns: ids of the clusters of which a distributor has no port.
+        :returns: ids of the clusters with a distributor without a port.
         """
         ports = self._distributors.ports
         try:
@@ -314,7 +305,7 @@ class DistributorWatch:
         return without
 
     def _admit(self):
-        """Have members admit distributors that ask their haproxy."""
+        """Ensure that members admit the looks of distributors."""
         if self._rules is None:
             return
         try:
@@ -332,21 +323,21 @@ class DistributorWatch:
             held.end()
 
     def _settle(self, enabled):
-        """Have clusters be on as many distributors as they could be.
+        """Give clusters as many distributors as they can have.
 
         :param enabled: as for find_unsettled().
-        :returns: False if there was no time for all of them.
+        :returns: False if there was no time for all clusters.
         """
         deadline = self._clock() + _SETTLING
         gone = {vip.id for vip in vip_repo.get_left(self._engine)}
-        # One that was told nothing yet is being made right now.
+        # A VIP that was never told is being made right now.
         vips = [vip for vip in vip_repo.get_all(self._engine)
                 if vip.id not in gone and vip.applied_version is not None]
         found = find_unsettled(vips, enabled, cluster_vips.NUMBER)
-        # One that cannot be keeps nobody from the others.
         held = claims.Claims(self._engine, self._host, _CLAIM_EXPIRY,
                              self._clock)
         try:
+            # Round robin: a cluster that fails does not block the others.
             for cluster_id in sorted(found, key=lambda each: (
                     each <= self._settled, each)):
                 if self._clock() >= deadline:
@@ -358,11 +349,12 @@ class DistributorWatch:
             held.end()
 
     def _even_out(self, eligible):
-        """Have one cluster be answered for by a distributor with fewer VIPs.
+        """Move one cluster to a distributor that is active for fewer.
 
         Established connections go on, as with "distributor move".
 
-        :param eligible: ids of those that answer, and are not drained.
+        :param eligible: ids of the distributors that answer and are not
+                         drained.
         """
         versions = cluster_repo.get_versions(self._engine)
         move = balance.find_move(
@@ -373,13 +365,12 @@ class DistributorWatch:
         cluster_id, distributor_id = move
         if vip_repo.set_active(self._engine, cluster_id, distributor_id,
                                versions[cluster_id]):
-            LOG.info('Another distributor answers for cluster %s from now '
-                     'on, as it has fewer VIPs: %s', cluster_id,
-                     distributor_id)
+            LOG.info('Distributor %s answers for cluster %s now, as it has '
+                     'fewer VIPs', distributor_id, cluster_id)
             tell(self._distributors, [cluster_id])
 
     def _settle_one(self, held, cluster_id):
-        # No other process makes or deletes it meanwhile.
+        # With the claim no other process creates or deletes it meanwhile.
         owner = held.claim(cluster_id)
         if owner is None:
             return
@@ -390,9 +381,8 @@ class DistributorWatch:
             LOG.info('The cluster %s cannot have other distributors: %s',
                      cluster_id, e)
         except exceptions.Interrupted as e:
-            LOG.info('The cluster %s is left to the process that has claimed '
-                     'it, or to its deletion (%s).', cluster_id,
-                     type(e).__name__)
+            LOG.info('The cluster %s is left to its claim owner, or to its '
+                     'deletion (%s).', cluster_id, type(e).__name__)
         finally:
             held.release(cluster_id, owner)
 
@@ -404,19 +394,19 @@ class DistributorWatch:
                 self._engine, row.id)
             for vip in find_lost(vip_repo.get_of_distributor(
                     self._engine, row.id), seen.versions, blind):
-                # Somebody may have told it since it was asked.
+                # Skipped if a worker has told it since it was asked.
                 if vip_repo.forget_applied(self._engine, vip.id,
                                            vip.applied_version):
                     self._behind.add(vip.cluster_id)
-                    LOG.info('The distributor %s has not version %s of the '
-                             'cluster %s any more', row.name,
-                             vip.applied_version, vip.cluster_id)
+                    LOG.info('The distributor %s has lost version %s of the '
+                             'cluster %s', row.name, vip.applied_version,
+                             vip.cluster_id)
 
     def _take_back(self, row, seen):
-        """Have one that is to answer for VIPs do so, whatever it has heard.
+        """Make the active distributor answer for VIPs that it has left.
 
-        It was active, and cut off, when another one was; it is told in a
-        version that it does not know yet.
+        It was cut off while another one was active. It obeys only a version
+        that it does not know yet.
         """
         for vip in vip_repo.get_of_distributor(
                 self._engine, row.id) if seen.left else ():
@@ -426,15 +416,15 @@ class DistributorWatch:
                                                version)):
                 self._behind.add(vip.cluster_id)
                 LOG.warning('The distributor %s has left the VIP of the '
-                            'cluster %s to another one that announced it, and '
-                            'is told to answer for it again: see whether '
-                            'another distributor is cut off.', row.name,
-                            vip.cluster_id)
+                            'cluster %s to another distributor that announced '
+                            'it, and is told to answer for it again: see '
+                            'whether another distributor is cut off.',
+                            row.name, vip.cluster_id)
 
     def _forget_left(self, asked):
-        """Tell distributors of clusters that were deleted meanwhile.
+        """Remove deleted clusters from distributors.
 
-        :param asked: ids of those that are in the option.
+        :param asked: ids of the distributors in the option.
         :returns: False if ports could not be deleted yet.
         """
         left = vip_repo.get_left(self._engine)
@@ -446,7 +436,7 @@ class DistributorWatch:
                 LOG.info('Ports of the cluster %s, which is gone, are '
                          'deleted later: %s', cluster_id, e)
                 return False
-        # Nobody asks one any more that has left the option.
+        # A distributor that left the option is not told any more.
         for vip in left:
             if vip.distributor_id not in asked:
                 vip_repo.delete(self._engine, vip.id)
@@ -457,13 +447,7 @@ class DistributorWatch:
 
 
 def make(conf, engine, distributors, floating):
-    """Make a DistributorWatch.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param distributors: a distributors.Distributors.
-    :param floating: a floating_ips.FloatingIPs.
-    """
+    """Make a DistributorWatch."""
     return DistributorWatch(engine, distributors, cluster_vips.VIPs(
         conf, engine, distributors),
         heartbeat_interval=conf.health_manager.heartbeat_interval,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Has distributors do what the rows of a cluster say.
+"""Brings the rows of a cluster to its distributors.
 
-Whoever changes rows of a cluster calls apply() afterwards. Any number of
-controllers may do so at once, and each may die anywhere: the version decides
-which document stays, and housekeeping tells who was not told.
+Callers change rows of a cluster and then call apply(). Several controllers
+may do so at once, and each may die at any point: the version decides which
+document stays, and housekeeping tells the distributors that were not told.
 """
 
 from concurrent import futures
@@ -30,21 +30,21 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# How often rows are read anew within one call, each time because somebody
-# has changed them or a distributor could not be told.
+# Reads of the rows in one call, at most; each because they changed or because
+# a distributor could not be told.
 _ATTEMPTS = 12
-# Seconds for which others are waited for once the active one has answered.
+# Seconds to wait for the others once the active one has answered.
 _GRACE = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of telling the distributors of a cluster.
+    """The result of telling the distributors of a cluster.
 
-    :param version: that is in force at the active one.
-    :param active: its name.
-    :param problems: {name: why} of others that have it not; they are told by
-                     housekeeping.
+    :param version: in force at the active one.
+    :param active: the name of the active one.
+    :param problems: {name: why} of others that lack it; housekeeping tells
+                     them.
     """
 
     version: int
@@ -61,7 +61,7 @@ class _Plan:
 
 @dataclasses.dataclass(frozen=True)
 class _Told:
-    """What came of telling one distributor."""
+    """The result of telling one distributor."""
 
     answer: handover.Answer
     problem: str = ''
@@ -69,10 +69,8 @@ class _Told:
 
 
 def make_client(conf, url):
-    """Make a client for a distributor, with the certificates of this moment.
+    """Make a client for a distributor, with the present certificates.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param url: of its API.
     :raises InvalidConfiguration: if a certificate cannot be used.
     """
     opts = conf[cluster_conf.GROUP]
@@ -80,7 +78,7 @@ def make_client(conf, url):
         opts.distributor_ca or conf.haproxy_amphora.server_ca,
         opts.distributor_client_cert or conf.haproxy_amphora.client_cert,
         opts.distributor_client_key)
-    # The two add up.
+    # The client adds the two up.
     connect_timeout = min(2, opts.distributor_timeout / 2)
 
     return client.Client(
@@ -91,10 +89,8 @@ def make_client(conf, url):
 class Distributors:
     """Tells the distributors of clusters what to do. Threads may share it.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param ports: a ports.Ports; made when it is needed by default.
-    :param make_client: makes a client for a URL; make_client() by default.
+    :param ports: a ports.Ports; made here by default.
+    :param make_client: returns a client for a URL; make_client() by default.
     """
 
     def __init__(self, conf, engine, ports=None, make_client=None):
@@ -107,7 +103,6 @@ class Distributors:
     def client_of(self, url):
         """Return the client of a distributor.
 
-        :param url: of its API.
         :raises InvalidConfiguration: if a certificate cannot be used.
         """
         if self._make_client is None:
@@ -115,12 +110,11 @@ class Distributors:
         return self._make_client(url)
 
     def apply(self, cluster_id):
-        """Have the distributors of a cluster do what its rows say.
+        """Tell the distributors of a cluster what its rows say.
 
-        Where the active one cannot be told anything, another one becomes it.
+        If the active one cannot be told, another one becomes active.
 
-        :param cluster_id: which cluster.
-        :returns: an Outcome: the active one does it.
+        :returns: an Outcome: the active one took it.
         :raises UnknownCluster: if it is gone.
         :raises NoDistributor: if none took it; rows stay as they are, and
                                housekeeping goes on.
@@ -157,7 +151,7 @@ class Distributors:
             else:
                 break
         else:
-            # Others change it all the time, and tell what they change.
+            # Other processes keep changing it, and tell what they change.
             if outcome:
                 return outcome
         reasons = '; '.join(sorted({
@@ -169,7 +163,7 @@ class Distributors:
             f'before where one is active.')
 
     def _read(self, cluster_id):
-        """Read rows that belong together, and make documents of them."""
+        """Read consistent rows, and make documents of them."""
         while True:
             cluster = cluster_repo.get(self._engine, cluster_id)
             if cluster is None:
@@ -181,7 +175,7 @@ class Distributors:
             addresses = addresses_repo.get(self._engine,
                                            cluster.load_balancer_id)
             again = cluster_repo.get(self._engine, cluster_id)
-            # All that documents are made of is changed with a new version.
+            # Any change of these rows raises the version.
             if again is not None and again.version == cluster.version:
                 break
         pin_timeout = self._conf[cluster_conf.GROUP].pin_timeout
@@ -207,7 +201,7 @@ class Distributors:
                      f': {reason}' if reason else '')
 
     def _tell(self, plan, lost):
-        """Tell all that can be told, and record what they say.
+        """Tell all that can be told, and record their answers.
 
         :returns: {id of the distributor: _Told}.
         """
@@ -218,10 +212,10 @@ class Distributors:
         return told
 
     def _tell_at_once(self, plan, stage):
-        """Tell some of them, each in a thread.
+        """Tell some distributors, each in a thread.
 
-        Nobody waits for others for long once the active one has answered.
-        What they were sent is in force there, or not: they are told again.
+        A slow one counts as LOST soon after the active one has answered. It
+        is told again, as the version may be in force there or not.
 
         :returns: a list of (VIP, _Told).
         """
@@ -236,15 +230,15 @@ class Distributors:
         futures.wait(active or asked)
         futures.wait(asked, timeout=_GRACE)
         return [(vip, future.result() if future.done() else _Told(
-            handover.Answer.LOST, f'the distributor {vip.url} takes its '
-                                  f'time: it is told again'))
+            handover.Answer.LOST, f'the distributor {vip.url} is slow: it '
+                                  f'is told again'))
                 for future, vip in asked.items()]
 
     def _share(self, plan, told):
-        """Have those that stand by go by what the active one has.
+        """Copy the list of changes of the active distributor to standbys.
 
-        They may have missed changes, or heard of them late: nobody could tell
-        whose the connections are that began meanwhile, should they take over.
+        A standby that missed a change or got it late could not tell to which
+        member connections belong that began meanwhile, if it took over.
         """
         active = next(vip for vip in plan.vips if vip.active)
         standing_by = [
@@ -260,14 +254,14 @@ class Distributors:
                 self.client_of(vip.url).put_transition(plan.cluster.id,
                                                        transition)
         except exceptions.DistributorError as e:
-            # One of a release before, or somebody was faster.
+            # It is of an older release, or another process was faster.
             LOG.debug('The distributors of the cluster %s go each by its own '
                       'list of changes: %s', plan.cluster.id, e)
 
     def _record(self, plan, vip, told):
-        """Record what one said.
+        """Record the answer of a distributor.
 
-        :returns: what it comes to.
+        :returns: the answer, or LOST if its port could not be switched on.
         """
         if told.answer == handover.Answer.TOOK:
             told = self._switch_on(vip)
@@ -284,7 +278,7 @@ class Distributors:
         return told
 
     def _switch_on(self, vip):
-        """See that the port of one that is back, or needed, is on."""
+        """Ensure that the port of a distributor that took a version is on."""
         took = _Told(handover.Answer.TOOK)
         if vip.applied_active is None and vip.applied_version is not None:
             try:
@@ -293,19 +287,19 @@ class Distributors:
                     exceptions.CloudRefused) as e:
                 return _Told(handover.Answer.LOST, str(e))
         elif vip.active and not vip.applied_active:
-            # It is on, unless somebody died at a bad moment.
+            # It is off only if another process died while it switched.
             self.switch.settle(vip)
         return took
 
     def _switch_off(self, plan, outcome):
-        """Keep those from answering ARP that could not be told to stop."""
+        """Switch off ports of distributors that may wrongly answer ARP."""
         for vip in plan.vips:
             problem = outcome.problems.get(vip.distributor_name)
             if not problem or vip.active or not vip.port_id:
                 continue
             vip_repo.record_error(self._engine, vip.id, problem,
                                   plan.cluster.version)
-            # Once more where that may have failed before.
+            # Repeated where it may have failed before.
             if (vip.applied_active is not False and
                     vip.applied_version is not None and
                     vip_repo.forget_active(self._engine, vip.id,
@@ -314,7 +308,7 @@ class Distributors:
 
 
 def _put(distributor, cluster_id, document):
-    """Tell one distributor, without raising anything that it does wrong."""
+    """Tell one distributor; its errors are in the answer."""
     try:
         distributor.put_vip(cluster_id, document)
         return _Told(handover.Answer.TOOK)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What each distributor of a cluster is to do, made of rows. Pure.
+"""Makes the documents for the distributors of a cluster from rows. Pure.
 
-The same rows always make the same documents: what changes one of them is a
+The same rows always make the same documents: any change of a document has a
 new version of the cluster, see cluster.db.cluster.
 """
 
@@ -20,14 +20,14 @@ from octavia_hmsync.distributor import schemas
 from octavia_hmsync import exceptions
 
 ALGORITHM = 'HASH'
-# Where haproxy of all amphorae has its peers, as Octavia configures it.
+# The peers port of haproxy in all amphorae, as Octavia configures it.
 PEER_PORT = 1025
 
 # Seconds: packets may be late, and so may a document.
 _LEAST = 60
 
-# What a member is to a distributor, by its state. BUILDING and STANDBY ones
-# are nothing to it yet.
+# States of members in documents. Distributors are not told of BUILDING
+# members and standbys.
 _STATES = {member_repo.ACTIVE: doc.ACTIVE,
            member_repo.DRAINING: doc.DRAINING,
            member_repo.FAILED: doc.DEAD}
@@ -42,18 +42,16 @@ def make(cluster: cluster_repo.Cluster,
          ) -> doc.Document:
     """Make the document of a cluster for one of its distributors.
 
-    :param cluster: the cluster.
-    :param members: its members, in any state.
+    :param members: in any state.
     :param addresses: of its load balancer.
     :param vip: its VIP on the distributor.
-    :param pin_timeout: ``[hmsync_cluster] pin_timeout``: it is less where no
-                        connection of a member may be silent for so long.
-    :param others: its VIPs on other distributors, and on this one.
-    :param own_addresses: {id of an amphora: its own address}, where haproxy
-                          of members is asked whether it hangs.
-    :returns: a Document, such as a distributor takes.
-    :raises InvalidDocument: if no distributor would take it, in one line: a
-                             member carries traffic and has no MAC address.
+    :param pin_timeout: ``[hmsync_cluster] pin_timeout``, lowered to the idle
+                        time-out of the members.
+    :param others: its VIPs on all distributors.
+    :param own_addresses: {id of an amphora: its own address}, where the
+                          distributor asks haproxy whether it hangs.
+    :raises InvalidDocument: if no distributor would take it, as when a member
+                             carries traffic and has no MAC address.
     """
     if not (vip.port_id and vip.mac and vip.mtu):
         raise exceptions.InvalidDocument(
@@ -88,7 +86,8 @@ def choose_pin_timeout(members: abc.Iterable[member_repo.Member],
                        most: int) -> int:
     """Return for how many seconds silent connections are remembered. Pure.
 
-    haproxy ends those that are silent for longer than listeners allow.
+    haproxy closes connections that are silent for longer than listeners
+    allow.
 
     :param members: of the cluster.
     :param most: ``[hmsync_cluster] pin_timeout``.
@@ -96,7 +95,7 @@ def choose_pin_timeout(members: abc.Iterable[member_repo.Member],
     allowed = [member.idle_timeout for member in members
                if member.state in (member_repo.ACTIVE, member_repo.DRAINING)]
     if None in allowed:
-        # Of a member that a release before has made.
+        # An older release has built this member.
         return most
     return min(most, max((_LEAST, *typing.cast(list[int], allowed))))
 
@@ -104,7 +103,7 @@ def choose_pin_timeout(members: abc.Iterable[member_repo.Member],
 def is_told(member: member_repo.Member) -> bool:
     """Tell whether distributors are told of a member at all.
 
-    One whose slot another one took keeps its connections while it drains.
+    A member that lost its slot keeps its connections while it drains.
     """
     if member.slot is None:
         return member.state == member_repo.DRAINING and bool(member.mac)
@@ -114,20 +113,19 @@ def is_told(member: member_repo.Member) -> bool:
 def _describe(
         members: abc.Sequence[member_repo.Member], affinity: str
 ) -> list[dict[str, typing.Any]]:
-    # Numbers that no cluster comes to, in groups where nobody else is.
+    # Slots and groups that no other member has.
     spare = itertools.count(schemas.MAX_SLOT, -1)
     described = []
     for member in sorted(filter(is_told, members),
                          key=lambda member: member.id):
         slot, group, state = member.slot, member.peer_group, member.state
         if affinity == doc.SOURCE_IP and peers.find_teachers(members, member):
-            # Its slot stands for them.
+            # Its clients go to its group, which knows them.
             state = member_repo.DRAINING
         if slot is None:
             slot = group = next(spare)
         described.append({
-            # One that died before it had an amphora holds its slot all the
-            # same.
+            # A member without an amphora may still hold its slot.
             'id': member.amphora_id or member.id, 'slot': slot,
             'peer_group': group, 'mac': member.mac,
             'state': _STATES[state]})

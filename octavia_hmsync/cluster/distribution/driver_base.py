@@ -2,10 +2,10 @@
 
 """What Octavia's distributor drivers ``hmsync_ovs`` and ``hmsync_ovn`` share.
 
-``distributor_id`` of Octavia's abstract class is the id of the cluster: what
-it calls a distributor is, here, two processes that take turns, or OVN. Tasks
-change rows, and have whoever distributes told what rows say; each may be run
-again, and what one could not do is done by housekeeping later.
+``distributor_id`` of Octavia's abstract class is the id of the cluster: its
+distributor is, here, two processes of which one is active, or OVN. Tasks
+change rows and tell the distributors what rows say. Each may be repeated, and
+housekeeping does later what a task could not do.
 """
 
 from oslo_log import log as logging
@@ -30,8 +30,6 @@ _PREFIX = 'octavia-hmsync-distributor'
 class Driver:
     """What tasks work with, in this process.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
     :param distributors: what backends.make() returns.
     """
 
@@ -41,9 +39,8 @@ class Driver:
         self.vips = backends.get_vips(conf, engine, distributors)
 
     def get_members(self, cluster_id, amphorae):
-        """Return the members that some amphorae are.
+        """Return the members of some amphorae.
 
-        :param cluster_id: of which cluster.
         :param amphorae: as Octavia's tasks have them, or as dicts.
         :returns: a list of Member.
         :raises NotPossible: if one is no member of the cluster.
@@ -69,11 +66,11 @@ def _get_driver():
 
 
 def _may_undo(cluster_id, owner):
-    """Tell whether what was done for a cluster may be undone.
+    """Tell whether a task may undo what it did for a cluster.
 
-    Whoever has taken it up meanwhile, while this process hung, needs it.
+    If this process hung and lost its claim, the new owner needs it.
 
-    :param owner: who has claimed it; None in flows that are not ours.
+    :param owner: of the claim; None in flows that are not ours.
     """
     if owner is None:
         return True
@@ -85,7 +82,7 @@ def _may_undo(cluster_id, owner):
 
 
 def _id_of(thing, *names):
-    """Return the id of what may be a dict, or an object of Octavia's."""
+    """Return the id of a dict or of an object of Octavia's."""
     if isinstance(thing, str):
         return thing
     for name in (*names, 'id'):
@@ -97,7 +94,7 @@ def _id_of(thing, *names):
 
 
 class FindCluster(task.Task):
-    """Tell which cluster a load balancer has."""
+    """Find the cluster of a load balancer."""
 
     default_provides = DISTRIBUTOR_ID
 
@@ -119,15 +116,15 @@ class FindCluster(task.Task):
 
 
 class AddVIP(task.Task):
-    """Have two distributors answer for the VIP of a cluster."""
+    """Put the VIP of a cluster on two distributors."""
 
     def execute(self, distributor_id, vip, vip_alg, vip_persistence,
                 owner=None):
-        """Make ports, and tell distributors.
+        """Create ports, and tell distributors.
 
-        What the VIP is stands in the database, too.
+        The addresses of the VIP come from the database.
 
-        :returns: whether none had it before.
+        :returns: whether no distributor had it before.
         """
         driver = _get_driver()
         is_new = not vip_repo.get_of_cluster(driver.engine, distributor_id)
@@ -137,14 +134,14 @@ class AddVIP(task.Task):
         try:
             driver.vips.add(distributor_id)
         except Exception:
-            # A task that failed is not reverted with what it did.
+            # TaskFlow does not pass the result of a failed task to revert().
             if is_new and _may_undo(distributor_id, owner):
                 _take_back(driver, distributor_id)
             raise
         return is_new
 
     def revert(self, result, distributor_id, owner=None, *args, **kwargs):
-        """Take it away again, unless it was there before."""
+        """Remove it, unless it was there before."""
         if result is True and _may_undo(distributor_id, owner):
             _take_back(_get_driver(), distributor_id)
 
@@ -158,7 +155,7 @@ def _take_back(driver, cluster_id):
 
 
 class RemoveVIP(task.Task):
-    """Have no distributor know a cluster any more."""
+    """Remove a cluster from its distributors."""
 
     def execute(self, distributor_id, vip):
         """Tell them, and delete ports.
@@ -169,20 +166,20 @@ class RemoveVIP(task.Task):
 
 
 class SyncDistributors(task.Task):
-    """Forget distributors that left the option, once they have nothing."""
+    """Forget distributors that left the option and have no VIPs."""
 
     def execute(self, distributor_id):
         _get_driver().vips.sync()
 
 
 class RegisterAmphorae(task.Task):
-    """Have distributors send connections to amphorae."""
+    """Make distributors send connections to amphorae."""
 
     def execute(self, distributor_id, amphorae, owner=None):
         """Tell them.
 
-        :returns: {id: state} of the members that had another one before.
-        :raises NoDistributor: if nobody took it.
+        :returns: {id of a member: its state before}, of changed members.
+        :raises NoDistributor: if no distributor took it.
         """
         driver = _get_driver()
         before = {}
@@ -205,7 +202,7 @@ class RegisterAmphorae(task.Task):
         return before
 
     def revert(self, result, distributor_id, owner=None, *args, **kwargs):
-        """Have them be what they were before."""
+        """Restore the states of the members."""
         if (not isinstance(result, failure.Failure) and result and
                 _may_undo(distributor_id, owner)):
             _put_back(_get_driver(), distributor_id, result)
@@ -223,12 +220,12 @@ def _put_back(driver, cluster_id, before):
 
 
 class DrainAmphorae(task.Task):
-    """Have distributors send no new connections to amphorae."""
+    """Make distributors send no new connections to amphorae."""
 
     def execute(self, distributor_id, amphorae):
         """Tell them.
 
-        :raises NoDistributor: if nobody took it; housekeeping goes on.
+        :raises NoDistributor: if none took it; housekeeping goes on.
         """
         driver = _get_driver()
         for member in driver.get_members(distributor_id, amphorae):
@@ -238,12 +235,12 @@ class DrainAmphorae(task.Task):
 
 
 class UnregisterAmphorae(task.Task):
-    """Have distributors send nothing to amphorae any more."""
+    """Make distributors send nothing to amphorae."""
 
     def execute(self, distributor_id, amphorae):
         """Tell them.
 
-        :raises NoDistributor: if nobody took it; housekeeping goes on.
+        :raises NoDistributor: if none took it; housekeeping goes on.
         """
         driver = _get_driver()
         for member in driver.get_members(distributor_id, amphorae):
@@ -266,7 +263,7 @@ class Distribution(compat_distributor.DistributorDriver):
         return _make_flow('create', FindCluster())
 
     def get_delete_distributor_subflow(self):
-        # Processes on network nodes are there before a cluster, and after.
+        # Processes on network nodes outlive clusters.
         return _make_flow('delete', SyncDistributors())
 
     def get_add_vip_subflow(self):

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Floating IPs of clusters that lead nowhere, with distributors and OVN.
+"""Finds floating IPs of clusters that do not work with hmsync_ovs and OVN.
 
-Where floating IPs are distributed OVN translates them on the node of the
-port. A distributor hands on what comes there, but the member answers from
-another node, where nothing is translated back.
+OVN translates a distributed floating IP on the node of its port. A
+distributor forwards packets from there, but the member answers from another
+node, where OVN does not translate back.
 
-octavia-api refuses subnets where there could be one, as far as it knows; one
-that is there all the same is named by housekeeping.
+octavia-api rejects subnets where a VIP could get such a floating IP, as far
+as it knows; housekeeping logs floating IPs that exist all the same.
 """
 
 from oslo_log import log as logging
@@ -25,10 +25,9 @@ WHAT_TO_DO = ('Neutron has [ovn] enable_distributed_floating_ip = True: '
 
 
 def are_distributed(conf):
-    """Tell whether there is any floating IP that is distributed.
+    """Tell whether OVN has any distributed floating IP.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :returns: False, too, where OVN is not there to be asked.
+    :returns: False, too, if OVN does not answer or is not configured.
     """
     from octavia_hmsync.cluster.distribution.ovn import nat
 
@@ -44,42 +43,37 @@ def are_distributed(conf):
 class FloatingIPs:
     """Looks at the floating IPs of VIPs, each time look() is called.
 
-    :param engine: an SQLAlchemy engine.
-    :param find: called without arguments for {id of a port: its floating IP}
-                 of those that are distributed.
+    :param find: returns {id of a port: its floating IP} of all distributed
+                 floating IPs.
     """
 
     def __init__(self, engine, find):
         self._engine = engine
         self._find = find
-        # {id of a cluster: floating IP} of those that were named.
+        # {id of a cluster: floating IP} that were logged.
         self._said: dict[str, str] = {}
 
     def look(self):
-        """Name those that lead nowhere, each once."""
+        """Log the floating IPs that do not work, each once."""
         try:
             distributed = self._find()
         except exceptions.HMSyncException as e:
             LOG.info('Floating IPs were not looked at: %s', e)
             return
-        # Most clouds have none, and nobody asks the database then.
+        # Most clouds have none: then the database is not asked.
         dark = {cluster_id: distributed[port_id] for cluster_id, port_id
                 in front_repo.get_vip_ports(self._engine).items()
                 if port_id in distributed} if distributed else {}
         for cluster_id, address in sorted(dark.items()):
             if self._said.get(cluster_id) != address:
-                LOG.warning('The cluster %s gets no answer back by its '
-                            'floating IP %s, which OVN distributes. %s',
+                LOG.warning('The cluster %s does not work with its floating '
+                            'IP %s, which OVN distributes. %s',
                             cluster_id, address, WHAT_TO_DO)
         self._said = dark
 
 
 def make(conf, engine):
-    """Make a FloatingIPs, which looks at nothing without OVN.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    """
+    """Make a FloatingIPs; without OVN it finds none."""
     from octavia_hmsync.cluster.distribution.ovn import nat
 
     return FloatingIPs(engine, lambda: (

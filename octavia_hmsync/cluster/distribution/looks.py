@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What distributors are told, and tell, of members beside their traffic.
+"""What distributors and controllers tell each other about members.
 
-At which ports they look, and how many connections of one that drains are
-open.
+The ports at which distributors look, and the number of open connections of
+members that drain.
 """
 
 from collections import abc
@@ -22,12 +22,12 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# What a column bears.
+# The largest value of a column.
 _MOST = 2 ** 31 - 1
-# Seconds for which clocks may be apart, and a connection may begin.
+# Seconds by which clocks may differ, and in which a connection may begin.
 _MARGIN = 2
-# How often haproxy waits for a member of a pool: in the queue, and for it to
-# take a connection, with three more tries.
+# How often haproxy waits timeout_member_connect for a member of a pool: once
+# in the queue, once to connect, and with three retries.
 _CONNECTS = 5
 
 
@@ -35,11 +35,11 @@ def choose_ports(load_balancer: typing.Any,
                  without: str | None = None) -> set[int]:
     """Return the ports at which the members of a load balancer answer. Pure.
 
-    :param load_balancer: Octavia's data model; of one that is disabled they
-                          answer nobody, and at a listener in ERROR perhaps
-                          never did. Where the owner has chosen the security
-                          groups of the VIP (``vip_sg_ids``), these say who
-                          may connect, and may not admit distributors.
+    Members of a disabled load balancer do not answer, and perhaps never did
+    for a listener in ERROR. Security groups that the tenant has chosen for
+    the VIP (``vip_sg_ids``) may not admit distributors.
+
+    :param load_balancer: Octavia's data model of it.
     :param without: id of a listener that does not count.
     """
     return {listener.protocol_port for listener in load_balancer.listeners
@@ -62,12 +62,11 @@ def parse_ports(text: str | None) -> set[int]:
 
 
 def record_ports(engine: typing.Any) -> int:
-    """Record at which ports members are looked at, where that is wrong.
+    """Correct the recorded ports at which distributors look at members.
 
-    Somebody may have died before he did, or been of a release of before.
+    A worker may have died before it recorded them, or be of an older release.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: of how many clusters.
+    :returns: the number of clusters that changed.
     """
     changed = [
         cluster_id for cluster_id, (recorded, ports)
@@ -78,10 +77,8 @@ def record_ports(engine: typing.Any) -> int:
 
 
 def record_addresses(engine: typing.Any, ports: typing.Any) -> None:
-    """Record the addresses of ports of distributors that nobody has asked for.
+    """Record the addresses of ports of distributors where they are missing.
 
-    :param engine: an SQLAlchemy engine.
-    :param ports: a ports.Ports.
     :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
     """
     for vip in vip_repo.get_all(engine):
@@ -95,19 +92,18 @@ def record_addresses(engine: typing.Any, ports: typing.Any) -> None:
 def count_connections(
         engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
         interval: float) -> dict[str, int | None]:
-    """Record how many connections of members that drain are open.
+    """Record the number of open connections of members that drain.
 
-    Their own heartbeats tell, but not of those that began before haproxy was
-    loaded anew, which a process of its own goes on with. Of these, and of
-    those of a silent member, its distributor knows the ones that it remembers
-    one by one, for two minutes after their end: each that had a packet since.
-    Nobody says that none is open as long as it has some of a member, or one
-    may be that was silent all the time, see get_idle_timeout().
+    Heartbeats report it, but leave out connections from before a reload of
+    haproxy, which an old haproxy process serves. For these, and for a silent
+    member, the distributor reports the connections that it remembers: each
+    that has had a packet since, until two minutes after its end. 0 is
+    recorded only when neither has any, and when a connection that was silent
+    all the time would have timed out, see get_idle_timeout().
 
-    :param engine: an SQLAlchemy engine.
-    :param client_of: called with the URL of a distributor for its client.
+    :param client_of: returns the client for the URL of a distributor.
     :param interval: seconds between two heartbeats.
-    :returns: {id of a member: how many}, None if nobody knows.
+    :returns: {id of a member: the number}, None if not known.
     """
     rows = look_repo.get_connections(engine, interval + _MARGIN)
     unsure = {row.cluster_id for row in rows.values() if not row.told}
@@ -127,15 +123,15 @@ def count_connections(
 
 def choose_count(told: int | None, remembered: int | None,
                  rest: float) -> int | None:
-    """Return how many connections of a member that drains are open. Pure.
+    """Return the number of open connections of a draining member. Pure.
 
-    :param told: how many its heartbeat has, of this haproxy; None if none.
-    :param remembered: how many its distributor has; None if nobody asked it,
-                       or it does not tell.
-    :param rest: seconds for which there may be one of which nobody has heard.
-    :returns: None if nobody knows; 0 only if there is none for sure.
+    :param told: the number in its heartbeat, of the present haproxy; None
+                 without a heartbeat.
+    :param remembered: the number that its distributor remembers; None if it
+                       was not asked or did not tell.
+    :param rest: seconds for which a silent connection may still be open.
+    :returns: None if not known; 0 only if there is none for sure.
     """
-    # An amphora's own word, or a distributor's.
     known = max(0, told or 0) or max(0, remembered or 0)
     if known:
         return min(known, _MOST)
@@ -145,9 +141,9 @@ def choose_count(told: int | None, remembered: int | None,
 def get_idle_timeout(listeners: abc.Iterable[typing.Any]) -> int:
     """Return for how many seconds a connection may be silent at most. Pure.
 
-    haproxy ends one of which nothing is heard from either side for longer. A
-    client who has asked for something waits until it was tried at four
-    members of the pool, after a turn in the queue, and one of them answered.
+    haproxy closes a connection that is silent on both sides for longer. A
+    client waits for an answer through the queue, four attempts to connect to
+    a member of the pool, and the answer of that member.
 
     :param listeners: Octavia's data models of them.
     """
@@ -159,7 +155,7 @@ def _get_idle_timeout(listener: typing.Any) -> int:
     own = (listener.timeout_client_data, listener.timeout_member_connect,
            listener.timeout_member_data)
     if not all(own):
-        # Octavia's default, or without end.
+        # Not set, or without end.
         return _MOST
     client, connect, member = own
     longest = max(client, (listener.timeout_tcp_inspect or 0) +
@@ -169,7 +165,7 @@ def _get_idle_timeout(listener: typing.Any) -> int:
 
 def _read_pins(engine: typing.Any, client_of: abc.Callable[[str], typing.Any],
                cluster_id: str) -> dict[str, int] | None:
-    """Return what is remembered, by amphora; None if nobody tells."""
+    """Return remembered connections by amphora; None without an answer."""
     for vip in vip_repo.get_of_cluster(engine, cluster_id):
         if vip.active and vip.status == distributor_repo.ONLINE:
             try:

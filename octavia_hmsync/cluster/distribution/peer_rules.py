@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who may call the haproxy of members: rules of security groups.
+"""Admits distributors to the haproxy of members: security group rules.
 
-Octavia's own security group of a load balancer lets its amphorae alone call
-their peers port. Distributors do so, too, each from its own address. Octavia
-deletes rules of TCP that it did not make, with each change of a listener; it
-knows TCP by its name alone.
+Octavia's own security group of a load balancer admits only its amphorae to
+the peers port. Distributors ask there, too, each from its own address. With
+each change of a listener Octavia deletes foreign rules for TCP; it knows the
+protocol by its name only, so these rules have its number.
 """
 
 from collections import abc
@@ -21,13 +21,13 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# TCP.
+# TCP, by number: see above.
 PROTOCOL = '6'
 DESCRIPTION = ('Made by octavia-hmsync: a distributor asks haproxy whether it '
                'hangs.')
-# Of a load balancer's own group, as Octavia calls it.
+# Octavia's name for the group of a load balancer.
 GROUP_NAME = 'lb-{}'
-# Groups that are asked for at once.
+# Groups in one request.
 _AT_ONCE = 50
 
 Rule = tuple[str, str]
@@ -35,10 +35,10 @@ Rule = tuple[str, str]
 
 def find_changes(wanted: abc.Iterable[Rule], there: abc.Mapping[str, Rule]
                  ) -> tuple[list[Rule], list[str]]:
-    """Return what is to be made, and ids of what is to be deleted. Pure.
+    """Return the rules to create, and the ids of rules to delete. Pure.
 
-    :param wanted: (id of a group, address of a distributor).
-    :param there: {id of a rule: the same}.
+    :param wanted: (id of a group, address of a distributor) pairs.
+    :param there: {id of a rule: such a pair}.
     """
     rest = set(wanted)
     surplus = []
@@ -51,30 +51,29 @@ def find_changes(wanted: abc.Iterable[Rule], there: abc.Mapping[str, Rule]
 
 
 class PeerRules(cloud.NeutronClient):
-    """Has them be what they are to be, each time it is asked.
+    """Creates and deletes rules, each time ensure() is called.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param connection: an openstack.connection.Connection; made when it is
-                       needed by default.
+    :param connection: an openstack.connection.Connection; made on first use
+                       by default.
     """
 
     def __init__(self, conf: typing.Any, connection: typing.Any = None
                  ) -> None:
         super().__init__(conf, connection)
-        # By load balancer.
+        # {id of a load balancer: id of its group}
         self._groups: dict[str, str] = {}
 
     def ensure(self, wanted: abc.Mapping[str, abc.Collection[str]]) -> None:
-        """Have distributors be admitted, and nobody who was one.
+        """Admit the present distributors, and no former ones.
 
         :param wanted: {id of a load balancer: addresses of its distributors}.
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not answer.
         """
         self._groups = {key: group_id for key, group_id
                         in self._groups.items() if key in wanted}
         there = self._list_rules()
         known = {group_id for group_id, _ in there.values()}
-        # Of a group that has none it may be another one by now.
+        # Look groups without a rule up again: they may have been replaced.
         self._find_groups([key for key in sorted(wanted)
                            if self._groups.get(key) not in known])
         missing, surplus = find_changes(
@@ -121,6 +120,6 @@ class PeerRules(cloud.NeutronClient):
                     remote_ip_prefix=f'{ip}/{ip.max_prefixlen}',
                     description=DESCRIPTION, **self._scope)
         except exceptions.CloudRefused as e:
-            # Another controller made it, the group is gone, or is full: then
-            # nobody asks these members.
+            # Another controller made it, or the group is gone or full; in a
+            # full group distributors do not ask these members.
             LOG.debug('A distributor may not call members: %s', e)

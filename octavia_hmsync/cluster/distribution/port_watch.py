@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ports in Neutron that somebody has deleted, or changed, are set right.
+"""Repairs ports in Neutron that were deleted or changed.
 
-Whoever owns a network may delete any port in it, and change its address pairs
-and security groups; clean-up scripts do. Of a distributor another port is
-made. A member whose port is gone has no front end any more, and is replaced.
+The owner of a network may delete any port in it, and change its address pairs
+and security groups; clean-up scripts do so. A distributor gets a new port. A
+member without its port has no front end any more, and is replaced.
 """
 
 import collections
@@ -26,10 +26,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """What a port is to have that it has not.
+    """What a port lacks.
 
-    :param pairs: addresses that it may send from, beside those it has.
-    :param groups: ids of its security groups; None for those it has.
+    :param pairs: address pairs to add.
+    :param groups: ids of its security groups; None to keep them.
     """
 
     pairs: tuple[str, ...] = ()
@@ -41,11 +41,13 @@ class Change:
 
 def find_changes(ports: abc.Mapping[str, typing.Any],
                  addresses: abc.Iterable[str]) -> dict[str, Change]:
-    """Return what is to be changed of the ports of a cluster's members. Pure.
+    """Return the changes that ports of a cluster's members need. Pure.
 
-    :param ports: {id: ports.State}, of those that are there.
+    The security groups that most of the ports have are taken to be right.
+
+    :param ports: {id: ports.State}, of the ports that exist.
     :param addresses: of the load balancer.
-    :returns: {id: Change}; of groups what most others have is right.
+    :returns: {id: Change}.
     """
     secured = {key: port for key, port in ports.items() if port.is_secured}
     counted = collections.Counter(
@@ -56,7 +58,7 @@ def find_changes(ports: abc.Mapping[str, typing.Any],
         change = Change(
             tuple(_write(address) for address in addresses
                   if not _may_send(port.pairs, address)),
-            # Of two nobody knows which one somebody has changed.
+            # Of two different ports either may be the changed one.
             usual if not port.groups or port.groups != usual and
             number > 1 and counted[port.groups] == 1 else None)
         if change:
@@ -65,7 +67,7 @@ def find_changes(ports: abc.Mapping[str, typing.Any],
 
 
 def _write(address: str) -> str:
-    # As Neutron takes no port for the parent of the VIP's then.
+    # With a prefix Neutron does not take the port for a parent of the VIP's.
     ip = ipaddress.ip_address(address)
     return f'{ip}/{ip.max_prefixlen}'
 
@@ -77,28 +79,26 @@ def _may_send(pairs: abc.Iterable[str], address: str) -> bool:
 
 
 class PortWatch:
-    """Looks at all ports of clusters, each time it is asked.
+    """Looks at all ports of clusters, each time look() is called.
 
-    :param engine: an SQLAlchemy engine.
-    :param ports: a ports.Ports.
-    :param set_right: called with the id of a cluster to have the ports of its
-                      distributors be right.
+    :param set_right: repairs the ports of the distributors of a cluster; it
+                      takes the id of the cluster.
     """
 
     def __init__(self, engine, ports, set_right):
         self._engine = engine
         self._ports = ports
         self._set_right = set_right
-        # Ports of VIPs of which was said that they are gone.
+        # Lost ports of VIPs that were logged.
         self._said: set[str] = set()
 
     def look(self):
-        """Set right what can be, and find what has to be made anew.
+        """Repair ports, and find clusters that need new ones.
 
-        :returns: ids of the clusters of which a distributor has no port.
-        :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
+        :returns: ids of the clusters with a distributor without a port.
+        :raises CloudUnavailable, CloudRefused: if Neutron does not answer.
         """
-        # One that was told nothing yet is being made right now.
+        # A VIP that was never told is being made right now.
         vips = [vip for vip in vip_repo.get_all(self._engine)
                 if vip.applied_version is not None]
         fronts = front_repo.get_all(self._engine)
@@ -126,7 +126,7 @@ class PortWatch:
                 LOG.warning('The port %s of the VIP of the cluster %s is gone '
                             'from Neutron, which may give its address away, '
                             'and has no floating IP for it any more. Traffic '
-                            'to the VIP goes on: have clients go to another '
+                            'to the VIP goes on: move clients to another '
                             'load balancer, and delete this one.', port_id,
                             cluster_id)
         self._said = set(gone.values())
@@ -135,10 +135,10 @@ class PortWatch:
         try:
             self._set_right(cluster_id)
             LOG.warning('The ports of distributors for the cluster %s were '
-                        'changed by somebody, and are set right.', cluster_id)
+                        'changed from outside, and are repaired.', cluster_id)
         except exceptions.HMSyncException as e:
-            LOG.info('The ports of distributors for the cluster %s are set '
-                     'right later: %s', cluster_id, e)
+            LOG.info('The ports of distributors for the cluster %s are '
+                     'repaired later: %s', cluster_id, e)
 
     def _look_at_members(self, fronts, ports):
         by_cluster = collections.defaultdict(list)
@@ -152,7 +152,7 @@ class PortWatch:
             for port_id, change in find_changes(
                     there, own[0].addresses).items():
                 LOG.warning('The port %s of a member of the cluster %s was '
-                            'changed by somebody, and is set right.', port_id,
+                            'changed from outside, and is repaired.', port_id,
                             cluster_id)
                 self._ports.change(port_id, there[port_id], change.pairs,
                                    change.groups)

@@ -3,10 +3,10 @@
 """The Neutron ports of distributors.
 
 A cluster has one port for each of its distributors, on the network of its
-VIP. It is known by its name, its owner and its network. Neutron lets two
-ports have one name, but not one MAC address in a network: with the same one
-in each request, none makes a second port, though it is done late, after
-whoever sent it gave up, or by two at once.
+VIP. It is found by its name, its owner and its network. Neutron lets two
+ports have the same name, but not the same MAC address in a network. So each
+request to create a port has the same MAC address: a late or a concurrent
+request cannot create a second port.
 """
 
 import dataclasses
@@ -33,13 +33,13 @@ _NAME = 'octavia-lb-distributor-{}-{}'
 # Neutron's limit for any name.
 _NAME_LENGTH = 255
 BINDING_FAILED = 'binding_failed'
-# What wires the port of a node tells itself apart by this.
+# The mechanism driver of neutron-openvswitch-agent.
 _OVS = 'openvswitch'
-# Ports that are asked for at once, and what of them.
+# Ports in one request, and their fields.
 _AT_ONCE = 50
 _FIELDS = ('id', 'port_security_enabled', 'allowed_address_pairs',
            'security_groups', 'binding:vif_details')
-# Each address of clients: Neutron takes no ::/0.
+# All addresses of clients; Neutron does not take ::/0.
 _ANYBODY = {4: ('0.0.0.0/0',), 6: ('2000::/3', 'fc00::/7')}
 
 
@@ -47,10 +47,8 @@ _ANYBODY = {4: ('0.0.0.0/0',), 6: ('2000::/3', 'fc00::/7')}
 class Port:
     """A port as Neutron has it, and what its distributor needs to know.
 
-    :param id: its id.
-    :param mac: MAC address.
     :param mtu: of its network.
-    :param addresses: of its own, in the subnets of the VIP.
+    :param addresses: its own, in the subnets of the VIP.
     """
 
     id: str
@@ -61,7 +59,7 @@ class Port:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What somebody may have changed of a port.
+    """What may have been changed of a port.
 
     :param is_secured: whether its port security is on.
     :param pairs: addresses and networks that it may send from.
@@ -81,12 +79,12 @@ def get_name(cluster_id, host):
 
 
 def get_description(cluster_id):
-    """Return what the ports of a cluster are described by."""
+    """Return the description of the ports of a cluster."""
     return f'Made by octavia-hmsync for the cluster {cluster_id}.'
 
 
 def make_mac(cluster_id, host):
-    """Return the MAC address with which the port is made first."""
+    """Return the MAC address with which the port is created."""
     digest = hashlib.sha256(f'{cluster_id} {host}'.encode()).hexdigest()
     return f'fa:16:3e:{digest[:2]}:{digest[2:4]}:{digest[4:6]}'
 
@@ -94,7 +92,7 @@ def make_mac(cluster_id, host):
 def is_instance(host):
     """Tell whether a distributor is an instance of the compute service.
 
-    :param host: its name: of an instance that is its UUID.
+    :param host: its name; an instance has its UUID as its name.
     """
     return uuidutils.is_uuid_like(host)
 
@@ -102,8 +100,8 @@ def is_instance(host):
 def get_pairs(addresses):
     """Return the address pairs of a distributor's port.
 
-    :param addresses: those of the load balancer, as Octavia writes them: OVN
-                      finds out by them that the VIP may be at this port.
+    :param addresses: of the load balancer, as Octavia writes them: from these
+                      pairs OVN learns that the VIP may be at this port.
     :returns: a list of dicts, as Neutron takes them.
     """
     addresses = list(addresses)
@@ -116,7 +114,7 @@ def get_pairs(addresses):
 def check_network(network, vnic_type=None):
     """Check that distributors can carry traffic in a network.
 
-    :param network: as Neutron's API shows it, a dict.
+    :param network: a dict, as Neutron's API shows it.
     :param vnic_type: of the ports of amphorae in it.
     :raises NotPossible: if they cannot, and why.
     """
@@ -124,7 +122,7 @@ def check_network(network, vnic_type=None):
     if vnic_type == compat.DIRECT:
         raise exceptions.NotPossible(
             f'A cluster cannot have SR-IOV ports (vip_sriov) in the network '
-            f'{name}: their traffic passes by Open vSwitch, where '
+            f'{name}: their traffic bypasses Open vSwitch, where '
             f'distributors are. Take a flavor without it.')
     if network.get('l2_adjacency') is False:
         raise exceptions.NotPossible(
@@ -149,16 +147,14 @@ def _get_addresses(port):
 
 
 class Ports(cloud.NeutronClient):
-    """Makes and deletes the ports of distributors.
+    """Creates and deletes the ports of distributors. Threads may share it.
 
-    Every method asks Neutron, and raises CloudUnavailable or CloudRefused,
-    each with one line that says what to do, if that does not do it. Threads
-    may share it.
+    Every method calls Neutron, and raises CloudUnavailable or CloudRefused,
+    with one line that says what to do.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param connection: an openstack.connection.Connection; made when it is
-                       needed by default.
-    :param load_compute: makes Octavia's compute driver, by its name.
+    :param connection: an openstack.connection.Connection; made on first use
+                       by default.
+    :param load_compute: loads Octavia's compute driver by its name.
     """
 
     def __init__(self, conf, connection=None,
@@ -171,10 +167,7 @@ class Ports(cloud.NeutronClient):
         return self._load_compute(self._conf.controller_worker.compute_driver)
 
     def get_network(self, network_id):
-        """Return a network as Neutron's API shows it, a dict.
-
-        :param network_id: its id.
-        """
+        """Return a network as a dict, as Neutron's API shows it."""
         with self._reported(f'look at the network {network_id}'):
             answer = self._api.get(f'/networks/{network_id}')
             sdk_exc.raise_from_response(answer)
@@ -182,11 +175,10 @@ class Ports(cloud.NeutronClient):
             return {**network, 'mtu': cloud.read_mtu(network['mtu'])}
 
     def ensure(self, cluster_id, host, network, subnets):
-        """Make the port of a cluster at a node, or find it.
+        """Ensure the port of a cluster at a node.
 
-        :param cluster_id: which cluster.
         :param host: the node, as Neutron's agents call it.
-        :param network: what get_network() returns, of the VIP.
+        :param network: of the VIP, from get_network().
         :param subnets: {address of the load balancer: id of its subnet}.
         :returns: a Port, bound to the node, or plugged into the instance.
         :raises PortConflict: if the port is bound elsewhere or not at all.
@@ -202,7 +194,7 @@ class Ports(cloud.NeutronClient):
 
     def _find(self, cluster_id, host, network_id):
         name = get_name(cluster_id, host)
-        # Nova makes the owner of what it plugs another one.
+        # Nova changes the owner of a port that it plugs.
         owner = {} if is_instance(host) else {'device_owner': DEVICE_OWNER}
         with self._reported(f'look for the port {name}'):
             found = list(self._api.ports(
@@ -210,9 +202,9 @@ class Ports(cloud.NeutronClient):
         return found[0] if found else None
 
     def _attach(self, port, compute_id):
-        """Have a port be an interface of an instance; again does no harm.
+        """Ensure that a port is an interface of an instance.
 
-        :returns: the port as Neutron has it then.
+        :returns: the port as Neutron has it afterwards.
         """
         if port.device_id == compute_id:
             return port
@@ -234,7 +226,7 @@ class Ports(cloud.NeutronClient):
 
     def _create(self, cluster_id, host, network, subnets):
         name = get_name(cluster_id, host)
-        # One that has an owner is in use, for Nova.
+        # Nova takes a port with an owner to be in use.
         place = {} if is_instance(host) else {
             'device_owner': DEVICE_OWNER,
             'device_id': f'distributor-{cluster_id}', 'binding_host_id': host}
@@ -249,21 +241,21 @@ class Ports(cloud.NeutronClient):
             with self._reported(f'make the port {name}'):
                 return self._api.create_port(**values)
         except (exceptions.CloudRefused, exceptions.CloudUnavailable):
-            # Somebody else made it a moment ago, or the answer was lost.
+            # Another process made it a moment ago, or the answer was lost.
             found = self._find(cluster_id, host, network['id'])
             if found is None:
                 raise
             return found
 
     def _security(self, network, subnets):
-        """Return what a port may send and get, as Neutron takes it."""
+        """Return the groups and pairs of a port, as Neutron takes them."""
         if network.get('port_security_enabled') is False:
             return {}
         return {'security_group_ids': [self._ensure_group()],
                 'allowed_address_pairs': get_pairs(subnets)}
 
     def _ensure_group(self):
-        """Return the id of the security group of all such ports."""
+        """Ensure the security group of all such ports, and return its id."""
         found = self._find_group()
         if found is None:
             try:
@@ -272,11 +264,11 @@ class Ports(cloud.NeutronClient):
                         name=GROUP_NAME, description=GROUP_DESCRIPTION,
                         stateful=False, **self._scope)
             except exceptions.CloudUnavailable:
-                # The answer may be all that was lost.
+                # Perhaps only the answer was lost.
                 made = self._find_group()
                 if made is None:
                     raise
-            # Two at once made one each: all take the first.
+            # If two processes made one each, all take the first.
             found = self._find_group() or made
             if made.id != found.id:
                 with self._reported(f'delete the security group {made.id}'):
@@ -305,17 +297,17 @@ class Ports(cloud.NeutronClient):
                     security_group_id=group_id, direction='ingress',
                     ether_type=version, **self._scope)
         except exceptions.CloudRefused as e:
-            # Somebody else may have made the same one a moment ago.
+            # Another process may have made the same rule a moment ago.
             if not isinstance(e.__cause__, sdk_exc.ConflictException):
                 raise
 
     def _bind(self, port, host):
-        """See that a port is bound to a node.
+        """Ensure that a port is bound to a node.
 
-        :returns: the port as Neutron has it then.
+        :returns: the port as Neutron has it afterwards.
         """
         if port.binding_vif_type == BINDING_FAILED:
-            # An agent may have come since; Neutron tries again if asked.
+            # Its agent may run by now: an update makes Neutron bind again.
             with self._reported(f'bind the port {port.id}'):
                 port = self._api.update_port(port.id, binding_host_id=host)
         self._check_binding(port, host)
@@ -337,14 +329,14 @@ class Ports(cloud.NeutronClient):
                 f'bind it to {host}.')
 
     def _repair(self, port, network, subnets):
-        """Set right what somebody changed, or who died half-way left."""
+        """Repair what was changed, or left unfinished by a dead process."""
         values: dict[str, object] = {}
         if not port.is_admin_state_up:
             values['admin_state_up'] = True
         bound = (port.binding_vif_details or {}).get('bound_drivers') or {}
         if _OVS in bound.values():
-            # Its firewall follows connections, and a distributor shows it
-            # one half of each.
+            # Its firewall tracks connections, and would see only one half of
+            # each at a distributor.
             if port.is_port_security_enabled:
                 values.update(port_security_enabled=False,
                               security_group_ids=[],
@@ -365,17 +357,15 @@ class Ports(cloud.NeutronClient):
                 self._api.update_port(port.id, **values)
 
     def read(self, port_ids):
-        """Return those of some ports that are there, {id: State}.
+        """Return {id: State} of the ports that exist.
 
-        One that is missing was asked for once more, alone: only where Neutron
-        says that there is none it is gone.
-
-        :param port_ids: their ids.
+        A port counts as gone only if Neutron answers 404 to a request for
+        that port alone.
         """
         found = {}
         with self._reported('look at the ports of clusters'):
             if len(port_ids) > _AT_ONCE:
-                # In one answer, whatever else that project has.
+                # Fewer requests: list all ports of the project first.
                 found = {key: state for key, state
                          in self._list(self._scope).items()
                          if key in port_ids}
@@ -408,10 +398,7 @@ class Ports(cloud.NeutronClient):
 
     @staticmethod
     def is_right(state):
-        """Tell whether a port of a distributor may send what it has to.
-
-        :param state: a State.
-        """
+        """Tell whether a port lets a distributor send what it must."""
         if not state.is_secured:
             return True
         anybody = {text for texts in _ANYBODY.values() for text in texts}
@@ -419,12 +406,10 @@ class Ports(cloud.NeutronClient):
                     anybody.intersection(state.pairs))
 
     def change(self, port_id, state, pairs=(), groups=None):
-        """Have a port have what it lacks.
+        """Give a port what it lacks.
 
-        :param port_id: its id.
-        :param state: its State.
-        :param pairs: what it is to be able to send from, too.
-        :param groups: ids of its security groups; None for those it has.
+        :param pairs: address pairs to add.
+        :param groups: ids of its security groups; None to keep them.
         """
         values = {}
         if pairs:
@@ -436,20 +421,13 @@ class Ports(cloud.NeutronClient):
             self._api.update_port(port_id, **values)
 
     def get_addresses(self, port_id):
-        """Return the addresses of a port; None if it is gone.
-
-        :param port_id: its id.
-        """
+        """Return the addresses of a port; None if it is gone."""
         with self._reported(f'look at the port {port_id}'):
             found = list(self._api.ports(id=port_id))
         return _get_addresses(found[0]) if found else None
 
     def switch(self, port_id, is_on):
-        """Have a port carry traffic, or nothing at all.
-
-        :param port_id: its id.
-        :param is_on: whether it does.
-        """
+        """Switch a port on or off; a port that is gone is skipped."""
         with self._reported(f'look at the port {port_id}'):
             found = list(self._api.ports(id=port_id))
         if found and bool(found[0].is_admin_state_up) != is_on:
@@ -458,10 +436,10 @@ class Ports(cloud.NeutronClient):
                 self._api.update_port(port_id, admin_state_up=is_on)
 
     def get_switched_off(self):
-        """Return the ids of those ports that carry nothing, a set.
+        """Return the ids of the ports that are switched off, a set.
 
-        Not of those in instances, which Nova gives another owner: they are
-        switched on by whoever tells their distributor something.
+        Ports of instances are not found, because Nova gives them another
+        owner: they are switched on when their distributor is told.
         """
         with self._reported('look for ports of distributors'):
             return {port.id for port in self._api.ports(
@@ -471,8 +449,7 @@ class Ports(cloud.NeutronClient):
     def delete(self, cluster_id, host=None):
         """Delete the ports of a cluster; it is no error if there are none.
 
-        :param cluster_id: which cluster.
-        :param host: at which node; None for all.
+        :param host: the node; None for all nodes.
         """
         with self._reported(f'look for the ports of the cluster '
                             f'{cluster_id}'):
@@ -489,6 +466,6 @@ class Ports(cloud.NeutronClient):
                 self._api.delete_port(port.id)
 
     def _detach(self, port):
-        """Unplug what is an interface of an instance; Nova does it later."""
+        """Unplug a port from its instance; Nova does so later."""
         if is_instance(port.device_id):
             self._compute.detach_port(port.device_id, port.id)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Hears from distributors what they see of members, and records it.
+"""Records what distributors see of members.
 
-A thread for each distributor asks for news and waits for them; where there
-are many, they share threads, and are asked in turn. Any number of controllers
-may do so: the rows are the same, whoever writes them.
+A thread for each distributor asks for news and waits for them; many
+distributors share threads, and are asked in turn. Several controllers may do
+so at once: they write the same rows.
 """
 
 import heapq
@@ -23,19 +23,21 @@ from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which a distributor may wait for news; where they share threads,
-# others have their turn sooner.
+# Seconds for which a distributor may wait for news: alone in a thread, and
+# sharing one.
 _WAIT, _SHORT_WAIT = 20, 2
-# Seconds after an answer without news that came at once: too many wait there.
+# Seconds of pause after an early answer without news: too many clients wait
+# at that distributor.
 _PAUSE = 1
-# Seconds before one that did not answer is asked again; each time twice. What
-# it had told counts from the moment in which it answers at all.
+# Seconds before a silent distributor is asked again, doubled each time. Both
+# are short: its old sights count again as soon as it answers other questions.
 _FIRST_PAUSE, _LAST_PAUSE = 1, 5
-# Seconds before one that knows of no sights is.
+# Seconds before a distributor without sights, or with unreadable ones, is
+# asked again.
 _OLD_PAUSE = 60
-# Of what a distributor says is wrong.
+# Letters of an error, at most.
 _LONGEST = 200
-# Threads at most.
+# Threads, at most.
 _MOST = 64
 
 _STATES = (sight_repo.UP, sight_repo.DOWN)
@@ -43,11 +45,11 @@ _NOTHING = ('UNKNOWN', 'GONE')
 
 
 def read(news):
-    """Read what a distributor tells. Pure.
+    """Read the news of a distributor. Pure.
 
     :param news: its answer.
-    :returns: {(id of a cluster, id of an amphora or member): Look or None},
-              None if nothing is seen.
+    :returns: {(id of a cluster, id of an amphora or member): Look}, None
+              instead of a Look if nothing is seen.
     :raises ValueError: if it cannot be read.
     """
     found = {}
@@ -66,11 +68,9 @@ def read(news):
 
 
 class Watcher:
-    """Hears one distributor.
+    """Asks one distributor.
 
-    :param engine: an SQLAlchemy engine.
-    :param distributor: a cluster.db.distributor.Distributor.
-    :param client_of: called with its URL for a client.
+    :param client_of: returns the client for its URL.
     :param wake: called without arguments when something changed.
     """
 
@@ -85,7 +85,7 @@ class Watcher:
         self._stopping = threading.Event()
 
     def stop(self):
-        """Record nothing any more."""
+        """Stop recording."""
         self._stopping.set()
 
     def hear(self, wait=_WAIT):
@@ -104,21 +104,21 @@ class Watcher:
                       name, e)
             return _OLD_PAUSE
         except exceptions.HMSyncException as e:
-            # Whether it answers is the distributor watch's to say.
+            # The distributor watch logs whether it answers.
             LOG.debug('The distributor %s was not heard: %s', name, e)
         except ValueError as e:
             LOG.warning('What the distributor %s sees of members cannot be '
-                        'read (%s): see whether its release is one that this '
-                        'one can speak to.', name, e)
+                        'read (%s): see whether this release can speak to '
+                        'its release.', name, e)
             pause, self._pause = _OLD_PAUSE, _FIRST_PAUSE
             return pause
         except Exception as e:
-            # What was told is not recorded.
+            # Ask for everything again, as this was not recorded.
             self._run = None
             if not api.is_database_error(e):
                 LOG.exception('What the distributor %s sees of members was '
-                              'not recorded. That goes on in %s s.', name,
-                              self._pause)
+                              'not recorded. It is tried again in %s s.',
+                              name, self._pause)
         pause, self._pause = self._pause, min(2 * self._pause, _LAST_PAUSE)
         return pause
 
@@ -133,7 +133,7 @@ class Watcher:
                     type(news['sequence']) is not int):
                 raise ValueError('its run or sequence is none')
         except (exceptions.DistributorOtherVersion, ValueError):
-            # What it has told before may hold no more.
+            # Its earlier sights may be out of date.
             sight_repo.forget(self._engine, self.distributor.id)
             self._run = None
             raise
@@ -148,7 +148,7 @@ class Watcher:
     def _record(self, seen, is_whole):
         """Record what is seen.
 
-        :returns: whether that is another thing than before.
+        :returns: whether anything changed.
         """
         distributor_id = self.distributor.id
         ids = self._find(seen, is_whole)
@@ -163,9 +163,8 @@ class Watcher:
         changed = sight_repo.record(self._engine, distributor_id, {
             member_id: look for member_id, look in looks.items() if look})
         if changed or forgotten:
-            LOG.info('The distributor %s sees %d members as another than '
-                     'before', self.distributor.name,
-                     len(changed) + forgotten)
+            LOG.info('The distributor %s sees %d members differently now',
+                     self.distributor.name, len(changed) + forgotten)
         return bool(changed or forgotten)
 
     def _find(self, seen, is_whole):
@@ -184,10 +183,9 @@ class Watcher:
 
 
 class SightWatch:
-    """Has a Watcher for each distributor, as of each call of run_once().
+    """Keeps a Watcher for each distributor; run_once() updates the list.
 
-    :param engine: an SQLAlchemy engine.
-    :param client_of: called with the URL of a distributor for a client.
+    :param client_of: returns the client for the URL of a distributor.
     :param wake: called without arguments when something changed.
     """
 
@@ -198,14 +196,13 @@ class SightWatch:
         self._watchers = {}
         self._threads = []
         self._is_stopping = False
-        # [(when, a number that no other one has, its Watcher)]; a Watcher is
-        # not there while it hears.
+        # [(when, a unique number, Watcher)]; without Watchers that are asking.
         self._due = []
         self._numbers = itertools.count()
         self._changed = threading.Condition()
 
     def run_once(self):
-        """Begin to hear who is new, and no more who has left.
+        """Begin to ask new distributors, and stop asking gone ones.
 
         :raises DBError: if the database cannot be used.
         """
@@ -227,7 +224,7 @@ class SightWatch:
             self._changed.notify_all()
         if len(rows) > max(before, _MOST):
             LOG.info('%d distributors share %d threads: it takes up to %d s '
-                     'until what one of them sees is heard', len(rows), _MOST,
+                     'until their sights are recorded', len(rows), _MOST,
                      _SHORT_WAIT * -(-len(rows) // _MOST))
 
     def _add(self, watcher, pause):
@@ -253,7 +250,7 @@ class SightWatch:
                 self._changed.notify()
 
     def _take(self):
-        """Wait until one is due; returns its Watcher, None at the end."""
+        """Wait until a Watcher is due, and return it; None at the end."""
         with self._changed:
             while not self._is_stopping:
                 left = self._due[0][0] - time.monotonic() if self._due else 1
@@ -266,9 +263,9 @@ class SightWatch:
         return None
 
     def stop(self, timeout=0):
-        """Hear nobody any more; a request under way comes to nothing.
+        """Stop asking; the answer to a request under way is dropped.
 
-        :param timeout: seconds to wait for that.
+        :param timeout: seconds to wait for the threads.
         """
         with self._changed:
             self._is_stopping = True
@@ -281,10 +278,5 @@ class SightWatch:
 
 
 def make(distributors, engine, wake):
-    """Make the SightWatch of a process.
-
-    :param distributors: a distributors.Distributors.
-    :param engine: an SQLAlchemy engine.
-    :param wake: as SightWatch takes it.
-    """
+    """Make the SightWatch of a process."""
     return SightWatch(engine, distributors.client_of, wake)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Asking distributors how they are, and recording it."""
+"""Asks distributors for their state, and records it."""
 
 import dataclasses
 import datetime
@@ -12,32 +12,31 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# How often one is asked before it counts as one that does not answer.
+# Questions before a distributor counts as silent.
 _TRIES = 2
-# Letters: of what it says, and of what a column bears of its release.
+# The most letters of an error, and of a release in its column.
 _DETAIL, _VERSION = 300, 64
-# Seconds that a look may take that has other things to do, too.
+# Seconds that a look with its other duties may take.
 LONGEST_LOOK = 15
-# Who else looks may come late, or miss one.
+# Looks that another controller may miss.
 _MISSED_LOOKS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What a distributor said.
+    """The answer of a distributor.
 
-    :param problem: why it does not count, None if it does.
-    :param software_version: what it is.
+    :param problem: why it does not count, or None.
     :param versions: {id of a cluster: version in force}; None if it was not
                      asked.
-    :param blind: ids of clusters whose members it could look at, and was not
+    :param blind: ids of clusters whose members it could look at, but was not
                   told how.
-    :param left: ids of clusters for whose VIP it was told to answer, and does
-                 not, as it has heard another distributor announce it.
+    :param left: ids of clusters whose VIP it should answer for, but does not,
+                 because another distributor announced it.
     :param expires_at: when the first of its certificates ends, seconds since
                        the epoch; None if it does not say.
-    :param is_full: whether it remembers no more connections, of any VIP or of
-                    all; None if it does not say.
+    :param is_full: whether its table of connections, or that of a VIP, is
+                    full; None if it does not say.
     """
 
     problem: str | None = None
@@ -50,10 +49,10 @@ class Seen:
 
 
 def ask(distributor, is_full=False):
-    """Ask a distributor, without raising anything that it does wrong.
+    """Ask a distributor; its errors are in the answer.
 
     :param distributor: its client.
-    :param is_full: whether to ask which VIPs it has, too.
+    :param is_full: whether to ask for its VIPs, too.
     :returns: a Seen.
     """
     problem = None
@@ -62,7 +61,7 @@ def ask(distributor, is_full=False):
             said = distributor.get_versions()
             status = distributor.get_status()
             if status['status'] != distributor_repo.ONLINE:
-                # Nobody there carries traffic for sure.
+                # It may carry no traffic.
                 return Seen(_show(status.get('error')) or
                             'it does not work')
             vips = distributor.list_vips() if is_full else None
@@ -73,7 +72,7 @@ def ask(distributor, is_full=False):
                 software_version=_show(said['software_version'])[:_VERSION],
                 versions=None if vips is None else {
                     one['id']: one['version'] for one in vips},
-                # One that knows nothing of looks does not say.
+                # An older release does not say looked_at.
                 blind=frozenset(one['id'] for one in vips or ()
                                 if one.get('looked_at') is False),
                 left=frozenset(one['id'] for one in vips or ()
@@ -84,14 +83,13 @@ def ask(distributor, is_full=False):
         except exceptions.DistributorError as e:
             problem = str(e)
         except (AttributeError, KeyError, TypeError, ValueError) as e:
-            problem = (f'It answers what cannot be read '
-                       f'({type(e).__name__}): see whether its release is '
-                       f'one that this one can speak to')
+            problem = (f'Its answer cannot be read ({type(e).__name__}): see '
+                       f'whether this release can speak to its release')
     return Seen(problem)
 
 
 def _show(said):
-    """Return a distributor's own words so that they can stand in a log."""
+    """Return a distributor's own words, safe for a log."""
     return '' if said is None else ascii(
         ' '.join(str(said).split()))[1:-1][:_DETAIL]
 
@@ -99,8 +97,6 @@ def _show(said):
 def record(engine, row, seen):
     """Record whether a distributor answers, and log when that changes.
 
-    :param engine: an SQLAlchemy engine.
-    :param row: a cluster.db.distributor.Distributor.
     :param seen: what ask() returned.
     """
     if seen.problem:
@@ -118,14 +114,13 @@ def record(engine, row, seen):
 
 
 class Recorder:
-    """Records what one process sees of distributors, time and again.
+    """Records what one process sees of distributors, with every look.
 
-    Any number of processes do, and one of them may be cut off. It does not
-    know that before another one says the opposite: so what does not answer is
-    OFFLINE at once, and who is contradicted leaves it ONLINE from then on, as
-    long as somebody reaches it.
+    Several processes do so, and one may be cut off, which it learns only when
+    another one contradicts it. So a silent distributor is OFFLINE at once;
+    a process that was contradicted then leaves it ONLINE as long as another
+    process reaches it.
 
-    :param engine: an SQLAlchemy engine.
     :param interval: seconds between two looks.
     """
 
@@ -133,15 +128,14 @@ class Recorder:
         self._engine = engine
         self._patience = datetime.timedelta(
             seconds=_MISSED_LOOKS * interval + LONGEST_LOOK)
-        # {id of one that was OFFLINE, and that this process has not reached
-        # since: whether somebody else is known to reach it}.
+        # {id of a distributor that was OFFLINE and that this process has not
+        # reached since: whether another process reaches it}.
         self._unreached: dict[str, bool] = {}
 
     def record(self, row, seen):
         """Record whether a distributor answers, and log when that changes.
 
-        :param row: a cluster.db.distributor.Distributor, read before it
-                    was asked.
+        :param row: its row, read before it was asked.
         :param seen: what ask() returned.
         """
         if not seen.problem:
@@ -149,8 +143,8 @@ class Recorder:
         elif self._is_contradicted(row):
             if not self._unreached[row.id]:
                 LOG.warning('The distributor %s does not answer this '
-                            'controller, and answers another one, so that it '
-                            'stays ONLINE: %s', row.name, seen.problem)
+                            'controller, but answers another one, and stays '
+                            'ONLINE: %s', row.name, seen.problem)
             self._unreached[row.id] = True
             return
         else:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Switches ports of distributors off that cannot be told to leave, and on.
+"""Switches ports of distributors off and on, in threads.
 
-Neutron does that, and may hang just when a node has died: whoever tells
-distributors has other clusters to tell of it, and goes on.
+A distributor that cannot be told to leave a VIP must not answer ARP for it.
+Neutron may hang just when a node has died: the worker that tells distributors
+does not wait for it, as it has other clusters to tell of.
 """
 
 import collections
@@ -19,18 +20,16 @@ from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
-# Ports that are switched off at once.
+# Ports that are switched at the same time.
 _AT_ONCE = 8
-# Seconds for which one is waited for, unless Neutron took longer before.
+# Seconds to wait for a port, unless Neutron took longer for the last one.
 _GRACE = 2
 
 
 def is_in_doubt(vip):
-    """Tell whether one may answer ARP for a VIP of another one. Pure.
+    """Tell whether a standby distributor may wrongly answer ARP. Pure.
 
-    Nobody knows what it has in force, and it is not to have it.
-
-    :param vip: a cluster.db.distributor_vip.VIP.
+    So it is if it is not known what the distributor has in force.
     """
     return bool(vip.port_id and vip.error and not vip.active and
                 vip.applied_version is not None and
@@ -38,11 +37,7 @@ def is_in_doubt(vip):
 
 
 class Switch:
-    """Does so in threads of its own. Threads may share it.
-
-    :param engine: an SQLAlchemy engine.
-    :param ports: a ports.Ports.
-    """
+    """Switches ports in threads of its own. Threads may share it."""
 
     def __init__(self, engine, ports):
         self._engine = engine
@@ -54,10 +49,9 @@ class Switch:
         self._is_slow = False
 
     def settle(self, vip):
-        """Have a port be off if its distributor is in doubt, and on if not.
+        """Switch a port off if its distributor is in doubt, else on.
 
-        As rows say when it is done. One that is off is switched on with what
-        the distributor is told next.
+        What rows say at the moment of the switch counts.
 
         :param vip: a VIP with a port.
         """
@@ -83,7 +77,7 @@ class Switch:
                     self._threads -= 1
                     return
                 vip, done = self._waiting.popleft()
-                # From now on rows may change, and it be asked for again.
+                # Rows read from now on: a later settle() queues it again.
                 self._pending.discard(vip.id)
             begun = time.monotonic()
             try:
@@ -97,7 +91,7 @@ class Switch:
             is_on = self._is_to_be_on(vip)
             while is_on is not None:
                 self._ports.switch(vip.port_id, is_on)
-                # Somebody may have told it something meanwhile, or moved it.
+                # Another process may have told it or moved the VIP meanwhile.
                 before, is_on = is_on, self._is_to_be_on(vip)
                 if is_on == before:
                     return
@@ -107,7 +101,7 @@ class Switch:
                          '%s', vip.distributor_name, e)
                 return
             LOG.warning('The distributor %s cannot be told to leave the '
-                        'cluster %s to another one, and its port not be '
+                        'cluster %s to another one, and its port cannot be '
                         'switched off: %s', vip.distributor_name,
                         vip.cluster_id, e)
         except Exception as e:

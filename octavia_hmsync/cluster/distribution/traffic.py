@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What distributors have sent to members: packets and bytes.
+"""Packets and bytes that distributors have sent to members.
 
-Only Open vSwitch counts them: of OVN nobody tells.
+Only Open vSwitch counts them; OVN does not.
 """
 
 import collections
@@ -22,15 +22,12 @@ _AT_ONCE = 16
 
 
 def ask(conf, engine, cluster_ids, make_client=distributors.make_client):
-    """Ask all distributors of clusters, whoever is active now.
+    """Ask all distributors of clusters, active or not.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param cluster_ids: of which clusters.
-    :param make_client: called with conf and a URL.
+    :param make_client: takes conf and a URL.
     :returns: {(id of a cluster, id of an amphora): (packets, bytes)}, since
-              distributors were told of the member; none of those of which no
-              distributor tells.
+              distributors were told of the member; without members that no
+              distributor counts.
     :raises InvalidConfiguration: if a certificate cannot be used.
     """
     if backends.is_ovn(conf):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The VIP of a cluster on its distributors: putting it there, taking it away.
+"""Puts the VIP of a cluster on distributors, and removes it.
 
-Both may be done again after somebody died with them, by somebody else too.
+Any process may repeat either after the process that began it has died.
 """
 
 from concurrent import futures
@@ -24,15 +24,13 @@ LOG = logging.getLogger(__name__)
 
 # The name of the driver, in octavia.conf and in rows.
 DRIVER = 'hmsync_ovs'
-# How many a cluster has, where there are as many.
+# Distributors of a cluster, where there are as many.
 NUMBER = 2
 
 
 def get_wanted(conf, engine):
-    """Return the distributors that there are to be, {name: URL}.
+    """Return the configured and the booted distributors, {name: URL}.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
     :raises InvalidConfiguration: if the option cannot be used.
     """
     return {**{name: cluster_conf.make_url(address) for name, address
@@ -42,28 +40,21 @@ def get_wanted(conf, engine):
 
 
 def forget_gone(engine, vips, ports):
-    """Forget ports that Neutron has no more, so that they are made anew.
+    """Forget ports that Neutron has lost, so that they are created again.
 
-    :param engine: an SQLAlchemy engine.
-    :param vips: a list of VIP.
-    :param ports: those that it has, what ports.Ports.read() returns.
+    :param ports: what ports.Ports.read() returns.
     """
     for vip in vips:
         if vip.port_id and vip.port_id not in ports and vip_repo.set_port(
                 engine, vip.id, None, None):
             LOG.warning('The port %s of the distributor %s for the cluster '
-                        '%s is gone from Neutron, and is made anew. See who '
-                        'has deleted it.', vip.port_id, vip.distributor_name,
-                        vip.cluster_id)
+                        '%s is gone from Neutron, and is created again. See '
+                        'who has deleted it.', vip.port_id,
+                        vip.distributor_name, vip.cluster_id)
 
 
 class VIPs:
-    """Puts VIPs on distributors. Threads may share it.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param distributors: a distributors.Distributors.
-    """
+    """Puts VIPs on distributors. Threads may share it."""
 
     def __init__(self, conf, engine, distributors):
         self._conf = conf
@@ -71,9 +62,7 @@ class VIPs:
         self._distributors = distributors
 
     def sync(self):
-        """Have there be a row for each distributor there is.
-
-        That is each of the option, and each that controllers have booted.
+        """Ensure a row for each configured and each booted distributor.
 
         :returns: a list of cluster.db.distributor.Distributor.
         :raises InvalidConfiguration: if the option cannot be used.
@@ -82,16 +71,16 @@ class VIPs:
             self._engine, DRIVER, get_wanted(self._conf, self._engine))
 
     def add(self, cluster_id):
-        """Have two distributors answer for a cluster, and tell them.
+        """Put a cluster on two distributors, and tell them.
 
-        One that cannot have it is passed over, as long as another one can.
+        A distributor that cannot have it is skipped, as long as another one
+        can.
 
-        :param cluster_id: which cluster.
         :returns: a distributors.Outcome.
         :raises NotPossible: if its network cannot have distributors.
         :raises NoDistributor: if no distributor can have it, and why.
         :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if it says no.
+        :raises CloudRefused: if Neutron rejects a request.
         """
         rows = self.sync()
         self._meet(rows)
@@ -124,7 +113,7 @@ class VIPs:
             try:
                 return self._distributors.apply(cluster_id)
             except exceptions.NoDistributor:
-                # They may have died a moment ago, and others not.
+                # These may have died a moment ago, while others live.
                 passed_over |= {vip.distributor_id for vip in vips}
                 if not self._can_go_elsewhere(cluster_id, passed_over):
                     raise
@@ -137,7 +126,7 @@ class VIPs:
                 distributor_repo.choose(self._engine, DRIVER, 1, passed_over))
 
     def _leave(self, cluster_id, vips):
-        """Have a cluster not be on some distributors, whoever answers."""
+        """Take a cluster off some distributors, also if they do not answer."""
         for vip in vips:
             self._distributors.ports.delete(cluster_id, vip.distributor_name)
             LOG.info('The cluster %s has left the distributor %s', cluster_id,
@@ -145,7 +134,7 @@ class VIPs:
         left = self.forget(vips)
         for vip in vips:
             if vip.distributor_name in left:
-                # With its port gone nothing arrives there.
+                # Without its port it gets no traffic.
                 vip_repo.delete(self._engine, vip.id)
 
     def _get(self, cluster_id):
@@ -156,7 +145,7 @@ class VIPs:
         return cluster
 
     def _meet(self, rows):
-        """Ask distributors that nobody has asked yet."""
+        """Ask distributors that were never asked."""
         new = [row for row in rows if row.enabled and not row.last_seen]
         if new:
             with futures.ThreadPoolExecutor(min(len(new), 16)) as executor:
@@ -170,12 +159,12 @@ class VIPs:
                 f'answers; see "octavia-hmsync distributor list".')
 
     def _plug_all(self, cluster_id, network, subnets, enabled, passed_over):
-        """Have so many VIPs with ports as there are to be.
+        """Ensure a port on each distributor of a cluster.
 
         :param enabled: ids of distributors that count.
-        :param passed_over: ids of those that cannot have it; here they
-                            become more.
-        :returns: what is wrong with those that cannot have one.
+        :param passed_over: ids of distributors that cannot have it; more are
+                            added.
+        :returns: what is wrong with distributors that cannot have it.
         """
         problems: list[str] = []
         while True:
@@ -197,9 +186,9 @@ class VIPs:
                     passed_over.add(vip.distributor_id)
 
     def _plug(self, vip, network, subnets):
-        """Make the port of one VIP.
+        """Create the port of one VIP.
 
-        :returns: what is wrong, None if it has its port now.
+        :returns: what is wrong, or None.
         """
         try:
             port = self._distributors.ports.ensure(
@@ -216,9 +205,8 @@ class VIPs:
         return None
 
     def repair(self, cluster_id):
-        """Set right what somebody has changed of a cluster's ports.
+        """Repair ports of distributors of a cluster that were changed.
 
-        :param cluster_id: which cluster.
         :raises PortConflict, UnknownCluster: if that cannot be done.
         :raises CloudUnavailable, CloudRefused: if Neutron does not do it.
         """
@@ -234,11 +222,10 @@ class VIPs:
                     addresses.subnets)
 
     def settle(self, cluster_id, check=lambda: None):
-        """Ensure that a cluster is on two distributors, none of which left.
+        """Ensure that a cluster is on two distributors of the option.
 
-        :param cluster_id: which cluster.
-        :param check: called before each step, which takes as long as Neutron
-                      and distributors do; what it raises ends the work.
+        :param check: called before each step that waits for Neutron or
+                      distributors; what it raises ends the work.
         :raises: as add().
         """
         check()
@@ -256,27 +243,27 @@ class VIPs:
                                 staying[0].distributor_id)
             if self._distributors.apply(cluster_id).active not in {
                     vip.distributor_name for vip in staying}:
-                # It is still needed.
+                # The leaving distributor is still needed.
                 return
             check()
         self._leave(cluster_id, leaving)
 
     def remove(self, cluster_id):
-        """Have no distributor know a cluster, and delete its ports.
+        """Remove a cluster from its distributors, and delete its ports.
 
-        A distributor that does not answer is told by housekeeping; with its
-        port gone nothing arrives there.
+        Housekeeping tells a distributor that does not answer now; without
+        its port it gets no traffic.
 
-        :param cluster_id: which cluster; it may be gone.
-        :returns: {name: why} of those that are to be told yet.
+        :param cluster_id: its row may be gone.
+        :returns: {name: why} of distributors that are not told yet.
         :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if it says no.
+        :raises CloudRefused: if Neutron rejects a request.
         """
         cluster = cluster_repo.get(self._engine, cluster_id)
         vips = vip_repo.get_of_cluster(self._engine, cluster_id)
         version = None
         if cluster is not None and vips:
-            # Whoever is late with an older one comes too late.
+            # Distributors reject a late request with an older version.
             version = cluster.version + 1
             cluster_repo.raise_version(self._engine, cluster_id,
                                        cluster.version)
@@ -286,9 +273,9 @@ class VIPs:
     def forget(self, vips, version=None):
         """Tell distributors to forget VIPs, and delete their rows.
 
-        :param vips: a list of VIP whose ports are deleted.
+        :param vips: VIPs whose ports are deleted.
         :param version: of the deletion; None for any.
-        :returns: {name: why} of those that are to be told yet.
+        :returns: {name: why} of distributors that are not told yet.
         """
         left: dict[str, str] = {}
         if not vips:
@@ -305,8 +292,8 @@ class VIPs:
             else:
                 vip_repo.delete(self._engine, vip.id)
         if left:
-            LOG.info('These distributors are told later that a cluster is '
-                     'gone: %s', '; '.join(left.values()))
+            LOG.info('Distributors are told later that a cluster is gone: %s',
+                     '; '.join(left.values()))
         return left
 
 

@@ -2,8 +2,8 @@
 
 """The instances and ports of distributors that controllers boot.
 
-Everything is found by its name, which has the id of the row: so it is found
-also by who knows no more than that.
+All are found by their name, which has the id of the row: so any controller
+finds what a dead one left.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ _NAME = 'octavia-hmsync-distributor-{}'
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What is needed for an instance: see read_options()."""
+    """What an instance needs: see read_options()."""
 
     image_tag: str
     image_owner: str | None
@@ -32,11 +32,9 @@ class Options:
 
 
 def read_options(conf):
-    """Read what octavia.conf says of instances.
+    """Read the Options of instances from octavia.conf.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :returns: Options.
-    :raises InvalidConfiguration: if something is missing, and what.
+    :raises InvalidConfiguration: naming the option that is missing.
     """
     own = conf[cluster_conf.GROUP]
     workers = conf.controller_worker
@@ -66,16 +64,15 @@ def get_name(instance_id):
 
 
 class InstanceCloud(cloud.NeutronClient):
-    """Makes and deletes them. Threads may share it.
+    """Creates and deletes them. Threads may share it.
 
     Each method raises CloudUnavailable or CloudRefused, in one line, if a
     service does not do its part.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
     :param connection: an openstack.connection.Connection to Neutron; made
-                       when it is needed by default.
+                       on first use by default.
     :param compute: a compute.Compute; likewise.
-    :param load_driver: makes Octavia's compute driver, by its name.
+    :param load_driver: loads Octavia's compute driver by its name.
     """
 
     def __init__(self, conf, connection=None, compute=None,
@@ -94,7 +91,7 @@ class InstanceCloud(cloud.NeutronClient):
             return list(self._api.ports(name=name, **self._scope))
 
     def plug(self, instance_id):
-        """Make the port of an instance in the management network.
+        """Create the port of an instance in the management network.
 
         :returns: its id, and its address.
         :raises InvalidConfiguration: if an option is missing.
@@ -113,12 +110,13 @@ class InstanceCloud(cloud.NeutronClient):
         return port.id, port.fixed_ips[0]['ip_address']
 
     def boot(self, instance_id, port_id, user_data):
-        """Have the compute service boot an instance.
+        """Boot an instance.
 
         :param port_id: of its port in the management network.
-        :param user_data: what cloud-init gets.
+        :param user_data: for cloud-init.
         :returns: its id in the compute service.
-        :raises BuildFailed: if that says no, or nothing.
+        :raises BuildFailed: if the compute service rejects it, or does not
+                             answer.
         """
         options = read_options(self._conf)
         name = self._conf.controller_worker.compute_driver
@@ -137,13 +135,13 @@ class InstanceCloud(cloud.NeutronClient):
                 f'{instance_id} ({reason})') from e
 
     def get_status(self, compute_id):
-        """Return what state an instance is in; None where there is none."""
+        """Return the status of an instance; None if it does not exist."""
         return self._compute.get_status(compute_id)
 
     def find(self, instance_id, compute_id=None):
         """Return the ids of all instances of a row in the compute service.
 
-        :param compute_id: one that is known.
+        :param compute_id: a known id, or None.
         :returns: a set.
         """
         found = {port.device_id for port in self._find_ports(instance_id)}
@@ -151,7 +149,7 @@ class InstanceCloud(cloud.NeutronClient):
         return (found | {compute_id}) - {None, ''}
 
     def delete(self, compute_id):
-        """Have an instance deleted; one that is none is no error."""
+        """Delete an instance; it is no error if there is none."""
         self._compute.delete(compute_id)
 
     def unplug(self, instance_id):

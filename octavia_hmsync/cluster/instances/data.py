@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an instance of a distributor is booted with: its user data.
+"""The user data of an instance of a distributor.
 
-That has its configuration, and a certificate for its address, which the
-authority issues that Octavia issues those of amphorae with.
+It has the configuration, and a certificate for its address from the CA that
+issues the certificates of amphorae.
 """
 
 import datetime
@@ -31,9 +31,8 @@ _BEFORE = datetime.timedelta(hours=1)
 def make(conf, address):
     """Make the user data of a distributor.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
     :param address: of its port.
-    :returns: the user data for cloud-init, and when its certificate ends,
+    :returns: the user data for cloud-init, and the end of its certificate in
               UTC.
     :raises InvalidConfiguration: if a certificate that octavia.conf names
                                   cannot be used.
@@ -44,7 +43,7 @@ def make(conf, address):
         SERVER_FILE: pem,
         CLIENT_CA_FILE: _read('controller_worker', 'client_ca',
                               conf.controller_worker.client_ca).decode()}
-    # All JSON is YAML.
+    # JSON is valid YAML.
     return '#cloud-config\n' + json.dumps({'write_files': [
         {'path': path, 'permissions': '0600', 'content': content}
         for path, content in files.items()]}, indent=1), expires_at
@@ -74,7 +73,7 @@ def _refuse(group, name, path, reason):
 
 
 def _get_clients(conf):
-    """Return the names of those that a distributor listens to."""
+    """Return the common names that a distributor accepts."""
     clients = conf[cluster_conf.GROUP].distributor_instance_clients
     if clients:
         return clients
@@ -96,7 +95,7 @@ def _get_clients(conf):
 
 
 def _issue(conf, address):
-    """Issue a certificate: it and its key, PEM, and when it ends."""
+    """Issue a certificate; return it with its key as PEM, and its end."""
     options = conf.certificates
     certificate = _load(options, 'ca_certificate',
                         x509.load_pem_x509_certificate)
@@ -107,7 +106,7 @@ def _issue(conf, address):
             text, passphrase.encode() if passphrase else None))
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
-    # A later end would count for nothing.
+    # It is not valid for longer than the CA.
     expires_at = min(now + _VALIDITY, certificate.not_valid_after_utc)
     issued = (
         x509.CertificateBuilder()

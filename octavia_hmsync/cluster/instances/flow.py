@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The flow that boots a distributor, and how one is taken back.
+"""The flow that boots a distributor, and what takes one back.
 
-Whoever does either has claimed the row. What is half-way is taken back as a
-whole, by whoever failed or, after a death, by somebody else.
+The caller must have claimed the row. A boot that failed is taken back as a
+whole: by the same process or, if that died, by the next claim owner.
 """
 
 import dataclasses
@@ -28,9 +28,9 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Seconds after which one is taken up that nobody gave a sign of.
+# Seconds after which a claim that is not renewed lapses.
 CLAIM_EXPIRY = 180
-# Seconds between two looks at one that boots.
+# Seconds between two looks at an instance that boots.
 INTERVAL = 3
 _FAULTS = (None, 'ERROR', 'DELETED', 'SOFT_DELETED', 'SHUTOFF')
 
@@ -39,13 +39,11 @@ _FAULTS = (None, 'ERROR', 'DELETED', 'SOFT_DELETED', 'SHUTOFF')
 class Site:
     """Where distributors are booted.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param engine: an SQLAlchemy engine.
     :param cloud: an instance_cloud.InstanceCloud.
-    :param client_of: makes the client of a distributor for a URL.
+    :param client_of: returns the client for the URL of a distributor.
     :param stopping: set when this process ends.
-    :param interval: seconds between two looks at one that boots.
-    :param clock: called without arguments, seconds.
+    :param interval: seconds between two looks at an instance that boots.
+    :param clock: returns seconds.
     """
 
     conf: cfg.ConfigOpts
@@ -57,9 +55,9 @@ class Site:
     clock: typing.Callable[[], float] = time.monotonic
 
     def record(self, instance_id, owner, **values):
-        """Go on only while that is wanted, and record what was found out.
+        """Renew the claim, and record values in the row.
 
-        :raises Lost: if somebody else has claimed it.
+        :raises Lost: if another process has claimed the row.
         :raises Stopped: if this process ends.
         """
         booted_repo.record(self.engine, instance_id, owner, CLAIM_EXPIRY,
@@ -76,10 +74,10 @@ class _Task(task.Task):
 
 
 class TakeBackOnRevert(_Task):
-    """Leaves nothing behind of what fails afterwards."""
+    """Deletes all that a failed flow has made."""
 
     def execute(self):
-        """Do nothing: whoever runs the flow has made the row."""
+        """Do nothing: the caller of the flow has made the row."""
 
     def revert(self, instance_id, owner, flow_failures, *args, **kwargs):
         reason = '; '.join(_describe(each.exception)
@@ -87,7 +85,7 @@ class TakeBackOnRevert(_Task):
         try:
             take_back(self._site, instance_id, owner, reason)
         except exceptions.Lost:
-            LOG.info('Somebody else takes the distributor %s back.',
+            LOG.info('Another process takes the distributor %s back.',
                      instance_id)
         except Exception as e:
             if not (isinstance(e, exceptions.HMSyncException) or
@@ -98,7 +96,7 @@ class TakeBackOnRevert(_Task):
 
 
 class Plug(_Task):
-    """Makes the port in the management network."""
+    """Creates the port in the management network."""
 
     default_provides = ('port_id', 'address')
 
@@ -109,9 +107,9 @@ class Plug(_Task):
 
 
 class Boot(_Task):
-    """Has the compute service boot the instance.
+    """Boots the instance.
 
-    Its key is in nothing that a flow remembers, or tells.
+    Its private key must not get into the store or the log of the flow.
     """
 
     default_provides = 'compute_id'
@@ -125,14 +123,14 @@ class Boot(_Task):
         try:
             site.record(instance_id, owner, compute_id=compute_id)
         except exceptions.Lost:
-            # Whoever took it back may have looked before it was there.
+            # The new claim owner may have looked before it was there.
             site.cloud.delete(compute_id)
             raise
         return compute_id
 
 
 class WaitUntilItAnswers(_Task):
-    """Waits until the distributor answers over TLS, both sides checked."""
+    """Waits until the distributor answers over mutual TLS."""
 
     def execute(self, instance_id, owner, compute_id, address):
         site = self._site
@@ -158,7 +156,7 @@ class WaitUntilItAnswers(_Task):
 
 
 class Register(_Task):
-    """Has clusters be put on it from now on."""
+    """Makes it READY: it gets clusters from now on."""
 
     def execute(self, instance_id, owner):
         self._site.record(instance_id, owner, is_booted=True,
@@ -177,12 +175,12 @@ def _ask(site, url):
 
 
 def _look(site, compute_id):
-    """Return what state an instance is in, as far as anybody tells."""
+    """Return the state of an instance, or words if it is not known."""
     try:
         return site.cloud.get_status(compute_id)
     except (exceptions.CloudUnavailable, exceptions.CloudRefused) as e:
-        LOG.info('A distributor boots, and nobody tells how it is: %s', e)
-        return 'in a state that nobody tells'
+        LOG.info('A distributor boots, and its state is not known: %s', e)
+        return 'in an unknown state'
 
 
 def _describe(error):
@@ -192,10 +190,7 @@ def _describe(error):
 
 
 def make(site):
-    """Make the flow; it takes instance_id and owner.
-
-    :param site: a Site.
-    """
+    """Return the flow; it takes instance_id and owner."""
     return linear_flow.Flow('hmsync-boot-distributor').add(
         TakeBackOnRevert(site), Plug(site), Boot(site),
         WaitUntilItAnswers(site), Register(site))
@@ -204,7 +199,7 @@ def make(site):
 def boot(site, instance_id, owner):
     """Boot a distributor whose row is claimed.
 
-    :raises Exception: of a task, when everything is taken back.
+    :raises Exception: of a task, after everything was taken back.
     """
     try:
         engines.load(make(site), store={
@@ -214,16 +209,16 @@ def boot(site, instance_id, owner):
 
 
 def take_back(site, instance_id, owner, reason):
-    """Delete everything that there is of an instance, and then its row.
+    """Delete everything that belongs to an instance, and then its row.
 
-    :param owner: who has claimed the row.
-    :param reason: why, for the row as long as that stays.
-    :returns: False if something is still there, or may come: then it is to
-              be done again.
-    :raises Lost: if somebody else has claimed it.
+    :param owner: of the claim of the row.
+    :param reason: for the row, as long as that stays.
+    :returns: False if something is still there or may yet appear: the caller
+              must retry.
+    :raises Lost: if another process has claimed the row.
     :raises CloudUnavailable, CloudRefused: if a service does not do its part.
     """
-    # It may be that this process ends: then this is what it ends with.
+    # Not Site.record(): this is done even while this process ends.
     booted_repo.record(site.engine, instance_id, owner, CLAIM_EXPIRY,
                        state=booted_repo.LEAVING, reason=reason)
     row = booted_repo.get(site.engine, instance_id)

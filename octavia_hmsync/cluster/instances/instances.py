@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is to be done for distributors that controllers boot. Pure rules.
+"""Decides what to do for distributors that controllers boot. Pure rules.
 
-There is always room for more VIPs on two of them, ahead of who needs it: a
-load balancer waits for no instance to boot.
+Two of them have room for more VIPs at any time, so that no new load balancer
+waits for an instance to boot.
 """
 
 import dataclasses
@@ -13,26 +13,26 @@ import enum
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import instance as booted_repo
 
-# On so many of them is each VIP.
+# Distributors of each VIP.
 NUMBER = 2
-# Without an answer for so long, though others answer, one is not waited for.
+# A distributor without an answer for so long, while others answer, is dead.
 DEAD_AFTER = datetime.timedelta(minutes=5)
-# So long before its certificate ends one is replaced; after two thirds of its
-# time if that is short, because its authority ends then: others made at that
-# moment have no longer one, and none at all in the last day.
+# A distributor is replaced so long before its certificate ends; after two
+# thirds of its validity if that is short. It is short because the CA ends: a
+# replacement would end with it, too, so a certificate from the last day of
+# the CA is not replaced.
 RENEW_BEFORE = datetime.timedelta(days=30)
 _LAST_DAY = datetime.timedelta(days=1)
-# The compute service may do what it was asked for so much later, where it has
-# not answered.
+# A compute service that did not answer may carry out a request so much later.
 LATE = datetime.timedelta(minutes=10)
 
 
 class Kind(enum.Enum):
     """What is done."""
 
-    # What somebody died with, or what failed.
+    # A boot that failed, or whose worker died.
     TAKE_BACK = 'is taken back'
-    # One that no cluster is on any more.
+    # No cluster is on it any more.
     DELETE = 'is deleted'
     LEAVE = 'is left by its clusters, and deleted then'
     BUILD = 'is booted'
@@ -42,9 +42,8 @@ class Kind(enum.Enum):
 class Action:
     """One thing to do.
 
-    :param kind: what.
-    :param instance_id: to which; None for a new one.
-    :param reason: why, for who reads logs.
+    :param instance_id: None for a new one.
+    :param reason: for the log.
     """
 
     kind: Kind
@@ -55,11 +54,11 @@ class Action:
 def decide(instances, distributors, limit, size):
     """Return what is to be done now.
 
-    :param instances: a list of Instance, all of them.
-    :param distributors: {name: Distributor}, all that have a row.
-    :param limit: so many are booted at most, but those that are to go; with 0
-                  nothing is booted, and what nobody ordered stays.
-    :param size: VIPs that are put on one.
+    :param instances: all Instances.
+    :param distributors: {name: Distributor}, all rows.
+    :param limit: the most instances, without leaving ones; with 0 none is
+                  booted, and idle ones stay.
+    :param size: the number of VIPs that an instance carries.
     :returns: a list of Actions.
     """
     actions = []
@@ -67,7 +66,7 @@ def decide(instances, distributors, limit, size):
         if one.state == booted_repo.BUILDING:
             if one.is_free:
                 actions.append(Action(Kind.TAKE_BACK, one.id,
-                                      'somebody died with it'))
+                                      'the process that booted it died'))
         elif (one.state == booted_repo.LEAVING and one.is_free and
               one.compute_id not in distributors):
             actions.append(Action(Kind.DELETE, one.id, one.reason or ''))
@@ -84,9 +83,8 @@ def decide(instances, distributors, limit, size):
 
 
 def find_silent(instances, distributors):
-    """Return Instances that may be gone: the compute service tells. Pure.
+    """Return Instances that may be gone from the compute service. Pure.
 
-    :param instances: a list of Instance.
     :param distributors: {name: Distributor}.
     """
     return [one for one in instances
@@ -97,7 +95,7 @@ def find_silent(instances, distributors):
 def _is_silent(one, row):
     if row is None or row.status == distributor_repo.ONLINE:
         return False
-    # It may have died before anybody asked it again.
+    # It may have died before it was ever asked.
     return row.now - (row.last_seen or one.booted_at) >= DEAD_AFTER
 
 
@@ -110,7 +108,7 @@ def _is_expiring(one):
 
 
 class _World:
-    """Those that are READY, told apart."""
+    """The READY instances, sorted by what becomes of them."""
 
     def __init__(self, instances, distributors, size):
         self._distributors = distributors
@@ -120,7 +118,7 @@ class _World:
         self.building = sum(
             one.state == booted_repo.BUILDING for one in instances)
         booted = {one.compute_id for one in instances}
-        # Those that nobody has booted have room for any number.
+        # Distributors that controllers did not boot have room for any number.
         self._others = [row for name, row in distributors.items()
                         if name not in booted and row.takes_vips and
                         row.status == distributor_repo.ONLINE]
@@ -138,7 +136,7 @@ class _World:
         return row is None or not row.vips
 
     def is_dead(self, one):
-        """Tell whether one does not answer, and something else does."""
+        """Tell whether it does not answer while another one does."""
         row = self._get_row(one)
         return _is_silent(one, row) and any(
             other.status == distributor_repo.ONLINE
@@ -146,7 +144,7 @@ class _World:
             if other.driver == row.driver)
 
     def _find_reason(self, one):
-        """Return why one is to go, None if it is not."""
+        """Return why it is to leave, or None."""
         if one.reason:
             return one.reason
         if self.is_dead(one):
@@ -156,18 +154,18 @@ class _World:
         return None
 
     def _find_roomy(self, times=1, without=None, is_sure=False):
-        """Return those that more VIPs can be put on.
+        """Return the instances with room for more VIPs.
 
-        :param times: how often the room is wanted that there is to be.
-        :param without: one that does not count.
-        :param is_sure: whether those do not count that do not answer at this
-                        moment; for a while nobody is booted for them.
+        :param times: the room to ask for, in multiples of the usual reserve.
+        :param without: an instance that does not count.
+        :param is_sure: whether an instance must answer now to count. For
+                        booting it need not: it may be back soon.
         """
         reserve = times * max(1, self._size // 4)
         found = []
         for one in self.staying:
             row = self._get_row(one)
-            # One that was booted a moment ago is known by nobody yet.
+            # An instance that was just booted has no distributor row yet.
             if one is not without and (row is None and not is_sure or (
                     row is not None and row.takes_vips and
                     row.vips + reserve <= self._size and
@@ -176,20 +174,20 @@ class _World:
         return found
 
     def find_leaving(self, limit):
-        """Return an Action for one that its clusters are to leave, or None."""
+        """Return a LEAVE for one instance, or None."""
         has_room = len(self._find_roomy(is_sure=True)) + len(
             self._others) >= NUMBER
         for one in self.ready:
             reason = self.reasons.get(one.id)
-            # Others have room for what is on it, or nothing is lost.
+            # Others have room for its VIPs, or nothing is lost.
             if reason and (has_room or self.is_dead(one) or
                            not limit and self._is_empty(one)):
                 return Action(Kind.LEAVE, one.id, reason)
         for one in reversed(self.staying):
             row = self._get_row(one)
-            # By twice the room that others are booted for.
+            # Twice the reserve must stay: else another one is booted soon.
             if (limit and row is not None and not row.vips and
                     not self.building and
                     len(self._find_roomy(2, one, is_sure=True)) >= NUMBER):
-                return Action(Kind.LEAVE, one.id, 'nobody needs it')
+                return Action(Kind.LEAVE, one.id, 'it is not needed')
         return None

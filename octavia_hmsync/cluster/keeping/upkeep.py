@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Brings a cluster that is not as it should be to where it should be.
+"""Repairs a cluster that is not as it should be.
 
-What is to be done is said by the manager of the cluster, from what the
-database has. What is urgent comes first, see urgency; here is what takes its
-time, one thing after the other, by whoever has claimed the cluster.
+The manager of the cluster decides what to do, from what the database has.
+Urgent actions come first, see urgency. The slow ones are here: the claim
+owner carries them out one after the other.
 """
 
 from oslo_log import log as logging
@@ -30,28 +30,24 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Things done for one cluster before others have their turn.
+# Actions for one cluster before it is the turn of others.
 _MOST = 20
 
 
 class Upkeep:
-    """What is done for one cluster that nobody works on.
-
-    :param context: a work.Context.
-    :param cluster_id: which cluster.
-    """
+    """Repairs one cluster that has no claim."""
 
     def __init__(self, context, cluster_id):
         self._context = context
         self._cluster_id = cluster_id
-        # As it was when somebody decided last.
+        # The manager that decided last.
         self._manager = None
 
     def run(self):
-        """Do what is to be done, until there is nothing, or it fails.
+        """Carry out actions until none is left or one fails.
 
         :returns: True if something was done, None if there was nothing to
-                  do, False if something is left that could not be done.
+                  do, False if an action failed.
         :raises InvalidConfiguration: if the cluster's manager is not
                                       installed here.
         """
@@ -80,7 +76,7 @@ class Upkeep:
             if not actions:
                 return True
             if not self._try(work, _get_together(actions)):
-                # It does not keep others from what can be done.
+                # A failed action does not block the others.
                 return self._try_others(work, actions)
             if actions[0].kind in _LAST:
                 return True
@@ -90,7 +86,7 @@ class Upkeep:
     def _try_others(self, work, actions):
         failed = {actions[0].kind}
         while actions := [action for action in actions
-                          # What failed once fails for the next one, too.
+                          # It would fail for the next member, too.
                           if action.kind not in failed]:
             together = _get_together(actions)
             if not self._try(work, together):
@@ -100,7 +96,7 @@ class Upkeep:
         return False
 
     def _decide(self):
-        """Return what takes its time, the first thing first."""
+        """Return the slow actions, in order."""
         found = situation.read(self._context, self._cluster_id)
         if found is not None:
             self._manager = found.manager
@@ -108,17 +104,17 @@ class Upkeep:
                           if action.kind not in base.URGENT]
 
     def _try(self, work, actions):
-        """Do what can be done at once.
+        """Carry out actions at the same time.
 
         :param actions: a list of Actions of one kind.
-        :returns: False if one of them could not be done.
+        :returns: False if one of them failed.
         """
         for action in actions:
             LOG.info('Cluster %s: %s%s.', work.cluster_id, action.kind,
                      f' {action.member_id}' if action.member_id else '')
         if len(actions) == 1:
             return self._try_one(work, actions[0])
-        # Of several things that are missing two are alike.
+        # Numbered, because several ADDs are equal and for_each() needs keys.
         done: list[bool] = []
         members.for_each(
             lambda work, numbered: done.append(
@@ -143,7 +139,7 @@ class Upkeep:
 
 
 def _get_together(actions):
-    """Return what is done at once with the first thing."""
+    """Return the actions to carry out together with the first one."""
     if actions[0].kind not in _AT_ONCE:
         return actions[:1]
     return [action for action in actions if action.kind is actions[0].kind]
@@ -154,7 +150,7 @@ def _tell_failure(work, action, reason):
                 work.cluster_id, action.kind,
                 f' {action.member_id}' if action.member_id else '', reason)
     if action.kind == base.Kind.REPLACE:
-        # For whoever has ordered it.
+        # "cluster member list" shows it to the operator who ordered it.
         member_repo.record(work.engine, action.member_id, error=f'{reason}.')
     LOG.debug('It failed:', exc_info=True)
 
@@ -196,10 +192,10 @@ def _take_back(work, _action):
 
 
 def _unlock(work, _action):
-    """Give a load balancer back that somebody died with who changed it."""
+    """Unlock a load balancer whose worker died with a change."""
     cluster = work.read()
     if cluster.provisioning_status == compat.PENDING_DELETE:
-        # Its deletion failed, and is asked for again.
+        # The tenant must delete it again.
         lock_repo.fail_deletion(work.engine, work.cluster_id, work.owner,
                                 work_.CLAIM_EXPIRY)
         return
@@ -217,15 +213,15 @@ def _remove(work, action):
     member = member_repo.get(work.engine, action.member_id)
     if member is None:
         return
-    # Whoever began it may have died before it had an amphora: distributors
-    # never heard of it.
+    # Without an amphora distributors never heard of it: its worker died
+    # early.
     if member.amphora_id is not None:
         distribution.run(work, 'unregister_amphorae', [member])
     members.remove(work, member)
 
 
 def _replace(work, action):
-    """Replace a member for which that is ordered."""
+    """Replace a member; a load balancer in ERROR is locked all the time."""
     is_locked = lock_repo.lock(work.engine, work.cluster_id, work.owner,
                                work_.CLAIM_EXPIRY, compat.ERROR)
     try:
@@ -255,9 +251,9 @@ def _add(work, _action):
 
 
 def _stand_by(work, action):
-    """Have a member that lost its slot wait for another one.
+    """Make a member that lost its slot a standby.
 
-    One that does not take its configuration serves nobody, and is deleted.
+    If it does not take its configuration, it is deleted.
     """
     try:
         _run_flow(work, flows.get_stand_by_flow,
@@ -281,23 +277,20 @@ _DOERS = {
     base.Kind.ADD: _add, base.Kind.STAND_BY: _stand_by,
     base.Kind.BUILD_STANDBY: _build_standby,
 }
-# Each for itself, all at once.
+# Carried out for several members at the same time.
 _AT_ONCE = (base.Kind.REMOVE, base.Kind.ADD, base.Kind.BUILD_STANDBY)
-# After these there is nothing more, or nothing that is ours.
+# After these the cluster is gone, or the work of this claim is done.
 _LAST = (base.Kind.FORGET, base.Kind.DELETE, base.Kind.TAKE_BACK,
          base.Kind.CREATE)
 
 
 def adopt(conf, orphan):
-    """Have a load balancer whose message was lost be one that is known.
-
-    :param conf: a parsed oslo.config object.
-    :param orphan: an Orphan.
-    """
+    """Record a cluster for a load balancer whose message was lost."""
     load_balancer = compat_amphora.get_load_balancer(orphan.id)
     if load_balancer is None:
         return
-    LOG.warning('Nobody has taken up load balancer %s, which is %s: it is '
-                'done now.', orphan.id, orphan.provisioning_status)
+    LOG.warning('No worker has taken load balancer %s, which is %s: '
+                'housekeeping does it now.', orphan.id,
+                orphan.provisioning_status)
     flavor, _zone = compat_amphora.get_metadata(load_balancer, None)
     worker.ensure_cluster(conf, load_balancer, flavor)

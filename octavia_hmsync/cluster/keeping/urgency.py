@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Does at once what a manager wants done at once for a cluster.
+"""Carries out the urgent actions that a manager decides for a cluster.
 
-That is what rows say, and that distributors are told. It needs no claim, and
-whoever holds one, for minutes, holds up nothing: each change is made only if
-the cluster is still what it was when that was decided, whoever else decides
-the same.
+They change rows, and distributors are told. They need no claim, so a worker
+that holds one for minutes does not delay them. A change is skipped if the
+version of the cluster is not the one for which it was decided; so several
+processes may decide at once.
 """
 
 from oslo_log import log as logging
@@ -26,22 +26,18 @@ from octavia_hmsync import exceptions
 LOG = logging.getLogger(__name__)
 
 Kind = base.Kind
-# How often a cluster is looked at in one go; each time something is done, or
-# somebody else has changed it.
+# Looks at a cluster in one run, at most; after each something is done, or
+# another process has changed it.
 _MOST = 200
-# Of these it is not known how they are, or nobody asks.
+# States of members without a known health.
 _UNKNOWN = (member_repo.BUILDING, member_repo.FAILED)
-# Load balancers that are made, or deleted.
+# Load balancers that are being created or deleted.
 _COMING_AND_GOING = (None, compat.DELETED, compat.PENDING_CREATE,
                      compat.PENDING_DELETE)
 
 
 class Urgency:
-    """What is done at once for one cluster.
-
-    :param context: a work.Context.
-    :param cluster_id: which cluster.
-    """
+    """Carries out urgent actions for one cluster."""
 
     def __init__(self, context, cluster_id):
         self._context = context
@@ -49,14 +45,14 @@ class Urgency:
         self._cluster_id = cluster_id
 
     def run(self):
-        """Do it, and record how the cluster and its members are.
+        """Carry them out, and record the health of cluster and members.
 
-        :returns: whether there was something to do.
+        :returns: whether something was done.
         :raises InvalidConfiguration: if the cluster's manager is not
                                       installed here.
         """
         is_changed = is_told = False
-        # What could not be done keeps nothing else from being done.
+        # A failed action does not block the others.
         vain: set[tuple[int, base.Action]] = set()
         for _ in range(_MOST):
             found = situation.read(self._context, self._cluster_id)
@@ -108,7 +104,7 @@ class Urgency:
                 signs[member.id].silent, signs[member.id].down))) or None
             if not member_repo.set_health(self._engine, member.id, health,
                                           reason):
-                # Somebody else was first.
+                # Another process was first.
                 continue
             say = LOG.info if health == base.HEALTHY else LOG.warning
             say('Member %s of cluster %s is %s%s.', member.id,
@@ -169,16 +165,16 @@ def _promote(engine, found, action):
 
 
 def _choose_digest(found, slot, other_id=None):
-    """Return what stands for the configuration of one that takes a slot.
+    """Return the config_digest of a member that takes a slot.
 
-    It has to be configured for it. Where clients belong to who knows them,
-    and somebody well does, they are not sent to it before.
+    None: it must be configured for the slot. ALONE: also, clients go to the
+    healthy members of its group until then, because these know them.
 
-    :param other_id: whose slot it was.
+    :param other_id: the member that had the slot.
     """
     cluster = found.view.cluster
     if (slot is None or cluster.affinity != cluster_repo.SOURCE_IP or
-            # Others distribute by port, and know of no groups.
+            # OVN distributes by port, and knows no groups.
             cluster.distributor != readiness.OVS_DRIVER):
         return None
     healths = found.get_health()

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who decides what becomes of clusters: managers, and what they share."""
+"""Cluster managers, which decide for clusters, and what they share."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a manager of clusters is: what it is told, and what it decides.
+"""The interface of a cluster manager: its input and its decisions.
 
-No I/O. A manager is asked what is to be done for a cluster, and what that
-cluster is; it is told all that the database has of it, and whoever has asked
-does it. After each thing that was done all of it is looked at anew.
+No I/O. The caller passes what the database has of a cluster, the manager
+returns what is to be done, and the caller does it. After each action the
+caller reads the cluster again and asks again.
 
 Times are ages in seconds, by the database's clock.
 """
@@ -42,7 +42,7 @@ OFFLINE = 'OFFLINE'
 class Kind(enum.StrEnum):
     """What is done."""
 
-    # Of those that concern all of it, the first that fits.
+    # Actions on the whole cluster: the first that fits.
     FORGET = 'forget'
     DELETE = 'delete'
     TAKE_BACK = 'take back'
@@ -55,9 +55,10 @@ class Kind(enum.StrEnum):
     DRAIN = 'drain'
     RETURN = 'return'
     RESIZE = 'resize'
-    # Those of Octavia's API become orders, and the load balancer is ACTIVE.
+    # Failovers asked of Octavia's API become orders, and the load balancer
+    # is ACTIVE again.
     TAKE_ORDERS = 'take orders'
-    # Of members, what takes its time.
+    # Slow actions on members.
     REMOVE = 'remove'
     REPLACE = 'replace'
     CONFIGURE = 'configure'
@@ -66,8 +67,8 @@ class Kind(enum.StrEnum):
     BUILD_STANDBY = 'build standby'
 
 
-# Whoever does one of them needs no claim: only what was decided for the
-# newest version of a cluster is done.
+# These need no claim: an action is skipped unless it was decided for the
+# newest version of the cluster.
 URGENT = frozenset((Kind.MOVE_VIP, Kind.UNREGISTER, Kind.PROMOTE, Kind.DRAIN,
                     Kind.RETURN, Kind.RESIZE))
 
@@ -76,10 +77,10 @@ URGENT = frozenset((Kind.MOVE_VIP, Kind.UNREGISTER, Kind.PROMOTE, Kind.DRAIN,
 class Action:
     """Something that is to be done.
 
-    :param kind: what.
-    :param member_id: with which member; None for all of the cluster.
-    :param other_id: PROMOTE: whose slot it takes; None for a free one.
-    :param reason: why, in words, where that is not in the kind.
+    :param member_id: None for the whole cluster.
+    :param other_id: PROMOTE: the member whose slot it takes; None for a free
+                     slot.
+    :param reason: in words, where the kind does not tell.
     """
 
     kind: Kind
@@ -94,10 +95,10 @@ class Signs:
 
     :param silent: why it is silent though it could be heard, or None.
     :param down: what is wrong with its front end, or None.
-    :param well_for: seconds since the last of both was over.
-    :param since: seconds for which one of them holds.
-    :param may_be_load: whether that may come of too much to do: it is heard,
-                        and its front end says nothing at all.
+    :param well_for: seconds since the last of both signs was over.
+    :param since: seconds for which one of the signs has held.
+    :param may_be_load: whether overload may be the cause: heartbeats arrive,
+                        and its front end does not answer at all.
     """
 
     silent: str | None = None
@@ -114,17 +115,14 @@ NO_SIGNS = Signs()
 class Member:
     """A member, as far as it matters here.
 
-    :param id: its id.
-    :param slot: None for one that no distributor sends anything new to.
+    :param slot: None if no distributor sends it new connections.
     :param state: BUILDING, STANDBY, ACTIVE, DRAINING or FAILED.
-    :param age: seconds since it came into that state, or its slot.
+    :param age: seconds since it got that state or its slot.
     :param amphora_status: Octavia's; None before it has an amphora, or after.
     :param ordered: DRAIN, REPLACE or None.
-    :param connections: open ones while it drains; None where nobody knows.
-    :param is_configured: whether it was told all that its slot needs.
-    :param signs: what speaks against it.
-    :param is_current: whether it has taken the configuration that the ACTIVE
-                       ones have.
+    :param connections: open ones while it drains; None if not known.
+    :param is_configured: whether it has all that its slot needs.
+    :param is_current: whether it has the configuration of the ACTIVE members.
     """
 
     id: str
@@ -141,22 +139,22 @@ class Member:
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """A cluster that nobody works on, as far as it matters here.
+    """A cluster without a claim, as far as it matters here.
 
-    :param status: its provisioning status: what was begun last, and by whom
-                   of those who work on clusters.
-    :param load_balancer_status: Octavia's; None where the row is gone.
-    :param desired_size: how many members it is to have.
-    :param min_size: with fewer it is no use.
-    :param age: seconds since it was begun.
-    :param size: what it is being brought to; None for desired_size.
-    :param standby: how many more wait without a slot.
+    :param status: its provisioning status: the work that was begun last.
+    :param load_balancer_status: Octavia's; None if the row is gone.
+    :param desired_size: the number of members that an operator wants.
+    :param min_size: with fewer members it is in ERROR.
+    :param age: seconds since it was created.
+    :param size: the number of slots it is being brought to; None for
+                 desired_size.
+    :param standby: the number of further members that wait without a slot.
     :param enabled: whether its load balancer is.
     :param may_resize: whether size may follow desired_size now.
-    :param is_misdirected: whether another distributor than the active one
-                           sees members that this one does not see.
-    :param is_distributed: whether a distributor was told of it: what was made
-                           once can be made whole without building it anew.
+    :param is_misdirected: whether another distributor sees members that the
+                           active one does not see.
+    :param is_distributed: whether a distributor was told of it: such a
+                           cluster is repaired, not built again.
     """
 
     status: str
@@ -173,23 +171,23 @@ class Cluster:
 
     @property
     def size_now(self) -> int:
-        """How many slots there are to be now."""
+        """The number of slots that it is to have now."""
         return self.desired_size if self.size is None else self.size
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How long is waited.
+    """Time-outs, in seconds.
 
-    :param drain_timeout: seconds for which one that leaves has connections.
-    :param creation_timeout: seconds after which a load balancer that is not
-                             built by then is given up.
-    :param recovery: seconds for which a member has to be well before it gets
+    :param drain_timeout: a member that leaves keeps its connections so long.
+    :param creation_timeout: a load balancer that is not built by then is
+                             taken back.
+    :param recovery: a member must be well so long before it gets
                      connections again.
-    :param patience: seconds after which one is given up that is silent, and
-                     stands by, or is of a cluster that nobody looks at.
-    :param steady: seconds after which a front end that does not answer is not
-                   one that merely has too much to do.
+    :param patience: a silent member is given up after this time if it stands
+                     by, or if no distributor looks at its cluster.
+    :param steady: a front end that is silent for longer is not just
+                   overloaded.
     """
 
     drain_timeout: float
@@ -201,13 +199,10 @@ class Limits:
 
 def find_failovers(cluster: Cluster,
                    members: Sequence[Member]) -> list[Member]:
-    """Return those that Octavia was asked to fail over.
+    """Return the members that Octavia was asked to fail over.
 
-    It does not know how, and leaves both in ERROR, the amphora and the load
-    balancer.
-
-    :param cluster: a Cluster.
-    :param members: of that.
+    Octavia cannot fail over a member, and leaves the amphora and the load
+    balancer in ERROR.
     """
     if cluster.load_balancer_status != ERROR or cluster.status == ERROR:
         return []
@@ -227,11 +222,9 @@ class EventKind(enum.StrEnum):
 class Event:
     """Something that has happened.
 
-    :param kind: what.
-    :param cluster_id: to which cluster.
-    :param member_id: to which member; None for all of it.
+    :param member_id: None for the whole cluster.
     :param detail: a health, a status, or the kind of what was done.
-    :param reason: in words, where there is one.
+    :param reason: in words, if there is one.
     """
 
     kind: EventKind
@@ -244,34 +237,27 @@ class Event:
 class ClusterManager(abc.ABC):
     """Decides for clusters. Threads share one.
 
-    Of stevedore's namespace ``octavia_hmsync.cluster_managers``, by the name
-    that is the cluster_type of a cluster; made without arguments. It has no
-    state that anything depends on: whichever process asks gets the same
-    answers.
+    stevedore loads it from ``octavia_hmsync.cluster_managers`` by the
+    cluster_type of a cluster, and calls it without arguments. Answers must
+    not depend on its state: all processes have to get the same ones.
     """
 
     def handle(self, event: Event) -> None:
-        """Hear of something that has happened; of each once, in one process.
-
-        :param event: an Event.
-        """
+        """Take note of an event; one process passes each event, once."""
 
     @abc.abstractmethod
     def decide(self, cluster: Cluster, members: Sequence[Member],
                limits: Limits) -> tuple[Action, ...]:
-        """Tell what is to be done.
+        """Return what is to be done.
 
-        :param cluster: a Cluster.
-        :param members: of that.
-        :param limits: a Limits.
-        :returns: the first thing first; empty if all is as it should be, or
-                  Octavia works on it.
+        :returns: in this order; empty if all is as it should be, or if
+                  Octavia works on the load balancer.
         """
 
     @abc.abstractmethod
     def get_health(self, members: Sequence[Member],
                    limits: Limits) -> Mapping[str, str]:
-        """Tell how members are.
+        """Return the health of members.
 
         :returns: {id: HEALTHY, SUSPECT or DEAD}.
         """
@@ -279,14 +265,14 @@ class ClusterManager(abc.ABC):
     @abc.abstractmethod
     def get_status(self, cluster: Cluster, members: Sequence[Member],
                    limits: Limits) -> str:
-        """Tell how a cluster is.
+        """Return the operating status of a cluster.
 
         :returns: ONLINE, DEGRADED, ERROR or OFFLINE.
         """
 
     @abc.abstractmethod
     def settle(self, cluster: Cluster, members: Sequence[Member]) -> str:
-        """Tell what a load balancer is that somebody died with.
+        """Return the status for a load balancer whose worker died.
 
         :returns: ACTIVE or ERROR.
         """

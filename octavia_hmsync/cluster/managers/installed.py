@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The managers of clusters that are installed."""
+"""The installed cluster managers."""
 
 import functools
 
@@ -16,16 +16,16 @@ from octavia_hmsync import exceptions
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'octavia_hmsync.cluster_managers'
-# Of the plugin's own one, today and in the release before.
+# Names of the plugin's own manager, now and in the release before.
 _OWN = ('reference', cluster_repo.HMSYNC)
 
 
 @functools.lru_cache(maxsize=None)
 def get(name):
-    """Return the manager that has a name, the same one each time.
+    """Return the manager of a name, the same object each time.
 
     :param name: the cluster_type of a cluster.
-    :raises InvalidConfiguration: if none has it, or it cannot be loaded.
+    :raises InvalidConfiguration: if there is none, or it cannot be loaded.
     """
     if name in _OWN:
         return get_reference()
@@ -40,12 +40,9 @@ def get(name):
 
 
 def tell(manager, kind, cluster_id, *details):
-    """Have a manager hear of something; what it makes of it harms nobody.
+    """Pass an event to a manager; what it raises is logged.
 
-    :param manager: a ClusterManager.
-    :param kind: an EventKind.
-    :param cluster_id: of which cluster.
-    :param details: what else an Event has.
+    :param details: the further fields of an Event.
     """
     try:
         manager.handle(base.Event(kind, cluster_id, *details))
@@ -56,5 +53,5 @@ def tell(manager, kind, cluster_id, *details):
 
 @functools.lru_cache(maxsize=None)
 def get_reference():
-    """Return the plugin's own one."""
+    """Return the plugin's own manager."""
     return reference.ReferenceManager()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The manager of clusters that the plugin has itself: pure functions.
+"""The plugin's own cluster manager: pure functions.
 
-One sign against a member keeps new connections from it, and builds and
-deletes nothing; only one that is silent and whose front end is down is
-replaced. What connections depend on comes first, then what takes its time.
+A member with one sign against it gets no new connections, and nothing is
+built or deleted. Only a member that is silent and whose front end is down is
+replaced. What connections depend on comes first, slow work after it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,13 +25,14 @@ class ReferenceManager(base.ClusterManager):
         """See base.ClusterManager."""
         whole = _decide_whole(cluster, limits)
         if whole is Kind.UNLOCK:
-            # Or somebody works on it, who is not waited for.
+            # Urgent actions do not wait for a worker that may still live.
             return (*urgent.find(cluster, members, limits), Action(whole))
         if whole is not None:
             return (Action(whole),)
         at_once = urgent.find(cluster, members, limits)
         if _has_failed(cluster):
-            # Nobody would give connections back to one that drains.
+            # A member that drains would stay so: nothing configures members
+            # of a failed cluster.
             at_once = [action for action in at_once
                        if action.kind not in (Kind.DRAIN, Kind.RESIZE)]
         return (*at_once, *_find_slow(cluster, members, limits))
@@ -59,8 +60,8 @@ class ReferenceManager(base.ClusterManager):
                members: Sequence[Member]) -> str:
         """See base.ClusterManager.
 
-        ACTIVE as well if too few members serve, as those that died while
-        somebody built others: only of one that is ACTIVE that goes on.
+        A distributed cluster is ACTIVE even if too few members serve:
+        housekeeping builds members only for ACTIVE load balancers.
         """
         serve_enough = len(_get_active(members)) >= max(1, cluster.min_size)
         return (base.ACTIVE if serve_enough or cluster.is_distributed
@@ -83,7 +84,7 @@ def _decide_whole(cluster: base.Cluster, limits: base.Limits) -> Kind | None:
                     else Kind.CREATE)
     if cluster.status in (base.PENDING_CREATE, base.PENDING_UPDATE,
                           base.PENDING_DELETE):
-        # Whoever had begun it died with it.
+        # The worker that began it has died: there is no claim.
         return Kind.UNLOCK
     return None
 
@@ -97,7 +98,7 @@ def _find_slow(cluster: base.Cluster, members: Sequence[Member],
                limits: base.Limits) -> list[Action]:
     found = _find_left(cluster, members, limits)
     if _has_failed(cluster):
-        # A tenant fails it over, or deletes it.
+        # Its tenant has to fail it over or delete it.
         return found
     if base.find_failovers(cluster, members):
         return [Action(Kind.TAKE_ORDERS), *found]
@@ -130,7 +131,7 @@ def _find_left(cluster: base.Cluster, members: Sequence[Member],
 
 
 def _is_leaving(member: Member) -> bool:
-    """Tell whether one has no slot any more because it was replaced."""
+    """Tell whether a member lost its slot because it was replaced."""
     return (member.slot is None and member.state == base.DRAINING and
             (member.ordered == base.REPLACE or
              member.amphora_status == base.ERROR))
@@ -143,13 +144,13 @@ def _is_given_up(member: Member, limits: base.Limits) -> bool:
 
 
 def _is_to_come_back(member: Member) -> bool:
-    """Tell whether one that lost its slot may stand by one day."""
+    """Tell whether a member that lost its slot may stand by later."""
     return (member.slot is None and member.state == base.DRAINING and
             not _is_leaving(member))
 
 
 def _get_standbys(members: Sequence[Member]) -> list[Member]:
-    """Return those that wait and may go on doing so, the best ones first."""
+    """Return the members that stand by, the best first."""
     return sorted((member for member in members
                    if member.state == base.STANDBY),
                   key=lambda member: (
@@ -159,7 +160,7 @@ def _get_standbys(members: Sequence[Member]) -> list[Member]:
 
 
 def _count_wanted(cluster: base.Cluster, members: Sequence[Member]) -> int:
-    """Tell how many more are to stand by, beside those that go on."""
+    """Return how many standbys are missing."""
     good = [member for member in _get_standbys(members)
             if member.ordered != base.REPLACE]
     return max(0, cluster.standby - len(good))
@@ -167,7 +168,7 @@ def _count_wanted(cluster: base.Cluster, members: Sequence[Member]) -> int:
 
 def _get_returning(members: Sequence[Member],
                    limits: base.Limits) -> list[Member]:
-    """Return those without a slot that can stand by, or be deleted."""
+    """Return drained members without a slot: they stand by or are deleted."""
     return [member for member in members
             if _is_to_come_back(member) and member.ordered is None and
             urgent.get_health(member, limits) == base.HEALTHY and
@@ -183,14 +184,14 @@ def _get_serving(members: Sequence[Member]) -> list[Member]:
 
 
 def _are_all_wrong(serving: Sequence[Member]) -> bool:
-    """Tell whether all are in ERROR: a flow of Octavia's is undone so."""
+    """Tell whether all are in ERROR: Octavia reverts a flow so."""
     return len(serving) > 1 and all(
         member.amphora_status == base.ERROR and
         member.ordered != base.REPLACE for member in serving)
 
 
 def _find_orders(members: Sequence[Member]) -> list[Action]:
-    """Find who is to be replaced next; one at a time."""
+    """Find the member to replace next; one at a time."""
     if any(_is_leaving(member) for member in members):
         return []
     serving = _get_serving(members)
@@ -202,7 +203,7 @@ def _find_orders(members: Sequence[Member]) -> list[Action]:
 
 def _find_unconfigured(cluster: base.Cluster, members: Sequence[Member],
                        limits: base.Limits) -> list[Action]:
-    """Find who could have connections, were it told what it missed."""
+    """Find members that could serve with the newest configuration."""
     serving = _get_serving(members)
     are_all_wrong = _are_all_wrong(serving)
     surplus = {member.id for member in urgent.find_surplus(cluster, members,
@@ -223,10 +224,10 @@ def _find_missing(cluster: base.Cluster,
 
 def _find_standbys(cluster: base.Cluster, members: Sequence[Member],
                    limits: base.Limits) -> list[Action]:
-    """Find who can stand by, and how many are to be built for that."""
+    """Find members that can stand by, and how many more to build."""
     wanted = _count_wanted(cluster, members)
     back = [member for member in members if _is_to_come_back(member)]
     found = [Action(Kind.STAND_BY, member.id)
              for member in _get_returning(members, limits)[:wanted]]
-    # Nothing is built in place of one that may come back.
+    # A member that may come back needs no substitute.
     return found + [Action(Kind.BUILD_STANDBY)] * (wanted - len(back))

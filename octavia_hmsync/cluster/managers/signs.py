@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What speaks against members, out of what somebody sees: rules. No I/O.
+"""Signs against members, from what observers see: rules. No I/O.
 
-A front end is down if the distributor that the traffic passes sees it so, and
-is not to blame itself: it sees another member, or another distributor sees
-the same, or there is no other one and the member is silent, too. A distributor
-that does not answer says nothing, nor do health managers of which none is
-there. Where no distributor sees any member, and some member is heard, looks
-are rather not admitted, as by a security group: then who is silent is that
-alone.
+Distributors look at the front ends of members; health managers hear
+heartbeats. A front end is down if the active distributor sees it down and is
+not to blame itself: it sees another member up, or another distributor sees
+the same member down, or there is no other distributor and the member is
+silent, too. Sights of a distributor that does not answer do not count, nor
+silence while no health manager runs. If no distributor sees any member but
+heartbeats arrive, something such as a security group blocks the looks: then
+a silent member is silent, but its front end is not taken to be down.
 """
 
 from collections.abc import Iterable
@@ -21,31 +22,30 @@ UP = 'UP'
 DOWN = 'DOWN'
 
 _UNSEEN = 'no distributor can look at it'
-# Seconds for which two distributors see a member differently before traffic
-# moves that most members get: no more often can one have it move that answers
-# each of them in turn.
+# Seconds for which two distributors see a member differently before the VIP
+# moves while the active one still reaches members. It limits how often a
+# member that answers each distributor in turn can move the VIP.
 _LONG_ENOUGH = 30.0
-# Seconds for which members that have died are heard, at most: heartbeats are
-# waited for.
+# Seconds after its death for which a member counts as heard, at most: health
+# managers wait for heartbeats so long.
 _STILL_HEARD = 120.0
-# Seconds for which a VIP stays where it has gone, at most; and after which a
-# move is not taken for one more of the same trouble.
+# Seconds for which a VIP stays after a move, at most; and seconds of quiet
+# after which the next move counts as new trouble.
 _LONGEST_HOLD = 960.0
 _QUIET = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """What somebody sees of a member.
+    """What an observer sees of a member.
 
-    :param member_id: of which.
-    :param observer: who: the id of a distributor; None for health managers.
+    :param observer: the id of a distributor; None for health managers.
     :param state: UP or DOWN.
-    :param age: seconds since when.
-    :param is_active: whether that is the cluster's active distributor.
-    :param is_online: whether the observer is there.
+    :param age: seconds for which it has seen that.
+    :param is_active: whether the observer is the active distributor.
+    :param is_online: whether the observer answers or runs.
     :param error: what is wrong, or None.
-    :param is_mute: whether that is merely that nothing is heard.
+    :param is_mute: whether all that is wrong is that no answer came.
     """
 
     member_id: str
@@ -60,13 +60,14 @@ class Sight:
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """The last time that another distributor became the active one.
+    """The last time that another distributor became active.
 
-    Who carries the traffic may be who does not see members, because it
-    carries the traffic: then so is the other one a moment later.
+    A distributor may see no members because it carries too much traffic. The
+    next one would be as blind a moment later, so the VIP is held after a
+    move.
 
     :param age: seconds since then.
-    :param hold: seconds for which no sight moves it again.
+    :param hold: seconds for which no sight moves the VIP again.
     """
 
     age: float
@@ -74,14 +75,14 @@ class Move:
 
     @property
     def holds(self) -> bool:
-        """Tell whether the VIP stays where it is, whatever is seen."""
+        """Tell whether the VIP stays, whatever distributors see."""
         return self.age < self.hold
 
 
 def choose_hold(last: Move | None) -> float:
-    """Return the seconds for which a VIP that moves now is to stay there.
+    """Return for how many seconds a VIP that moves now stays there.
 
-    :param last: the move before, if there was one.
+    :param last: the move before, or None.
     """
     if last is None or last.age > last.hold + _QUIET:
         return _LONG_ENOUGH
@@ -90,12 +91,12 @@ def choose_hold(last: Move | None) -> float:
 
 def read(sights: Iterable[Sight],
          patience: float = math.inf) -> dict[str, base.Signs]:
-    """Tell what speaks against members.
+    """Return the signs against members.
 
     :param sights: of members of one cluster.
-    :param patience: seconds after which silence is both signs; where
-                     distributors look at members, it never is.
-    :returns: {id of a member: Signs}, of those that somebody sees.
+    :param patience: seconds after which silence counts as both signs;
+                     infinite where distributors look at members.
+    :returns: {id of a member: Signs}, of the members with a sight.
     """
     counted = [sight for sight in sights if sight.is_online]
     return {member_id: _read_one(member_id, counted, patience)
@@ -132,7 +133,8 @@ def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
             other.member_id == sight.member_id and other.observer is None and
             other.state == DOWN for other in sights)):
         return False
-    # Where nobody else looks: heartbeats, which take another way.
+    # Without another distributor heartbeats bear witness: they take another
+    # way.
     witnesses = [other for other in fronts
                  if other.observer != sight.observer] or [
                      other for other in sights if other.observer is None]
@@ -141,7 +143,7 @@ def _is_credible(sight: Sight, sights: list[Sight]) -> bool:
 
 
 def are_blind(sights: Iterable[Sight]) -> bool:
-    """Tell whether nobody sees any member, some of which are heard.
+    """Tell whether no distributor sees a member, but heartbeats arrive.
 
     :param sights: of members of one cluster.
     """
@@ -162,16 +164,16 @@ def _describe(found: list[Sight], default: str) -> str | None:
 
 def find_better(sights: Iterable[Sight],
                 last: Move | None = None) -> str | None:
-    """Tell by which distributor the traffic of a cluster should go instead.
+    """Return the distributor that should be active instead, or None.
 
-    Connections of a member that the active one does not reach go on by one
-    that does.
+    Connections of a member that the active distributor does not reach go on
+    through the other one.
 
-    :param sights: of members of it.
-    :param last: when the VIP moved last, if it ever did.
-    :returns: an observer, or None: one that sees some UP of those that the
-              active one sees DOWN, if that sees none UP; or if all that it
-              sees UP are UP there, too, and that has been so for long enough.
+    :param sights: of members of one cluster.
+    :param last: the last move of the VIP, or None.
+    :returns: the observer that sees UP a member that the active one sees
+              DOWN. If the active one sees other members UP, the observer has
+              to see them UP, too, and to differ from it for 30 s.
     """
     if last is not None and last.holds:
         return None

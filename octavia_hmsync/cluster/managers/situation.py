@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a manager is told of a cluster, out of rows."""
+"""Makes the input of a cluster manager from rows."""
 
 import dataclasses
 import math
@@ -14,25 +14,22 @@ from octavia_hmsync.cluster.managers import signs
 from octavia_hmsync.distributor import claims
 from octavia_hmsync.distributor import look_rules
 
-# What a distributor sees of one that says something. A haproxy that hangs may
-# be busy beyond measure.
+# Errors of a distributor's look at a member that answers. A haproxy that
+# hangs is not among them: it may be overloaded.
 _SAID = (look_rules.REFUSED, claims.CLAIMS)
-# Of members that send heartbeats.
+# States of members that send heartbeats.
 _HEARD = (member_repo.STANDBY, member_repo.ACTIVE, member_repo.DRAINING)
 
 
 @dataclasses.dataclass(frozen=True)
 class Situation:
-    """A cluster at one moment, and who decides for it.
+    """A cluster at one moment, and its manager.
 
-    :param view: what rows say.
+    :param view: the rows.
     :param cluster: the same, as a manager takes it.
-    :param members: likewise.
-    :param limits: how long is waited.
-    :param manager: a ClusterManager.
-    :param better_distributor: id of the one that is to have the traffic where
+    :param better_distributor: id of the distributor that should be active if
                                the cluster is misdirected, else None.
-    :param hold: seconds for which it would stay there.
+    :param hold: seconds for which the VIP would stay there.
     """
 
     view: view_repo.View
@@ -44,7 +41,7 @@ class Situation:
     hold: float
 
     def decide(self):
-        """Return what is to be done, the first thing first."""
+        """Return what is to be done, in order."""
         return self.manager.decide(self.cluster, self.members, self.limits)
 
     def get_health(self):
@@ -57,15 +54,13 @@ class Situation:
                                        self.limits)
 
     def settle(self):
-        """Return what its load balancer is that somebody died with."""
+        """Return the status for its load balancer, whose worker died."""
         return self.manager.settle(self.cluster, self.members)
 
 
 def read(context, cluster_id):
     """Return the Situation of a cluster, or None if it is gone.
 
-    :param context: a work.Context.
-    :param cluster_id: its id.
     :raises InvalidConfiguration: if its manager is not installed here.
     """
     view = view_repo.read(context.engine, cluster_id,
@@ -77,7 +72,7 @@ def read(context, cluster_id):
 
 
 def get_last_move(cluster):
-    """Return when the VIP of a cluster moved last, None if it never did.
+    """Return the last move of the VIP of a cluster, or None.
 
     :param cluster: a cluster.db.cluster.Cluster.
     """
@@ -88,12 +83,7 @@ def get_last_move(cluster):
 
 
 def describe(view, limits, manager):
-    """Return the Situation that rows are.
-
-    :param view: a View.
-    :param limits: a base.Limits.
-    :param manager: a ClusterManager.
-    """
+    """Return the Situation of rows."""
     cluster = view.cluster
     seen = [_describe_sight(sight, view) for sight in view.sights]
     found = signs.read(seen, limits.patience if _is_silence_enough(
@@ -113,12 +103,13 @@ def describe(view, limits, manager):
 
 
 def _is_silence_enough(members, seen):
-    """Tell whether nobody looks at members, of which some are heard.
+    """Tell whether silence must be enough to call a member dead.
 
-    There may be no port at which one could, or no look be admitted. Where no
-    member is heard, it is rather the way of heartbeats that is gone.
+    So it is if no distributor can look at members, because there is no port
+    for it or because looks are blocked. If no member at all is heard, rather
+    the way of heartbeats is broken.
     """
-    # Of one that nobody could hear that is the error.
+    # A member that could not be heard has an error.
     silent = {sight.member_id for sight in seen if sight.observer is None and
               (sight.state == signs.DOWN or sight.error)}
     return (all(sight.observer is None for sight in seen) or
@@ -144,7 +135,7 @@ def _describe_sight(sight, view):
 
 
 def _get_digest(members):
-    """Return the configuration that all have who serve, None if none."""
+    """Return the config_digest that all ACTIVE members share, or None."""
     digests = {member.config_digest for member in members
                if member.state == member_repo.ACTIVE and
                member.is_configured}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is done at once for a cluster: rules of the reference manager.
+"""Urgent actions for a cluster: rules of the reference manager.
 
-Nothing of it takes longer than telling distributors.
+None of them takes longer than telling distributors.
 """
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ Action = base.Action
 Kind = base.Kind
 Member = base.Member
 
-# How often as long as one has to be well it may take to be configured again.
+# Both in multiples of recovery: how long a drained member may take to be
+# configured again; and after which time a well member that has all of its
+# configuration serves again without that.
 _CONFIGURING = 4
-# Likewise, before one that has all of its configuration serves again without
-# anybody having looked at it.
 _UNCLAIMED = 2
-# Seconds within which members die that die of one cause.
+# Members that die of one cause die within so many seconds.
 _TOGETHER = 3
 
 
 def get_health(member: Member, limits: base.Limits) -> str:
-    """Tell how a member is.
+    """Return the health of a member.
 
-    One that drained is not well again before it was so for a while.
+    A member that drains is SUSPECT until it was well for recovery seconds.
     """
     signs = member.signs
     if signs.silent and signs.down:
@@ -38,16 +38,16 @@ def get_health(member: Member, limits: base.Limits) -> str:
 
 
 def has_drained(member: Member, limits: base.Limits) -> bool:
-    """Tell whether one that gets no new connections had time to lose them."""
+    """Tell whether a DRAINING member lost its connections, or its time."""
     return member.state == base.DRAINING and (
         member.age > limits.drain_timeout or member.connections == 0)
 
 
 def find_surplus(cluster: base.Cluster, members: Sequence[Member],
                  limits: base.Limits) -> list[Member]:
-    """Return those with a slot that are more than there are to be.
+    """Return the members with a slot that exceed the size of the cluster.
 
-    First goes what serves worst, then the highest slots.
+    The members that serve worst go first, then the highest slots.
     """
     there = [member for member in members if member.slot is not None]
     number = len(there) - cluster.size_now
@@ -61,11 +61,9 @@ def find_surplus(cluster: base.Cluster, members: Sequence[Member],
 
 def find(cluster: base.Cluster, members: Sequence[Member],
          limits: base.Limits) -> list[Action]:
-    """Tell what is to be done at once, the first thing first.
+    """Return the urgent actions, in order.
 
-    :param cluster: a Cluster that is made, and is not deleted.
-    :param members: of that.
-    :param limits: a Limits.
+    :param cluster: neither being created nor deleted.
     :returns: at most one Action for each member.
     """
     found = []
@@ -76,7 +74,7 @@ def find(cluster: base.Cluster, members: Sequence[Member],
 
 
 class _Planner:
-    """Goes through members, and keeps count of who is left."""
+    """Goes through members, and counts how many stay ACTIVE."""
 
     def __init__(self, cluster: base.Cluster, members: Sequence[Member],
                  limits: base.Limits) -> None:
@@ -94,13 +92,13 @@ class _Planner:
         self._active = sum(
             member.slot is not None and member.state == base.ACTIVE and
             get_health(member, limits) != base.DEAD for member in members)
-        # Who gets nothing new for what may be load: id, for how many seconds.
+        # Members that drain for what may be overload: id, seconds.
         self._away = [
             (member.id, member.age) for member in members
             if member.slot is not None and member.state == base.DRAINING and
             member.ordered is None and member.id not in self._surplus and
             member.is_current and not member.signs.silent]
-        # Those that could have what others get no more.
+        # Whether a member could take over the connections of others.
         self._are_any_well = any(
             member.slot is not None and member.state == base.ACTIVE and
             member.ordered != base.DRAIN and member.id not in self._surplus
@@ -108,7 +106,7 @@ class _Planner:
             for member in members)
 
     def plan(self) -> list[Action]:
-        """Return all that is to be done."""
+        """Return all actions."""
         for member in self._members:
             if (get_health(member, self._limits) == base.DEAD and
                     member.state in (base.ACTIVE, base.DRAINING,
@@ -144,7 +142,7 @@ class _Planner:
             self._add(Kind.UNREGISTER, member, reason)
 
     def _look(self, member: Member) -> None:
-        """Keep new connections from one that should not have them."""
+        """Drain or replace a member that should get no new connections."""
         reason = self._find_reason(member)
         if reason is None:
             if self._may_return(member):
@@ -156,8 +154,8 @@ class _Planner:
             self._active += member.state != base.ACTIVE
         elif (member.state == base.ACTIVE and
               self._active > self._cluster.min_size and
-              # Where all of them have a sign, as with too much traffic for
-              # them or no way for heartbeats, fewer would serve no better.
+              # If all members have a sign, because of too much traffic or
+              # because heartbeats are blocked, fewer serve no better.
               (self._are_any_well or
                get_health(member, self._limits) != base.SUSPECT) and
               not self._is_overload(member)):
@@ -167,11 +165,12 @@ class _Planner:
                 self._away.append((member.id, 0.0))
 
     def _is_overload(self, member: Member) -> bool:
-        """Tell whether one may miss looks as others are away for the same.
+        """Tell whether a member may just have the load of drained ones.
 
-        One after the other would, each as it has the load of those before.
-        Who has died goes on to miss them, and those that die of one cause do
-        so together; which is no more than half of them.
+        Draining it would pass the load on, and so one member after the other
+        would drain. A dead member stays silent for longer than steady.
+        Members that die of one cause do so together, and are at most half of
+        the cluster.
         """
         signs = member.signs
         if not signs.may_be_load or signs.since > self._limits.steady:
@@ -184,15 +183,15 @@ class _Planner:
             max(others) - signs.since > _TOGETHER)
 
     def _may_return(self, member: Member) -> bool:
-        """Tell whether one serves again that nobody can configure now.
+        """Tell whether a drained member serves again without a CONFIGURE.
 
-        Somebody changes its load balancer, or died with that; or builds
-        others meanwhile.
+        A worker may hold the load balancer for long: it changes it, has died
+        with that, or builds other members.
         """
         if member.state != base.DRAINING or not member.is_current or (
                 get_health(member, self._limits) != base.HEALTHY):
             return False
-        # Whoever drains it for another reason has that time to go on.
+        # A worker that drains it for another reason has that time to go on.
         rest = min(member.signs.well_for, member.age) / self._limits.recovery
         return rest > (1 if self._cluster.load_balancer_status != base.ACTIVE
                        or self._cluster.status != base.ACTIVE
@@ -204,12 +203,12 @@ class _Planner:
             return member.signs.silent or member.signs.down or (
                 'it was not well a moment ago')
         if health == base.DEAD:
-            # It was seen to.
+            # plan() has unregistered it.
             return None
         if member.ordered == base.DRAIN:
-            return 'it is ordered to'
+            return 'an operator has ordered it'
         if member.id in self._surplus:
-            return 'there are to be fewer'
+            return 'the cluster is to have fewer members'
         if (member.state == base.DRAINING and member.ordered is None and
                 not member.is_current and
                 member.age > _CONFIGURING * self._limits.recovery):
@@ -217,10 +216,9 @@ class _Planner:
         return None
 
     def _fill(self) -> None:
-        """Have those that stand by take slots that are free."""
+        """Promote standbys into free slots."""
         there = sum(member.slot is not None for member in self._members)
-        # What is unregistered without a successor is filled with the next
-        # look, when its slot is free.
+        # A slot that is unregistered in this plan is free with the next one.
         for standby in self._standbys[:max(
                 0, self._cluster.size_now - there)]:
             self._add(Kind.PROMOTE, standby, 'a slot is free')

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Amphora driver ``hmsync``: Octavia's own, and clusters.
+"""Amphora driver ``hmsync``: Octavia's REST driver with clusters.
 
-For load balancers of other topologies each call is the one that Octavia's
-REST driver makes. Members of a cluster are told all at once, each for a short
-time, and strictly.
+For load balancers of other topologies each call goes to Octavia's REST
+driver. Members of a cluster are told at the same time, with a short time-out,
+and too few that take a change are an error.
 """
 
 import functools
@@ -28,7 +28,7 @@ _TOPOLOGY = re.compile(r'^([ \t]*loadbalancer_topology[ \t]*=).*$',
 
 @functools.cache
 def _get_updater(_pid):
-    # Also where the plugin is not switched on, but its driver is named.
+    # The driver may be configured where the plugin is not switched on.
     hmsync_conf.register_opts(compat.CONF)
     cluster_conf.register_opts(compat.CONF)
     context = work.get_context()
@@ -45,7 +45,7 @@ def get_updater():
 
 
 class ClusterAmphoraDriver(compat_driver.StockDriver):
-    """Octavia's REST driver, which knows clusters."""
+    """Octavia's REST driver, extended for clusters."""
 
     def update(self, loadbalancer):
         """Update all amphorae; see Updater.update()."""
@@ -103,10 +103,10 @@ class ClusterAmphoraDriver(compat_driver.StockDriver):
 
     def update_amphora_agent_config(self, amphora, agent_config,
                                     timeout_dict=None):
-        """Configure an agent; that of a member is always one of a pair.
+        """Configure an agent; that of a member gets ACTIVE_STANDBY.
 
-        Octavia renders the topology of [controller_worker], and the agent of
-        a SINGLE one announces the VIP.
+        Octavia renders the topology of [controller_worker], and with SINGLE
+        an agent announces the VIP.
         """
         if compat_driver.is_member(amphora):
             get_updater().tell_amphora(
@@ -119,7 +119,7 @@ class ClusterAmphoraDriver(compat_driver.StockDriver):
 
     def update_vrrp_conf(self, loadbalancer, amphorae_network_config, amphora,
                          timeout_dict=None):
-        """Configure keepalived; that of a member never announces a VIP."""
+        """Configure keepalived; on a member it never announces a VIP."""
         if not compat_driver.is_cluster(loadbalancer):
             super().update_vrrp_conf(loadbalancer, amphorae_network_config,
                                      amphora, timeout_dict=timeout_dict)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The port of a member, as the load balancer has come to be.
+"""Brings the port of a new member to the present load balancer.
 
-Whoever builds a member makes its port before it boots, and locks nothing
-until it has. Octavia gives what a tenant changes meanwhile to the amphorae
-that are ready.
+The port is created before the amphora boots, and the load balancer is not
+locked until it has booted. Octavia applies what a tenant changes meanwhile
+only to the amphorae that are ready.
 """
 
 from octavia_hmsync.compat import cluster as compat_cluster
@@ -12,15 +12,11 @@ from octavia_hmsync import exceptions
 
 
 def refresh(network, load_balancer, amphora):
-    """Give a port the QoS policy and the security groups that it is to have.
+    """Ensure the QoS policy and the security groups of a port.
 
-    One that has them is left alone.
-
-    :param network: a network driver.
-    :param load_balancer: Octavia's data model of it, which nobody else may
-                          change meanwhile.
+    :param load_balancer: Octavia's data model of it; it must be locked.
     :param amphora: Octavia's data model of one of its amphorae.
-    :raises BuildFailed: with the reason, if Neutron does not.
+    :raises BuildFailed: with the reason, if Neutron does not do it.
     """
     vip = load_balancer.vip
     try:
@@ -30,14 +26,14 @@ def refresh(network, load_balancer, amphora):
         if not _has_groups(port.security_group_ids or (), vip.sg_ids):
             network.update_aap_port_sg(load_balancer, amphora, vip)
     except Exception as e:
-        # Of any network driver.
+        # Any network driver raises what it likes.
         reason = compat_cluster.describe_failure(e)
         raise exceptions.BuildFailed(
-            f'The port of amphora {amphora.id} could not be brought to what '
-            f'its load balancer has: {reason}.') from e
+            f'The port of amphora {amphora.id} could not get the QoS policy '
+            f'and the security groups of its load balancer: {reason}.') from e
 
 
 def _has_groups(found, of_tenant):
-    """Whether there is none but the tenant's and the one that is Octavia's."""
+    """Tell whether only the tenant's groups and Octavia's own are there."""
     return (set(of_tenant) <= set(found) and
             len(set(found) - set(of_tenant)) <= 1)

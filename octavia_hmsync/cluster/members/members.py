@@ -2,8 +2,8 @@
 
 """Builds the members of a cluster, configures them, and deletes them.
 
-What was built is known by the member's row before it is built, so that
-whoever goes on where somebody died finds all of it.
+The row of a member names its amphora before that is built, so that the next
+claim owner finds all that a dead worker left.
 """
 
 import concurrent.futures
@@ -31,12 +31,12 @@ LOG = logging.getLogger(__name__)
 PREFIX = 'octavia-hmsync-member'
 # Members of one cluster that are built, or deleted, at once.
 AT_ONCE = 16
-# Compute zones in which a member is tried, of as many as there are.
+# Compute zones to try for a member, if there are as many.
 _TRIES = 2
 
 
 class CreateAmphora(task.Task):
-    """Make the row of an amphora, which the member's row names before."""
+    """Create the row of an amphora, after the member's row names it."""
 
     default_provides = compat_cluster.AMPHORA_ID
 
@@ -55,7 +55,7 @@ class CreateAmphora(task.Task):
 
 
 class JoinLoadBalancer(task.Task):
-    """Have an amphora that has its port be one of the load balancer."""
+    """Assign an amphora to its load balancer, once it has its port."""
 
     def __init__(self, work, member_id, **kwargs):
         super().__init__(name=f'{PREFIX}-join-{member_id}', **kwargs)
@@ -72,12 +72,11 @@ class JoinLoadBalancer(task.Task):
 def build(work, member_id):
     """Build the amphora of a member, and plug its VIP.
 
-    Afterwards it serves nothing, and nobody sends anything to it.
+    It serves nothing yet, and gets no traffic.
 
-    :param work: a Work.
     :param member_id: of a row without an amphora.
     :raises BuildFailed: with the reason.
-    :raises Lost, Unwanted, Stopped: as Work.check(); what was built is there.
+    :raises Lost, Unwanted, Stopped: as Work.check(); what was built stays.
     """
     work.check()
     load_balancer = work.get_load_balancer()
@@ -109,7 +108,7 @@ def build(work, member_id):
 
 
 def _begin_anew(work, member_id):
-    """Delete what was built of a member; False if something is left of it."""
+    """Delete what was built of a member; return False if anything is left."""
     member = member_repo.get(work.engine, member_id)
     if member is None or member.amphora_id is None:
         return member is not None
@@ -124,7 +123,7 @@ def _build_in(zone, work, member_id, load_balancer):
             f'{PREFIX}-{member_id}', CreateAmphora(work, member_id),
             JoinLoadBalancer(work, member_id)),
         store=cluster_build.make_boot_store(load_balancer, zone))
-    # Where nobody wants it any more.
+    # Ends the flow when the claim is lost or the cluster is deleted.
     watch = watched_flow.Watch(engine, lambda *_task: work.check())
     _run(engine, 'An amphora could not be built')
     try:
@@ -135,26 +134,24 @@ def _build_in(zone, work, member_id, load_balancer):
 
 
 def _remove_late(work, amphora_id):
-    """Delete what this process built after it hung.
+    """Delete what this process built after it hung and lost the claim.
 
-    Whoever has taken the cluster up meanwhile, and deleted the member, found
-    nothing of that.
+    The new claim owner deleted the member before this was there to find.
     """
     if member_repo.get_by_amphora(work.engine, amphora_id) is None:
-        LOG.info('Amphora %s, of a cluster that was taken up by somebody else '
+        LOG.info('Amphora %s, of a cluster that another process has claimed '
                  'meanwhile, is deleted.', amphora_id)
         remove_amphora(work, amphora_id)
 
 
 def configure(work, member_id, slot):
-    """Have a member that was built serve all that the load balancer has.
+    """Configure a member with all that the load balancer has.
 
-    Nobody else may change the load balancer meanwhile.
+    The load balancer must be locked.
 
-    :param work: a Work.
     :param member_id: of a row with an amphora.
-    :param slot: which slot it is to have; None for one that stands by.
-    :raises BuildFailed: with the reason, if it does not.
+    :param slot: the slot it is to have; None for a standby.
+    :raises BuildFailed: with the reason, if it does not take it.
     :raises Lost, Unwanted, Stopped: as Work.check().
     """
     work.look()
@@ -174,7 +171,7 @@ def configure(work, member_id, slot):
     work.look()
     member_port.refresh(work.network, load_balancer, amphora)
     if member.state == member_repo.ACTIVE and not member.is_configured:
-        # Whoever died with a change has not come to what follows it.
+        # A worker that died with a change did not open its ports.
         _open_ports(work, load_balancer)
     try:
         update.configure(work, load_balancer, amphora, slot)
@@ -183,7 +180,7 @@ def configure(work, member_id, slot):
     except Exception as e:
         if api.is_database_error(e):
             raise
-        # Of drivers of Octavia's.
+        # Octavia's drivers raise anything.
         LOG.exception('Amphora %s:', amphora.id)
         raise exceptions.BuildFailed(
             f'Amphora {amphora.id} could not be configured '
@@ -192,15 +189,15 @@ def configure(work, member_id, slot):
 
 
 def _open_ports(work, load_balancer):
-    """Have the VIP let in what the listeners of a load balancer take."""
+    """Open the ports of all listeners in the security group of the VIP."""
     try:
-        # Octavia has none in its name where a tenant has given his own.
+        # Does nothing where the tenant has given security groups.
         work.network.update_vip(load_balancer, for_delete=True)
     except Exception as e:
-        # Of any network driver.
+        # Any network driver raises what it likes.
         raise exceptions.BuildFailed(
-            f'The security group of load balancer {load_balancer.id} could '
-            f'not be brought to its listeners: '
+            f'The ports of the listeners could not be opened in the security '
+            f'group of load balancer {load_balancer.id}: '
             f'{compat_cluster.describe_failure(e)}.') from e
 
 
@@ -210,7 +207,7 @@ def _run(engine, what):
     except exceptions.Interrupted:
         raise
     except Exception as e:
-        # The tasks ask four services.
+        # The tasks call four services.
         reason = compat_cluster.describe_failure(e)
         raise exceptions.BuildFailed(f'{what}: {reason}.') from e
 
@@ -218,23 +215,22 @@ def _run(engine, what):
 def remove(work, member):
     """Delete a member with all that belongs to its amphora, and its row.
 
-    Doing it again, or at once with somebody else, is harmless. One of which
-    something is left is FAILED, and has no slot.
+    It may be repeated, or run at the same time by another process. If
+    anything is left, the member becomes FAILED and loses its slot.
 
-    :param work: a Work.
-    :param member: a Member, which no distributor sends anything to.
+    :param member: gets no traffic from distributors.
     :returns: what could not be deleted, in words; empty if all is gone.
     :raises Lost, Unwanted, Stopped: as Work.check().
     """
     work.look()
-    # Distributors forget it at the next version, whoever tells them.
+    # Distributors forget it with the next version.
     member_repo.set_state(work.engine, member.id, (member_repo.ACTIVE,),
                           member_repo.DRAINING)
     left = []
     if member.amphora_id:
         left = remove_amphora(work, member.amphora_id)
     if left:
-        # Somebody tries it again; another one may have its slot.
+        # Housekeeping retries it; another member may have the slot.
         member_repo.set_state(
             work.engine, member.id, member_repo.STATES, member_repo.FAILED,
             error=f'Could not be deleted: {", ".join(left)}.')
@@ -247,20 +243,19 @@ def remove(work, member):
 def remove_amphora(work, amphora_id):
     """Delete an amphora; see remove()."""
     found = compat_cluster.get_amphora(amphora_id)
-    # From now on nobody who changes the load balancer asks for its port.
+    # First: workers that change the load balancer then do not ask for its
+    # port.
     compat_cluster.leave_load_balancer(amphora_id)
     return removal.remove(work, found or types.SimpleNamespace(
         id=amphora_id, compute_id=None, vrrp_port_id=None))
 
 
 def for_each(function, work, items):
-    """Call a function for each of some members, all at once.
+    """Call a function for each item, in parallel.
 
-    :param function: takes a Work and one of the items.
-    :param work: a Work.
-    :param items: a list.
-    :returns: {item: the HMSyncException that it raised, None without}.
-    :raises Exception: anything else that one of them raised, once all ended.
+    :param function: takes a Work and an item.
+    :returns: {item: the HMSyncException that was raised, or None}.
+    :raises Exception: anything else that was raised, once all have ended.
     """
     if not items:
         return {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Makes an amphora that was built serve as a member of a cluster."""
+"""Makes a new amphora serve as a member of a cluster."""
 
 import dataclasses
 import time
@@ -40,8 +40,6 @@ _ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused,
 class Newcomer:
     """Configures new members.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
@@ -53,20 +51,15 @@ class Newcomer:
         self._client = agent_client.RestAgentClient(conf)
 
     def configure(self, load_balancer, amphora, slot, network):
-        """Have an amphora that was built serve as a member.
+        """Make an amphora serve as a member.
 
-        It has the VIPs, and nobody hears of it; all listeners are in force.
-        Those with whom it is to share stick tables know it by then. One that
-        has missed nothing is told nothing: haproxy would end connections of
-        clients who wait. That of one which is ALONE, and has no clients, is
-        started anew: only then it asks others what they know.
+        Afterwards it has the VIPs silently, and serves all listeners. The
+        members of its group know it before its haproxy starts.
 
-        :param load_balancer: Octavia's data model of it, which nobody else
-                              may change meanwhile.
+        :param load_balancer: Octavia's data model of it; it must be locked.
         :param amphora: Octavia's data model of it; its networks are plugged.
-        :param slot: which it is to have; None for one that stands by.
-        :param network: a network driver.
-        :raises BuildFailed: with the reason, if it does not.
+        :param slot: the slot it is to have; None for a standby.
+        :raises BuildFailed: with the reason, if it does not serve.
         """
         cluster, members = roster.read(self._engine, load_balancer.id)
         member = _find_member(members, amphora.id)
@@ -78,6 +71,7 @@ class Newcomer:
                                   amphora.lb_network_ip, self._seconds)
             if (_may_have_all(member, slot, plans) and
                     not _find_problems(subject, load_balancer)):
+                # A reload would break connections for nothing.
                 return
             member_repo.raise_idle_timeout(
                 self._engine, cluster.id,
@@ -85,8 +79,9 @@ class Newcomer:
             vip = self._render_vip(load_balancer, amphora, subject, network)
             self._tell(amphora, lambda _facts: vip, needs_facts=False)
             if load_balancer.listeners:
-                # A haproxy asks for the tables of others in its first five
-                # seconds, and one that does not know it turns it away.
+                # A haproxy asks its peers for their tables in its first five
+                # seconds only, and a peer rejects a haproxy that it does not
+                # know.
                 if slot is not None:
                     self.share_tables(load_balancer, amphora.id, slot)
                 plan = plans.update(group, amphora.id, slot)
@@ -122,22 +117,21 @@ class Newcomer:
             mac = config['vrrp_port']['mac_address']
             own = own_.read(config, vips, amphora.vrrp_ip)
         except Exception as e:
-            # Of any network driver.
+            # Any network driver raises what it likes.
             raise exceptions.NotProven(
-                f'the network service does not tell of its networks '
+                f'the network service does not show its networks '
                 f'({type(e).__name__})') from e
         return plans_.render_requests(vips, interface, mac, own)
 
     def share_tables(self, load_balancer, amphora_id, slot):
-        """Have those that share stick tables with an amphora know of it.
+        """Tell the members of its group of a new amphora.
 
-        One that does not take it loses what clients it knows of when it is
-        the only one left to know: nothing else.
+        A member that does not take it does not pass on its stick tables; it
+        is only logged.
 
-        :param load_balancer: Octavia's data model of it, which nobody else
-                              may change meanwhile.
-        :param amphora_id: that of the newcomer.
-        :param slot: which it has, or is to have.
+        :param load_balancer: Octavia's data model of it; it must be locked.
+        :param amphora_id: of the newcomer.
+        :param slot: the slot that it has or is to have.
         """
         cluster, members = roster.read(self._engine, load_balancer.id)
         if not any(pool.session_persistence for pool in load_balancer.pools):
@@ -155,21 +149,22 @@ class Newcomer:
                     plans.update(group, amphora.id, member.slot)))
         for reason in telling.tell(self._client, targets,
                                    self._seconds).values():
-            LOG.info('Of cluster %s amphora %s does not share its stick '
-                     'tables: %s', cluster.id, amphora_id, reason)
+            LOG.info('Cluster %s: a member does not share its stick tables '
+                     'with amphora %s: %s', cluster.id, amphora_id, reason)
 
 
 def _may_have_all(member, slot, plans):
-    """Tell whether one that had a slot all the time has taken all."""
+    """Tell whether it kept its slot, and has the newest configuration."""
     return (slot is not None and member.slot == slot and
             member.state in outcome.TOLD and
             member.config_digest == plans.digest())
 
 
 def _start_anew(plan, load_balancer_id):
-    """Return a plan that starts a haproxy anew where it is to be reloaded.
+    """Return a plan that restarts haproxy instead of reloading it.
 
-    One that is reloaded learns from the one before it, and asks nobody else.
+    A reloaded haproxy gets the tables of its predecessor, and does not ask
+    its peers. Only a member without clients is restarted.
     """
     path = f'loadbalancer/{load_balancer_id}'
 
@@ -184,7 +179,7 @@ def _start_anew(plan, load_balancer_id):
 
 
 def _is_configured(member):
-    """Whether a member serves, or will without being told anything more."""
+    """Tell whether a member serves, or will without another configuration."""
     return member.state in outcome.TOLD or (
         member.state == member_repo.BUILDING and
         member.config_digest is not None)
@@ -202,10 +197,10 @@ def _find_member(members, amphora_id):
 
 
 def _prove(subject, load_balancer, seconds):
-    """See that an agent has all listeners, and the VIPs where they belong.
+    """Wait until an agent has all listeners and silent VIPs.
 
     :raises NotProven: with what it lacks, after so many seconds.
-    :raises AgentUnreachable, AgentRefused: if it does not say.
+    :raises AgentUnreachable, AgentRefused: if it does not answer.
     """
     deadline = time.monotonic() + seconds
     while problems := _find_problems(subject, load_balancer):
@@ -221,7 +216,7 @@ def _find_problems(subject, load_balancer):
     problems = list(listener_rules.find_missing(
         subject.amphora_id, sorted(
             listener.id for listener in expected
-            # Of those the agent tells whether they have members.
+            # The status of an LVS listener depends on its members.
             if listener.protocol not in compat.LVS_PROTOCOLS or
             listener.id not in statuses), statuses))
     for vip in (load_balancer.vip, *load_balancer.additional_vips):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The addresses that a member has for itself in the networks of the VIPs.
+"""The own addresses of members in the networks of the VIPs.
 
-OVN's load balancer sends to these: it has no other way to tell members from
-one another. So members serve them as they serve the VIPs, where OVN
-distributes; elsewhere they serve the VIPs alone.
+OVN's load balancer tells members apart by these, and sends connections to
+them. So where OVN distributes, members serve them as well as the VIPs;
+elsewhere they serve the VIPs alone.
 """
 
 import copy
@@ -18,13 +18,12 @@ from octavia_hmsync import exceptions
 
 
 def find(load_balancer, amphora_ids=None, conf=None, network=None):
-    """Return {id of an amphora: own addresses} of who has to serve them.
+    """Return {id of an amphora: own addresses} that amphorae must serve.
 
-    :param load_balancer: Octavia's data model of it.
-    :param amphora_ids: of which amphorae; None for all of it.
-    :param conf: a parsed oslo.config object; Octavia's own by default.
-    :param network: a network driver; Octavia's own by default.
-    :raises NotPossible: if Neutron does not tell them.
+    :param amphora_ids: None for all amphorae of the load balancer.
+    :param conf: Octavia's own by default.
+    :param network: Octavia's network driver by default.
+    :raises NotPossible: if Neutron does not answer.
     """
     if not backends.is_ovn(conf or compat.CONF):
         return {}
@@ -35,7 +34,7 @@ def find(load_balancer, amphora_ids=None, conf=None, network=None):
         if not amphora.vrrp_ip or (
                 amphora_ids is not None and amphora.id not in amphora_ids):
             continue
-        # Neutron alone has those beside the first one.
+        # Octavia records the first address only; Neutron has them all.
         found[amphora.id] = (
             (amphora.vrrp_ip,) if len(vips) == 1 else _ask(
                 network or compat_amphora.load_network_driver(), amphora))
@@ -46,7 +45,7 @@ def _ask(network, amphora):
     try:
         port = network.get_port(amphora.vrrp_port_id)
     except Exception as e:
-        # Of any network driver.
+        # Any network driver raises what it likes.
         raise exceptions.NotPossible(
             f'Neutron does not tell the addresses of the amphora '
             f'{amphora.id} ({type(e).__name__}), and no amphora was '
@@ -55,10 +54,10 @@ def _ask(network, amphora):
 
 
 def show(shown, addresses):
-    """Have what Octavia renders a configuration from have more addresses.
+    """Add own addresses to a load balancer that Octavia renders.
 
     :param shown: of peers.show(); changed in place.
-    :param addresses: own ones of the amphora.
+    :param addresses: the own addresses of the amphora.
     """
     if not addresses:
         return
@@ -66,8 +65,8 @@ def show(shown, addresses):
     first, *more = own = [types.SimpleNamespace(ip_address=address)
                           for address in addresses]
     shown.additional_vips = [*vips[1:], *own]
-    # Of what LVS serves the agent counts the first address of each family
-    # alone, and OVN sends all to own ones.
+    # For LVS the agent counts only the first address of each family, and OVN
+    # sends all traffic to own addresses: they come first.
     counted = copy.copy(shown)
     counted.vip, counted.additional_vips = first, [*more, *vips]
     for listener in shown.listeners:
@@ -76,14 +75,13 @@ def show(shown, addresses):
 
 
 def read(network_config, vips, first, conf=None):
-    """Return what silent_vip.render() takes for own addresses.
+    """Return own addresses as silent_vip.render() takes them.
 
     :param network_config: of an amphora, by the network driver, as a dict.
     :param vips: what silent_vip.read_vips() returns.
-    :param first: the one that the agent gives its interface.
-    :param conf: a parsed oslo.config object; Octavia's own by default.
-    :returns: (address with the length of its prefix, whether the agent gives
-              it) pairs.
+    :param first: the address that the agent gives the interface.
+    :param conf: Octavia's own by default.
+    :returns: (address with prefix length, whether the agent gives it) pairs.
     """
     if not backends.is_ovn(conf or compat.CONF):
         return ()

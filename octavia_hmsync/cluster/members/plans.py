@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What members of a cluster are told of their load balancer.
+"""The requests that bring a load balancer to the members of a cluster.
 
-See octavia_hmsync.amphora.listener_plan for what makes it fail.
+See octavia_hmsync.amphora.listener_plan for what makes them fail.
 """
 
 import hashlib
@@ -21,12 +21,10 @@ from octavia_hmsync.compat import amphora_driver as compat_driver
 
 
 class Plans:
-    """Plans of what members are told of a load balancer.
+    """Plans the requests for each member.
 
-    :param conf: a parsed oslo.config object.
-    :param load_balancer: Octavia's data model of it.
-    :param without: a listener that is about to go.
-    :raises SecretsUnavailable: if something that a listener needs cannot be
+    :param without: a listener that is being deleted.
+    :raises SecretsUnavailable: if a certificate of a listener cannot be
                                 fetched.
     """
 
@@ -44,7 +42,7 @@ class Plans:
                 if self._without is None or listener.id != self._without.id]
 
     def get_served(self):
-        """Return the ids of the listeners that haproxy is to serve."""
+        """Return the ids of the listeners that haproxy must serve."""
         return listeners.find_served(self._load_balancer.enabled, {
             listener.id: listener.enabled
             for listener in self._get_listeners(self._load_balancer)
@@ -69,7 +67,7 @@ class Plans:
         """Return the plan of a Target that loses the listener."""
         def plan(facts):
             shown = self._show(group, amphora_id, slot)
-            # Octavia's driver takes it from the list.
+            # Octavia's driver removes it from the list.
             listener = next(
                 (each for each in shown.listeners
                  if each.id == self._without.id),
@@ -88,11 +86,11 @@ class Plans:
                               time.time())
 
     def digest(self):
-        """Return what tells one configuration from another one.
+        """Return a digest that identifies the configuration.
 
-        It is the same for all members, whatever their haproxy, and does not
-        tell which keys of TLS session tickets they have: those change with
-        time, and no member has to be told anything else for that.
+        It is the same for all members, whatever their haproxy. The keys of
+        TLS session tickets do not count: they change with time, and that is
+        no reason to configure a member again.
         """
         shown = peers.show(self._load_balancer, frozenset())
         shown.listeners = self._get_listeners(shown)
@@ -122,9 +120,9 @@ def find_amphora(load_balancer, amphora_id):
 
 
 def render_requests(vips, interface, mac, own=()):
-    """Return what a member's agent is asked for, to have the VIPs.
+    """Return the requests that give an amphora the VIPs.
 
-    keepalived that runs reads its configuration anew.
+    A keepalived that runs is reloaded.
 
     :param vips, interface, mac, own: as silent_vip.render() takes them.
     :returns: a list of compat's Request.

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""keepalived of a member: it has the VIPs, and no neighbour hears of it.
+"""keepalived of a member: gives it the VIPs without announcing them.
 
-A distributor answers for the VIPs. Each member has them at its loopback
-interface, so that it takes what the distributor sends on, and answers nobody
-who asks who has them: arp_ignore is for ARP; of IPv6 no address of another
-interface is ever answered for. Without arp_announce a member would ask for
-its gateway's MAC in the name of the VIP, which the gateway believes. For IPv6
-it asks in the name of a link-local address, or not at all: the agent takes
-away the one that the kernel gives the interface.
+A distributor answers ARP and ND for the VIPs. Each member has them on its
+loopback interface, to take what the distributor forwards, and must not answer
+for them. arp_ignore does that for ARP; for IPv6 the kernel never answers for
+an address of another interface. Without arp_announce a member would send ARP
+requests for its gateway from the VIP, and the gateway would learn that. For
+IPv6 it needs a link-local address as the source: the agent removes that of
+the kernel from the interface, so it is added here.
 
-keepalived sets both before it adds the addresses, each time it starts, and
-takes the addresses with it when it stops. There is no vrrp_instance, so that
-nothing announces an address. The agent leaves them alone, also when it plugs
-the interface again, since it was booted as one of a pair.
+keepalived sets both sysctls before it adds the addresses, each time it
+starts, and removes the addresses when it stops. Without a vrrp_instance it
+announces no address. The agent was booted as for ACTIVE_STANDBY, so it leaves
+the addresses alone, also when it plugs the interface again.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ import typing
 from octavia_hmsync.amphora import agent
 from octavia_hmsync import exceptions
 
-# Of routes from the VIPs: the one that Octavia's own configuration has.
+# The routing table for packets from the VIPs, as in Octavia's configuration.
 _TABLE = 1
 _RULE_PRIORITY = 100
 _INTERFACE = re.compile(r'[A-Za-z0-9_.-]{1,15}')
@@ -54,14 +54,12 @@ static_rules {{
 def render(vips, interface, mac, own=()):
     """Render the keepalived configuration of a member.
 
-    :param vips: (address, agent.Subnet) pairs, that of the load balancer
+    :param vips: (address, agent.Subnet) pairs, the load balancer's own VIP
                  first.
     :param interface: the name of the interface in their networks.
-    :param mac: its MAC.
-    :param own: what own.read() returns: addresses that clients' connections
-                are sent to, too.
-    :returns: text.
-    :raises InvalidAddress: if something is no address.
+    :param own: what own.read() returns: further addresses to which
+                connections are sent.
+    :raises InvalidAddress: if an address or a name cannot be used.
     """
     if not _INTERFACE.fullmatch(interface):
         raise exceptions.InvalidAddress(
@@ -88,7 +86,7 @@ def render(vips, interface, mac, own=()):
 
 
 def _make_link_local(mac):
-    """Return the one that the kernel would take, which Neutron lets pass.
+    """Return the address of the kernel's, which Neutron lets pass.
 
     :raises ValueError: if that is no MAC.
     """
@@ -109,13 +107,13 @@ def _indent(lines):
 
 
 def _render_routes(vips, interface):
-    """Return the routes of what comes from the VIPs.
+    """Return the routes for packets from the VIPs.
 
-    Of two VIPs in one subnet the first has them: a table has one route to a
-    destination.
+    Of two VIPs in one subnet the first one gets the routes: a table has one
+    route to a destination.
     """
-    # An answer goes back the way it came, whatever other networks the amphora
-    # is in.
+    # An answer must leave by the interface of the VIPs, whatever other
+    # networks the amphora is in.
     routes: dict[typing.Any, str] = {}
     for address, subnet in vips:
         vip = ipaddress.ip_address(address)
@@ -137,10 +135,9 @@ def _render_routes(vips, interface):
 
 
 def read_vips(load_balancer, network_config):
-    """Return what render() takes.
+    """Return the VIPs as render() takes them.
 
-    :param load_balancer: Octavia's data model of it.
-    :param network_config: of one amphora, by the network driver, as a dict.
+    :param network_config: of an amphora, by the network driver, as a dict.
     :returns: a tuple of (address, agent.Subnet) pairs.
     """
     vips = [(load_balancer.vip.ip_address, network_config['vip_subnet'])]

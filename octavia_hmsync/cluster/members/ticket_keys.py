@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The keys of TLS session tickets that members of a cluster have in common.
+"""The keys of TLS session tickets that members of a cluster share.
 
-Each haproxy makes keys of its own when it is loaded: a client that comes to
-another member does a full handshake. Here all controllers derive the same ones
-from what they share, so that nothing is stored. They are for one listener, and
-for what it demands of clients: who has a ticket is not asked for a certificate
-again, and so a ticket must be worth nothing where another one is demanded.
+Without shared keys each haproxy makes its own when it is loaded, and a client
+that comes to another member does a full handshake. Here all controllers
+derive the same keys from a secret that they share, so that nothing is stored.
+A key belongs to one listener and its demands on clients: haproxy does not ask
+a client with a ticket for a certificate again, so a ticket must not be valid
+where another certificate is demanded.
 
-Members have three keys: those of the period before, of this one, by which
-tickets are made, and of the next one. Those that are one period apart resume
-each other's sessions, and so it does no harm that periods go by the clocks of
-controllers.
+Members have three keys: of the last period, of the present one, which makes
+tickets, and of the next one. Members one period apart can resume each other's
+sessions, so the clocks of controllers may differ.
 """
 
 import base64
@@ -27,15 +27,15 @@ from cryptography.hazmat.primitives.kdf import hkdf
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync.conf import cluster as cluster_conf
 
-# Of haproxy: a name, and keys of HMAC-SHA256 and AES-256.
+# haproxy's format: a name, and keys for HMAC-SHA256 and AES-256.
 _SIZE = 80
-# The first haproxy that knows keys of that size.
+# The first haproxy release with keys of that size.
 _FIRST_VERSION = 2
 _WHAT = 'octavia-hmsync TLS session tickets 1'
-# A ticket is given to anybody, and with it a way to try passphrases: one try
-# takes some 50 ms, and 16 MiB.
+# Any client gets tickets, which allow to try passphrases: one try takes some
+# 50 ms and 16 MiB.
 _COST = 2 ** 14
-# What octavia.conf has where there is none: everybody knows it.
+# Octavia's default, which is public.
 _KNOWN = 'insecure-key-do-not-use-this-key'
 _BIND = re.compile(
     r'^[ \t]*bind [^ \n]+ (ssl crt-list ([^ \n]*/)([\w-]{1,64})\.pem\b.*?) *$',
@@ -49,13 +49,12 @@ _FILE = re.compile(
 def find_passphrase(conf):
     """Return the secret that all controllers share.
 
-    :param conf: a parsed oslo.config object.
-    :returns: None if there is none that nobody else knows.
+    :returns: None if there is none, or only Octavia's default.
     """
-    # By the first one Octavia encrypts.
+    # Octavia encrypts with the first one.
     passphrases = conf.certificates.server_certs_key_passphrase
     if isinstance(passphrases, str):
-        # As Octavia 16 has it.
+        # Octavia 16.
         passphrases = [passphrases]
     if not passphrases or passphrases[0] in ('', _KNOWN):
         return None
@@ -66,8 +65,7 @@ class TicketKeys:
     """Keys of the listeners of one load balancer.
 
     :param passphrase: of find_passphrase(); None for no keys at all.
-    :param load_balancer_id: whose.
-    :param seconds: how long a period is; 0 for no keys at all.
+    :param seconds: the length of a period; 0 for no keys at all.
     """
 
     def __init__(self, passphrase: str | None, load_balancer_id: str,
@@ -84,8 +82,8 @@ class TicketKeys:
     def get_period(self, now: float) -> int:
         """Return the number of a period.
 
-        Those of different load balancers begin at different times: all that
-        they cost does not come at once.
+        The periods of different load balancers begin at different times, to
+        spread the reloads.
 
         :param now: seconds since 1970.
         """
@@ -94,12 +92,12 @@ class TicketKeys:
         return int(now + ahead) // self._seconds
 
     def render(self, name: str, period: int) -> str:
-        """Return the file of a listener, which is secret.
+        """Return the content of the file of a listener, which is secret.
 
-        :param name: of add(), or find_files().
+        :param name: from find_files().
         :param period: of get_period().
-        :returns: what tls-ticket-keys of haproxy reads: by the last key but
-                  one it makes tickets.
+        :returns: lines for tls-ticket-keys: haproxy makes tickets with the
+                  last key but one.
         """
         return ''.join(f'{base64.b64encode(key).decode()}\n' for key in (
             self._derive(name, number)
@@ -112,14 +110,14 @@ class TicketKeys:
 
     def add(self, requests: Iterable[compat_driver.Request], version: str,
             now: float) -> list[compat_driver.Request]:
-        """Have what an agent is asked for name the keys, and bring them.
+        """Add the keys, and their names in the configuration, to requests.
 
-        What an operator's own template says of tickets stays.
+        Ticket options of an operator's own template stay.
 
-        :param requests: in which there is a configuration of haproxy.
-        :param version: that of haproxy.
+        :param requests: with a configuration of haproxy.
+        :param version: of haproxy.
         :param now: seconds since 1970.
-        :returns: the same without any that listens with TLS.
+        :returns: the same requests if no listener has TLS.
         """
         requests = list(requests)
         if not self.is_on or not _is_new_enough(version):
@@ -143,11 +141,7 @@ class TicketKeys:
 
 
 def make(conf, load_balancer_id):
-    """Return the TicketKeys of a load balancer.
-
-    :param conf: a parsed oslo.config object.
-    :param load_balancer_id: its id.
-    """
+    """Return the TicketKeys of a load balancer."""
     return TicketKeys(find_passphrase(conf), load_balancer_id,
                       conf[cluster_conf.GROUP].tls_ticket_period)
 
@@ -168,8 +162,8 @@ def _name_files(text, lists):
         options, directory, listener_id = found.groups()
         if _OWN.search(options):
             return found[0]
-        # Whom it trusts is in there by a digest of that, and its own
-        # certificates are in its list.
+        # The options name the trusted CAs by a digest, and the list has the
+        # certificates of the listener.
         demanded = hashlib.sha256('\0'.join((
             options, lists.get(f'{listener_id}.pem', ''))).encode())
         return (f'{found[0].rstrip()} tls-ticket-keys {directory}'
@@ -179,13 +173,10 @@ def _name_files(text, lists):
 
 
 def find_files(text: str) -> list[str]:
-    """Return the names of files with keys that haproxy reads.
-
-    :param text: its configuration.
-    """
+    """Return the names of files with keys in a configuration of haproxy."""
     return sorted(set(_FILE.findall(text)))
 
 
 def get_path(load_balancer_id: str, name: str) -> str:
-    """Return where a file is in the API of agents."""
+    """Return the path of a file in the API of agents."""
     return f'loadbalancer/{load_balancer_id}/certificates/{name}'

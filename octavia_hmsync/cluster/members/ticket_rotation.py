@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Has members make TLS session tickets by the keys of the present period.
+"""Gives members the TLS session ticket keys of the present period.
 
-A member gets these with each configuration that it is told of, too. It is no
-change of its configuration: the keys are for what its haproxy has by the
-file's name. haproxy reads them when it is loaded anew, so members take them
-one after the other, and the next one only where the one before did.
+A member also gets them with each configuration. Rotating them is no change of
+its configuration: only the content of files changes that haproxy names.
+haproxy reads the files when it is reloaded. So members take them one after
+the other, and the next one only if the one before did.
 """
 
 import hashlib
@@ -28,19 +28,18 @@ LOG = logging.getLogger(__name__)
 INTERVAL = 60
 # Seconds for a question that an agent answers from what it has.
 _ASK_TIMEOUT = 5
-# Seconds after which one is asked again that did not take it.
+# Seconds after which a cluster is tried again.
 _PAUSE = 600
-# How many files a member may ask for.
+# Files of a member, at most.
 _MOST = 500
 
 
 class TicketRotation:
     """Gives members their keys.
 
-    What it remembers it can forget: agents tell which keys are there.
+    Its state may be lost: agents tell which keys they have.
 
-    :param context: a work.Context.
-    :param clock: called without arguments, seconds since 1970.
+    :param clock: returns seconds since 1970.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
@@ -49,15 +48,15 @@ class TicketRotation:
         self._context = context
         self._clock = clock
         self._client = agent_client.RestAgentClient(context.conf)
-        # {id of a cluster: the period of which all its members have keys}
+        # {id of a cluster: the period whose keys all its members have}
         self._done: dict[str, int] = {}
         # {id of a cluster: when it is tried again}
         self._pauses: dict[str, float] = {}
-        # Ids of amphorae with a file that haproxy may not have read.
+        # Ids of amphorae whose haproxy may not have read a new file.
         self._unread: set[str] = set()
 
     def run_once(self):
-        """Give keys to all who lack them.
+        """Give keys to all members that lack them.
 
         :raises DBError: if the database cannot be used.
         """
@@ -83,7 +82,7 @@ class TicketRotation:
         try:
             self._rotate(cluster, keys, period)
         except Exception as e:
-            # One that cannot be keeps nobody from the others.
+            # A cluster that fails does not block the others.
             if api.is_database_error(e):
                 raise
             self._pauses[cluster.id] = self._clock() + _PAUSE
@@ -94,7 +93,7 @@ class TicketRotation:
         claims = self._context.claims
         owner = claims.claim(cluster.id)
         if owner is None:
-            # Somebody works on it.
+            # Another process works on it.
             return
         try:
             if lock_repo.get_status(self._context.engine,
@@ -112,7 +111,7 @@ class TicketRotation:
             claims.release(cluster.id, owner)
 
     def _rotate_all(self, cluster, keys, period, owner):
-        """Return whether all have them."""
+        """Rotate member by member; return whether all have the keys."""
         have_all, took = True, 0
         for amphora_id, address in tls_repo.get_agents(
                 self._context.engine, cluster.id):
@@ -131,12 +130,12 @@ class TicketRotation:
                 have_all = False
                 break
         if took:
-            LOG.info('Cluster %s: %d members make TLS session tickets by '
-                     'another key', cluster.id, took)
+            LOG.info('Cluster %s: %d members have a new TLS session ticket '
+                     'key', cluster.id, took)
         return have_all
 
     def _give(self, cluster, amphora_id, address, keys, period):
-        """Give one its keys; return whether haproxy was loaded anew."""
+        """Give a member its keys; return whether haproxy was reloaded."""
         lb_id = cluster.load_balancer_id
         asked = agent.Agent(self._client, amphora_id, address, _ASK_TIMEOUT)
         told = agent.Agent(
@@ -146,7 +145,7 @@ class TicketRotation:
                 asked.get_haproxy(lb_id) or '')[:_MOST]:
             path = ticket_keys.get_path(lb_id, name)
             content = keys.render(name, period)
-            # As the agent tells it; nobody trusts in it.
+            # The agent tells an MD5; it serves no security here.
             if asked.get_file_md5(path) != hashlib.md5(
                     content.encode(), usedforsecurity=False).hexdigest():
                 self._unread.add(amphora_id)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One member takes a change before the others are told.
+"""Tries a change with one member before the others are told.
 
-What two members do not take, or do not serve with, is the fault of the change:
-they get the configuration back that they had, and the others never see the new
-one. One that does not take what another one takes has a fault of its own.
+If two members do not take it or do not serve with it, the change is at fault:
+both get their old configuration back, and the others never see the new one.
+If a second member takes it, the first one is at fault.
 """
 
 import time
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 _ASK_TIMEOUT = 5
 # Seconds between two looks at what haproxy serves.
 _INTERVAL = 0.2
-# So many members that do not take a change are no chance.
+# Members that must reject a change before it counts as wrong.
 _ENOUGH = 2
 _AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
 
@@ -31,8 +31,8 @@ _AGENT_ERRORS = (exceptions.AgentUnreachable, exceptions.AgentRefused)
 class Refused(exceptions.ClusterNotUpdated):
     """A member did not take a change, or does not serve with it.
 
-    :param left: {id of a member: why it has not what it had before}, of those
-                 that may have a part of the change.
+    :param left: {id of a member: why its old configuration is not back}, of
+                 the members that may have a part of the change.
     """
 
     def __init__(self, text, left):
@@ -41,13 +41,12 @@ class Refused(exceptions.ClusterNotUpdated):
 
 
 class Trial:
-    """Finds a member that takes a change, and tells who did not answer.
+    """Finds a member that takes a change.
 
     :param client: an agent_client.RestAgentClient.
-    :param load_balancer_id: whose change it is.
-    :param expected: ids of the listeners that haproxy is to serve with it.
-    :param of_lvs: ids of the listeners that LVS serves, before it or with it.
-    :param seconds: that each member has, as telling.tell() takes them.
+    :param expected: ids of the listeners that haproxy must serve afterwards.
+    :param of_lvs: ids of the listeners that LVS serves, before or afterwards.
+    :param seconds: for each member, see telling.tell().
     """
 
     def __init__(self, client, load_balancer_id, expected, of_lvs, seconds):
@@ -56,18 +55,18 @@ class Trial:
         self._expected = sorted(expected)
         self._of_lvs = sorted(of_lvs)
         self._seconds = seconds
-        # {id of a member: why it did not take it}, of those that were told.
+        # {id of a member: why it did not take the change}.
         self.failures: dict[str, str] = {}
 
     def run(self, targets):
-        """Have one take the change, and serve with it.
+        """Make one member take the change, and serve with it.
 
-        One that does not answer before is passed over.
+        A member that does not answer is skipped.
 
-        :param targets: telling.Targets, who is likeliest well first.
-        :returns: the ids of the members that were told, none if there is
-                  nobody who answers.
-        :raises Refused: if two do not take it, or one and there is no other.
+        :param targets: telling.Targets, the healthiest first.
+        :returns: the ids of the members that were told; empty if none
+                  answers.
+        :raises Refused: if two do not take it, or the only one.
         """
         told: list[str] = []
         left: dict[str, str] = {}
@@ -96,12 +95,12 @@ class Trial:
             raise Refused('; '.join(
                 [*self.failures.values(),
                  'the other members have what they had',
-                 *(f'what it had could not be given back: {problem}'
+                 *(f'its old configuration could not be restored: {problem}'
                    for problem in left.values())]), left)
         return told
 
     def _read(self, subject):
-        """Return what a member has: {id of what it serves: text or None}."""
+        """Return {id of a load balancer or listener: its text or None}."""
         found = {listener_id: subject.get_lvs(listener_id)
                  for listener_id in self._of_lvs}
         found[self._load_balancer_id] = subject.get_haproxy(
@@ -109,7 +108,7 @@ class Trial:
         return found
 
     def _tell(self, target, subject):
-        """Tell one; return why it does not serve with it, or None."""
+        """Tell a member; return why it does not serve, or None."""
         failures = telling.tell(self._client, [target], self._seconds)
         if failures:
             return failures[target.member_id]
@@ -128,12 +127,12 @@ class Trial:
             time.sleep(_INTERVAL)
 
     def _put_back(self, target, subject, before):
-        """Have a member be as it was; return what is wrong with that."""
+        """Restore a member; return why that failed, or None."""
         try:
             now = self._read(subject)
         except _AGENT_ERRORS as e:
             return str(e)
-        # What its agent has refused it goes on without.
+        # What its agent has rejected did not change.
         requests = [
             request for served, text in before.items() if now[served] != text
             for request in self._plan_put_back(target, served, text)]

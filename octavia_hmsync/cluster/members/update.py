@@ -2,8 +2,8 @@
 
 """Brings the members of a cluster to what Octavia has of its load balancer.
 
-All of them are told at once. Where enough have taken it, the others get no
-new connections from that moment on: nobody new sees an old configuration.
+All members are told at once. If enough have taken a change, the others are
+drained: no new connection meets an old configuration.
 """
 
 from oslo_log import log as logging
@@ -32,8 +32,6 @@ LOG = logging.getLogger(__name__)
 class Updater:
     """Tells members of clusters.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
@@ -48,13 +46,12 @@ class Updater:
     def update(self, load_balancer):
         """Give all members the listeners of their load balancer.
 
-        :param load_balancer: Octavia's data model of it.
         :raises SecretsUnavailable: if a certificate cannot be fetched; no
                                     member was told anything then.
-        :raises NotPossible: if Neutron does not tell of their ports; likewise.
+        :raises NotPossible: if Neutron does not show their ports; likewise.
         :raises ClusterNotUpdated: if too few have taken it.
-        :raises NoDistributor: if nobody can keep new connections from those
-                               who have not.
+        :raises NoDistributor: if no distributor can drain the members that
+                               have not taken it.
         """
         if load_balancer.listeners:
             plans = plans_.Plans(self._conf, load_balancer)
@@ -64,10 +61,10 @@ class Updater:
             self._keep_clients(load_balancer)
 
     def _leave_ports(self, load_balancer, without=None):
-        """Have nobody look at members where they will serve no more.
+        """Forget the ports at which members will serve no more.
 
-        As long as there is another port housekeeping tells distributors;
-        from the last one they would see all members DOWN meanwhile.
+        Distributors are told at once if no port is left: else they would see
+        all members DOWN until housekeeping tells them.
         """
         cluster, _members = roster.read(self._engine, load_balancer.id)
         ports = looks.parse_ports(cluster.ports) & looks.choose_ports(
@@ -79,9 +76,9 @@ class Updater:
             self._try_to_tell(cluster)
 
     def _set_ports(self, load_balancer):
-        """Have distributors look at members where they serve by now.
+        """Record the ports at which members serve now.
 
-        Housekeeping tells them: nobody has to wait for that.
+        Housekeeping tells distributors: the change need not wait for that.
         """
         cluster, _members = roster.read(self._engine, load_balancer.id)
         ports = looks.choose_ports(load_balancer)
@@ -89,18 +86,18 @@ class Updater:
             cluster_repo.set_ports(self._engine, cluster.id, ports)
 
     def _keep_clients(self, load_balancer):
-        """Have distributors keep clients together where a pool needs it."""
+        """Switch a cluster to SOURCE_IP where a pool needs it."""
         cluster, _members = roster.read(self._engine, load_balancer.id)
         chosen = affinity.choose(cluster.affinity, load_balancer.pools)
         if cluster_repo.set_affinity(self._engine, cluster.id, chosen):
             LOG.info('Cluster %s keeps the connections of a client together '
-                     'from now on: a pool remembers clients.', cluster.id)
+                     'now: a pool has session persistence.', cluster.id)
             self._try_to_tell(cluster)
 
     def _try_to_tell(self, cluster):
-        """Tell distributors; housekeeping does, where that fails.
+        """Tell distributors; housekeeping does it later if that fails.
 
-        Members have what Octavia has: a change is not in error for it.
+        The members have taken the change: it has not failed.
         """
         try:
             self._distributors.apply(cluster.id)
@@ -109,9 +106,8 @@ class Updater:
                      cluster.id, e)
 
     def delete_listener(self, listener):
-        """Have no member serve a listener any more.
+        """Remove a listener from all members.
 
-        :param listener: Octavia's data model of it.
         :raises SecretsUnavailable, NotPossible, ClusterNotUpdated: as
                 update().
         """
@@ -121,7 +117,7 @@ class Updater:
         self._change(listener.load_balancer, plans.delete, plans)
 
     def act(self, load_balancer, function):
-        """Have all members start or reload what serves the listeners.
+        """Make all members start or reload what serves the listeners.
 
         :param function: ``start`` or ``reload``.
         :raises ClusterNotUpdated: as update().
@@ -131,13 +127,13 @@ class Updater:
 
     def _change(self, load_balancer, make_plan, plans=None,
                 needs_facts=True):
-        """Tell all members, and see to those who did not take it.
+        """Tell all members, and drain members that did not take it.
 
-        A new configuration goes to one of them first.
+        A new configuration goes to one member first.
 
-        :param make_plan: called with the ids of who shares stick tables,
-                          that of the amphora, and the member's slot, for the
-                          plan of a Target.
+        :param make_plan: takes the ids of the amphorae that share stick
+                          tables, the id of the amphora and the slot of the
+                          member, and returns the plan of a Target.
         :param plans: the Plans, if it is a new configuration.
         """
         cluster, members = roster.read(self._engine, load_balancer.id)
@@ -170,21 +166,22 @@ class Updater:
                  'a change', cluster.id, len(told) - len(failures), len(told))
         if plans is not None:
             digest = plans.digest()
-            # OVN distributes by port: also by those that are not looked at.
+            # OVN distributes by port, also at ports that are not looked at.
             cluster_repo.notice(self._engine, cluster.id)
             for member in told:
                 if member.id not in failures:
                     self._record(member, digest)
                 else:
-                    # It may have a part of it.
+                    # It may have a part of the change.
                     member_repo.record_config(self._engine, member, None)
         self._judge(cluster, told, failures)
 
     def _try(self, load_balancer, cluster, told, targets, served):
-        """Have one member take a change, and serve with it.
+        """Try a change with one member.
 
-        :returns: the ids of those that were told, and {id: why not}.
-        :raises trial.Refused: if one does not.
+        :returns: the ids of the members that were told, and {id of a member:
+                  why it did not take it}.
+        :raises trial.Refused: if the change is at fault.
         """
         active = {member.id: member for member in told
                   if member.state == outcome.ACTIVE}
@@ -199,8 +196,8 @@ class Updater:
                 key=lambda target: active[target.member_id].health not in (
                     None, member_repo.HEALTHY)))
         except trial.Refused as e:
-            LOG.warning('Cluster %s stays as it is, as a member did not take '
-                        'a change: %s', cluster.id, e)
+            LOG.warning('Cluster %s stays as it is, because a member did not '
+                        'take a change: %s', cluster.id, e)
             for member_id, reason in subject.failures.items():
                 member_repo.record(self._engine, member_id, error=reason)
             for member_id in e.left:
@@ -212,7 +209,7 @@ class Updater:
         return tried, subject.failures
 
     def _record(self, member, digest):
-        # Of one that drains, why it does.
+        # The error of a draining member says why it drains: it stays.
         details = {} if member.state == outcome.DRAINING else {'error': None}
         member_repo.record_config(self._engine, member, digest, **details)
 
@@ -226,19 +223,18 @@ class Updater:
                                                         failures))
         is_drained = bool(verdict.to_drain)
         for member_id in verdict.to_fail:
-            LOG.warning('A member of cluster %s that stands by did not take '
-                        'a change, and is replaced: %s', cluster.id,
-                        failures[member_id])
+            LOG.warning('A standby of cluster %s did not take a change, and '
+                        'is replaced: %s', cluster.id, failures[member_id])
             if not member_repo.set_state(
                     self._engine, member_id, (member_repo.STANDBY,),
                     member_repo.FAILED, error=failures[member_id]):
-                # It has taken a slot meanwhile.
+                # The standby has taken a slot meanwhile.
                 is_drained |= member_repo.set_state(
                     self._engine, member_id, (member_repo.ACTIVE,),
                     member_repo.DRAINING, error=failures[member_id])
         for member in told:
             if member.id in failures and member.state == outcome.DRAINING:
-                # It may have come back while all were told.
+                # It may have returned to ACTIVE while all were told.
                 is_drained |= member_repo.set_state(
                     self._engine, member.id, (member_repo.ACTIVE,),
                     member_repo.DRAINING, error=failures[member.id])
@@ -255,9 +251,9 @@ class Updater:
     # One amphora
 
     def tell_amphora(self, amphora, function, *args):
-        """Tell one amphora something, whoever waits for it.
+        """Call a method of Octavia's driver for one amphora.
 
-        :param amphora: Octavia's data model of it, the first argument, too.
+        :param amphora: Octavia's data model of it; the first argument.
         :param function: the name of a method of Octavia's driver.
         :param args: its further arguments.
         :raises ClusterNotUpdated: with the reason, if it did not take it.
@@ -267,14 +263,14 @@ class Updater:
             function, amphora, *args).get(amphora.id, []), needs_facts=False)
 
     def tell_member(self, amphora, function, *args):
-        """Tell one member something that all are told one by one.
+        """Call a method of Octavia's driver for one member of many.
 
-        Where it does not take it and enough others are there it gets no new
-        connections, and one that is not in use is not to come into it.
+        A member that does not take it is drained if enough others are there;
+        a member that does not serve yet becomes FAILED.
 
         :param amphora: as tell_amphora() takes it.
-        :raises ClusterNotUpdated: if it did not take it, and too few are
-                                   left without it.
+        :raises ClusterNotUpdated: if it did not take it, and without it too
+                                   few members serve.
         """
         try:
             self.tell_amphora(amphora, function, *args)
@@ -287,7 +283,7 @@ class Updater:
         if failed is None:
             raise exceptions.ClusterNotUpdated(reason)
         if failed.state == member_repo.BUILDING:
-            # Whoever builds it finds it so, with the reason.
+            # The worker that builds it finds the reason there.
             member_repo.set_state(
                 self._engine, failed.id, (member_repo.BUILDING,),
                 member_repo.FAILED, error=reason)
@@ -315,7 +311,7 @@ class Updater:
             self._record(member, plans.digest())
 
     def act_on(self, load_balancer, amphora, function):
-        """As act(), of one amphora.
+        """As act(), for one amphora.
 
         :raises ClusterNotUpdated: with the reason, if it does not.
         """
@@ -323,10 +319,10 @@ class Updater:
             None, amphora.id, None), needs_facts=False)
 
     def give(self, amphora, requests):
-        """Make requests of one amphora's agent.
+        """Send requests to the agent of one amphora.
 
         :param requests: a list of compat's Request.
-        :raises ClusterNotUpdated: with the reason, if it refuses one.
+        :raises ClusterNotUpdated: with the reason, if it rejects one.
         """
         self._tell_one(amphora, lambda _facts: requests, needs_facts=False)
 
@@ -341,23 +337,17 @@ def _explain(cluster, told, failures):
     took = len(active) - len(failures.keys() & set(active))
     reasons = '; '.join(failures[member_id] for member_id in sorted(failures))
     return (f'{took} of {len(active)} active members of cluster {cluster.id} '
-            f'have taken the change, and {cluster.min_size} have to: '
-            f'{reasons or "no other one is there"}')
+            f'have taken the change, and {cluster.min_size} must: '
+            f'{reasons or "there is no other one"}')
 
 
 def configure(work, load_balancer, amphora, slot):
-    """Have an amphora that was built serve; see Newcomer.configure().
-
-    :param work: a work.Work.
-    """
+    """Make a new amphora serve; see Newcomer.configure()."""
     newcomer.Newcomer(work.conf, work.engine).configure(
         load_balancer, amphora, slot, work.network)
 
 
 def share_tables(work, load_balancer, amphora_id, slot):
-    """Have its group know an amphora; see Newcomer.share_tables().
-
-    :param work: a work.Work.
-    """
+    """Tell its group of an amphora; see Newcomer.share_tables()."""
     newcomer.Newcomer(work.conf, work.engine).share_tables(
         load_balancer, amphora_id, slot)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""When all connections of a client have to come to the same amphora: a rule.
+"""When all connections of a client must go to the same amphora: a rule.
 
-An amphora remembers which client belongs to which member of a pool, and tells
-its peer group alone. Where a pool needs that memory, a client has to come to
-those who have it.
+An amphora remembers which client belongs to which member of a pool, and
+shares that with its peer group only. If a pool needs that memory, a client
+must reach the amphorae that have it.
 """
 
 from collections.abc import Iterable
@@ -12,18 +12,18 @@ from typing import Any
 
 from octavia_hmsync.cluster.rules import sizes
 
-# Kinds of session persistence that are kept in an amphora. A HTTP_COOKIE is
-# kept by the client, and names the member to any amphora.
+# Types of session persistence that an amphora keeps. The client keeps an
+# HTTP_COOKIE, which names the member to any amphora.
 KEPT_BY_AMPHORAE = frozenset(('SOURCE_IP', 'APP_COOKIE'))
 
 
 def choose(affinity: str, pools: Iterable[Any]) -> str:
-    """Return the affinity that a cluster has to have from now on.
+    """Return the affinity that a cluster needs.
 
-    It never goes back by itself: when the last such pool is gone, nobody
-    gains by connections of a client going elsewhere.
+    SOURCE_IP stays when the last such pool is gone: a change would only break
+    connections.
 
-    :param affinity: what it has, or would have.
+    :param affinity: its present one, or that of its flavor.
     :param pools: of its load balancer, as Octavia's data models.
     :returns: one of sizes.AFFINITIES.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: which of its distributors answers for a cluster, so that all do."""
+"""Spreads active VIPs evenly over distributors. Pure."""
 
 import collections
 from collections import abc
@@ -8,18 +8,17 @@ from collections import abc
 from octavia_hmsync.cluster.db import distributor as distributor_repo
 from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 
-# A distributor that has so many active VIPs more than another one of the same
-# cluster hands that cluster over. With one more the two would change places.
+# A distributor hands a cluster over if it has so many more active VIPs than
+# the other one. With a difference of 1 they would change places for ever.
 _UNEVEN = 2
 
 
 def choose_first(vips: abc.Iterable[vip_repo.VIP],
                  active: abc.Mapping[str, int]) -> str:
-    """Return the distributor that answers for a cluster first.
+    """Return the id of the distributor that becomes active first.
 
-    :param vips: those of the cluster, of which none is active.
-    :param active: {id of a distributor: how many VIPs are active there}.
-    :returns: its id.
+    :param vips: of the cluster, none of which is active.
+    :param active: {id of a distributor: number of VIPs active there}.
     """
     return min(vips, key=lambda vip: (
         vip.status == distributor_repo.OFFLINE,
@@ -31,16 +30,15 @@ def find_move(vips: abc.Iterable[vip_repo.VIP],
               versions: abc.Mapping[str, int],
               eligible: abc.Collection[str],
               recent: abc.Collection[str]) -> tuple[str, str] | None:
-    """Tell which cluster another one of its distributors is to answer for.
+    """Return the cluster to move to another of its distributors.
 
-    One at a time: a distributor that takes a VIP over follows each connection
-    from its next packet on, which costs it something.
+    One at a time: taking a VIP over costs a distributor something for each
+    connection.
 
-    :param vips: all of them.
+    :param vips: all VIPs.
     :param versions: {id of a cluster: its version}.
-    :param eligible: ids of distributors that answer, and that no operator has
-                     drained.
-    :param recent: ids of clusters that changed lately: they stay as they are.
+    :param eligible: ids of distributors that answer and are not drained.
+    :param recent: ids of clusters that changed lately: they stay.
     :returns: the ids of the cluster and the distributor, or None.
     """
     by_cluster = collections.defaultdict(list)

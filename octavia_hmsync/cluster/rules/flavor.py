@@ -7,39 +7,39 @@ import jsonschema
 from octavia_hmsync.cluster.rules import sizes
 from octavia_hmsync.compat import provider
 
-# Of Octavia's own keys those that mean the same for each amphora of a
-# cluster; one that is new there is refused until it is known to.
+# Octavia's own keys that clusters support. New keys of Octavia are rejected
+# until they are known to work.
 KEPT = (provider.COMPUTE_FLAVOR, provider.AMP_IMAGE_TAG)
 
-# What Octavia has and a cluster cannot have, and why.
+# Octavia's own keys that a cluster cannot have, and why.
 REFUSED = {
     provider.LOADBALANCER_TOPOLOGY:
         f'{provider.LOADBALANCER_TOPOLOGY} is not for clusters, whose '
         f'topology is ACTIVE_ACTIVE: take it out of the flavor, or use '
         f'provider amphora',
     provider.SRIOV_VIP:
-        f'{provider.SRIOV_VIP} is not for clusters: distributors hand on '
-        f'what comes to the VIP, and an SR-IOV port (vnic_type direct) would '
-        f'be past them; take it out of the flavor, or use provider amphora',
+        f'{provider.SRIOV_VIP} is not for clusters: distributors forward the '
+        f'traffic of the VIP, and an SR-IOV port (vnic_type direct) would '
+        f'bypass them; take it out of the flavor, or use provider amphora',
 }
 
 _PROPERTIES = {
     sizes.DESIRED_SIZE: {
         'type': 'integer',
         'minimum': 1,
-        'description': 'How many amphorae the cluster has.',
+        'description': 'Number of amphorae of the cluster.',
     },
     sizes.MIN_SIZE: {
         'type': 'integer',
         'minimum': 1,
-        'description': 'How many amphorae have to be well; with fewer the '
+        'description': 'Number of amphorae that must be well; with fewer the '
                        'load balancer is in ERROR.',
     },
     sizes.AFFINITY: {
         'type': 'string',
         'enum': list(sizes.AFFINITIES),
         'description': 'What goes to the same amphora. One of: FLOW - Each '
-                       'connection for itself. SOURCE_IP - All connections '
+                       'connection by itself. SOURCE_IP - All connections '
                        'of a client\'s address.',
     },
     **{key: provider.FLAVOR_PROPERTIES[key] for key in KEPT},
@@ -56,7 +56,7 @@ SCHEMA = {
 class Invalid(Exception):
     """A flavor that no cluster can have.
 
-    :param user: what is wrong, for whoever asked for it.
+    :param user: what is wrong, for the author of the flavor.
     :param operator: the same with all details.
     """
 
@@ -73,9 +73,9 @@ def describe():
 
 
 def check(flavor):
-    """Check what can be told without the options.
+    """Check a flavor without the options.
 
-    :param flavor: metadata of a flavor, whatever JSON has.
+    :param flavor: metadata of a flavor, any JSON value.
     :raises Invalid: naming the key.
     """
     if isinstance(flavor, dict):
@@ -90,5 +90,5 @@ def check(flavor):
 
 
 def choose_kept(flavor):
-    """Return what Octavia itself knows to check of a flavor."""
+    """Return the keys of a flavor that Octavia itself checks."""
     return {key: value for key, value in flavor.items() if key in KEPT}

@@ -2,9 +2,9 @@
 
 """Which distributor of a cluster is active, and what follows an answer. Pure.
 
-There is one active distributor by plan, a row. It is told to others in the
-order in which never two of them answer ARP where that can be had, and
-another one becomes it when it cannot be told anything.
+A row names the one active distributor. Distributors are told in an order in
+which two of them do not answer ARP at once, where that is possible. If the
+active one cannot be told, another one becomes active.
 """
 
 from collections import abc
@@ -16,41 +16,40 @@ from octavia_hmsync.cluster.db import distributor_vip as vip_repo
 
 
 class Answer(enum.Enum):
-    """What came of telling a distributor something."""
+    """The result of telling a distributor a version."""
 
-    # It is in force.
+    # The version is in force.
     TOOK = 'TOOK'
     # It has a newer version, or this one with other content.
     NEWER = 'NEWER'
-    # It takes it for wrong, and so would any other one.
+    # It rejected the content, and so would any other distributor.
     REJECTED = 'REJECTED'
-    # Nobody can tell it anything now.
+    # It does not answer.
     LOST = 'LOST'
-    # It was not asked.
+    # It was not told.
     SKIPPED = 'SKIPPED'
 
 
 class Step(enum.Enum):
     """What comes next."""
 
-    # All is well; who did not take it is told later.
+    # The active one took it; housekeeping tells the others later.
     DONE = 'DONE'
-    # Rows are read anew; their version was not the newest.
+    # Read the rows again; their version was not the newest.
     AGAIN = 'AGAIN'
-    # Another one becomes the active one.
+    # Make another one active.
     MOVE = 'MOVE'
-    # Nobody who could carry traffic has taken it.
+    # No distributor that could carry traffic has taken it.
     FAILED = 'FAILED'
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What comes next, and with what.
+    """What comes next.
 
-    :param step: a Step.
-    :param version: for AGAIN: what a distributor has in force; the next one
-                    has to be higher.
-    :param move_to: for MOVE: id of the distributor.
+    :param version: AGAIN: in force at a distributor; the next version must
+                    be higher.
+    :param move_to: MOVE: the id of the distributor.
     """
 
     step: Step
@@ -59,17 +58,16 @@ class Decision:
 
 
 def choose_active(vips: abc.Sequence[vip_repo.VIP]) -> str | None:
-    """Return who is to be asked to be the active one, before anybody is.
+    """Return the distributor to make active before any is told.
 
-    :param vips: those of the cluster.
-    :returns: id of the distributor that becomes it; None if that which is it
-              stays so.
+    :param vips: of the cluster.
+    :returns: its id; None if the active one stays.
     """
     usable = [vip for vip in vips if vip.port_id]
     active = [vip for vip in usable if vip.active]
     if active and active[0].status != distributor_repo.OFFLINE:
         return None
-    # One that nobody has asked yet is better than one that did not answer.
+    # A distributor that was never asked is better than a silent one.
     others = sorted((vip for vip in usable if not vip.active),
                     key=lambda vip: (vip.status != distributor_repo.ONLINE,
                                      vip.distributor_id))
@@ -80,18 +78,19 @@ def choose_active(vips: abc.Sequence[vip_repo.VIP]) -> str | None:
 
 def order(vips: abc.Sequence[vip_repo.VIP],
           lost: abc.Collection[str] = ()) -> list[list[vip_repo.VIP]]:
-    """Return who is told when: all of a list at once, then the next one.
+    """Return the stages in which distributors are told.
 
-    :param vips: those of the cluster.
-    :param lost: ids of distributors that could not be told a moment ago.
+    :param vips: of the cluster.
+    :param lost: ids of distributors that were LOST a moment ago.
+    :returns: a list of stages; the VIPs of a stage are told at once.
     """
     usable = [vip for vip in vips if vip.port_id]
-    # They may answer ARP, and are to leave that to the new one.
+    # They may answer ARP, and must stop before the new one begins.
     leaving = [vip for vip in usable
                if vip.applied_active and not vip.active and
                vip.distributor_id not in lost]
     rest = [vip for vip in usable if vip not in leaving]
-    # One that is down is told when it is back, unless it is needed.
+    # An OFFLINE standby is told when it is back.
     rest = [vip for vip in rest if vip.active or (
         vip.status != distributor_repo.OFFLINE and
         vip.distributor_id not in lost)]
@@ -104,12 +103,12 @@ def decide(version: int, vips: abc.Sequence[vip_repo.VIP],
            lost: abc.Collection[str] = ()) -> Decision:
     """Return what follows the answers of distributors.
 
-    :param version: that of the cluster of which they were told.
-    :param vips: those of the cluster, as they were told.
-    :param answers: {id of the distributor: its Answer}; who is not in it was
+    :param version: of the cluster, that they were told.
+    :param vips: of the cluster, as they were told.
+    :param answers: {id of the distributor: its Answer}; a missing one is
                     SKIPPED.
-    :param newer: what those have in force whose answer was NEWER.
-    :param lost: ids of those that were LOST before, in the same call.
+    :param newer: versions in force at distributors that answered NEWER.
+    :param lost: ids of distributors that were LOST before, in the same call.
     """
     highest = max(newer, default=0)
     if highest:
@@ -127,7 +126,7 @@ def decide(version: int, vips: abc.Sequence[vip_repo.VIP],
         vip.distributor_id not in lost and
         answers.get(vip.distributor_id, Answer.SKIPPED) in (
             Answer.TOOK, Answer.SKIPPED)]
-    # Whoever took this is sure to be there.
+    # A distributor that took this version certainly lives.
     candidates.sort(key=lambda vip: (
         answers.get(vip.distributor_id) != Answer.TOOK,
         vip.status == distributor_repo.OFFLINE, vip.distributor_id))

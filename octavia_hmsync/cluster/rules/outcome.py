@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What has become of a change that all members of a cluster are told: rules.
+"""The outcome of a change that all members of a cluster are told: rules.
 
 No I/O.
 """
@@ -11,8 +11,8 @@ import dataclasses
 ACTIVE = 'ACTIVE'
 STANDBY = 'STANDBY'
 DRAINING = 'DRAINING'
-# Who is told of a change. Of the others nobody sends anything to: what is
-# built is configured before it is registered, what has failed never again.
+# States of members that are told of a change. A BUILDING member is configured
+# before it is registered, and a FAILED one never gets traffic again.
 TOLD = frozenset((ACTIVE, STANDBY, DRAINING))
 
 
@@ -20,9 +20,9 @@ TOLD = frozenset((ACTIVE, STANDBY, DRAINING))
 class Verdict:
     """What follows.
 
-    :param is_success: whether enough members have taken it.
-    :param to_drain: ids of members that are to get no new connection.
-    :param to_fail: ids of members that stood by, and may not take a slot.
+    :param is_success: whether enough members have taken the change.
+    :param to_drain: ids of members to drain.
+    :param to_fail: ids of standbys that may not take a slot.
     """
 
     is_success: bool
@@ -34,13 +34,12 @@ def judge(states: Mapping[str, str], failures: Mapping[str, str],
           min_size: int) -> Verdict:
     """Judge a change.
 
-    Where too few have taken it, nobody is drained: an old configuration is
-    better than none, and Octavia says ERROR.
+    If too few have taken it, no member is drained: an old configuration is
+    better than none, and Octavia shows ERROR.
 
     :param states: {id of a member: its state}, of all that were told.
     :param failures: {id of a member: why it did not take it}.
-    :param min_size: how many ACTIVE ones have to.
-    :returns: Verdict.
+    :param min_size: the number of ACTIVE members that must take it.
     """
     took = [member_id for member_id, state in states.items()
             if state == ACTIVE and member_id not in failures]

@@ -2,9 +2,9 @@
 
 """Which members of a cluster share stick tables: pure rules.
 
-Slots are in groups of two or three, by their number alone: who comes or goes
-in another group changes nothing here. The configuration of a member is what
-Octavia renders for one of a pair, with the amphorae of its group for the pair.
+Groups of two or three slots follow from the slot numbers alone: a member that
+comes or goes changes its own group only. Octavia renders the configuration of
+a member as for an ACTIVE_STANDBY pair, with the amphorae of its group.
 """
 
 from collections.abc import Iterable
@@ -13,44 +13,43 @@ import typing
 
 from octavia_hmsync.cluster.db import member as member_repo
 
-# What Octavia renders the section of peers for.
+# The topology for which Octavia renders a peers section.
 ACTIVE_STANDBY = 'ACTIVE_STANDBY'
 
 
 class Slotted(typing.Protocol):
-    """A member, as far as groups are concerned."""
+    """The part of a member that matters for groups."""
 
     @property
     def amphora_id(self) -> str | None:
-        """Of what it is; None until that is built."""
+        """None until it is built."""
 
     @property
     def slot(self) -> int | None:
-        """None for one that nothing is sent to."""
+        """None if it gets no connections."""
 
 
 def get_group(slot: int, size: int) -> int:
     """Return the number of the group of a slot.
 
     :param slot: 0 or more.
-    :param size: how many slots a group has.
+    :param size: the slots of a group.
     """
     return slot // size
 
 
 def find_group(members: Iterable[Slotted], slot: int | None, size: int,
                amphora_id: str) -> frozenset[str]:
-    """Return the ids of the amphorae that one shares stick tables with.
+    """Return the ids of the amphorae that share stick tables with one.
 
-    The states of members are of no account: one that is silent for a while is
-    found again.
+    The states of members do not count: a silent member may come back.
 
     :param members: of its cluster.
-    :param slot: its own, or the one that it is to have; None for one that
-                 stands by: it is alone.
-    :param size: how many slots a group has.
-    :param amphora_id: its own; it takes the place of another one in its slot.
-    :returns: with its own.
+    :param slot: the slot that it has or is to have; None for a standby, which
+                 is alone.
+    :param size: the slots of a group.
+    :param amphora_id: its own; it replaces the amphora in its slot.
+    :returns: including its own.
     """
     if slot is None:
         return frozenset((amphora_id,))
@@ -63,14 +62,14 @@ def find_group(members: Iterable[Slotted], slot: int | None, size: int,
 
 def find_teachers(members: Iterable[member_repo.Member],
                   member: member_repo.Member) -> list[member_repo.Member]:
-    """Return who knows the clients of a slot better than who has it.
+    """Return the members that know the clients of a slot better.
 
-    As long as one of them is there, clients are sent to them. Who came into
-    the group after it is none: clients may have come to it until then.
+    As long as there is one, clients are sent to it. A member that came into
+    the group later is none: clients may have come to this one before.
 
     :param members: of its cluster.
     :param member: one of them.
-    :returns: the ACTIVE ones of its group if it is ALONE, else nobody.
+    :returns: the ACTIVE members of its group if it is ALONE, else none.
     """
     if member.config_digest != member_repo.ALONE or member.slot is None:
         return []
@@ -84,11 +83,11 @@ def find_teachers(members: Iterable[member_repo.Member],
 
 def show(load_balancer: typing.Any,
          amphora_ids: frozenset[str]) -> typing.Any:
-    """Make what Octavia renders the configuration of a member from.
+    """Return the load balancer as Octavia renders it for a member.
 
-    :param load_balancer: Octavia's data model of it, which stays as it is.
-    :param amphora_ids: those that share stick tables.
-    :returns: a copy; of what is in it, only the listeners know of that.
+    :param load_balancer: Octavia's data model of it, which is not changed.
+    :param amphora_ids: of the amphorae that share stick tables.
+    :returns: a copy; of its children only the listeners refer to the copy.
     """
     shown = copy.copy(load_balancer)
     shown.topology = ACTIVE_STANDBY
@@ -102,7 +101,7 @@ def show(load_balancer: typing.Any,
 
 
 def show_listener(listener: typing.Any, shown: typing.Any) -> typing.Any:
-    """Make a copy of a listener that is one of such a copy's."""
+    """Return a copy of a listener that belongs to a copy of show()."""
     of_shown = copy.copy(listener)
     of_shown.load_balancer = shown
     return of_shown

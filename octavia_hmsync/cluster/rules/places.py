@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""In which compute zone each member of a cluster is built.
+"""Chooses the compute zone of each member of a cluster.
 
 An availability zone profile of provider ``amphora_cluster`` may list several
-compute zones. All of them have its one management network: whoever plugs an
-amphora into its members' networks, Octavia's own code among them, takes
-any other network that it is in for one to be unplugged.
+compute zones. All of them must have its one management network: Octavia
+unplugs an amphora from any other network when it plugs the networks of its
+members.
 """
 
 from collections import abc
@@ -19,7 +19,7 @@ from octavia_hmsync.cluster.rules import flavor as flavors
 
 LOG = logging.getLogger(__name__)
 
-# Of an availability zone profile.
+# The key in an availability zone profile.
 KEY = 'cluster_compute_zones'
 COMPUTE_ZONE = 'compute_zone'
 DESCRIPTION = ('Compute availability zones over which the amphorae of a '
@@ -27,15 +27,15 @@ DESCRIPTION = ('Compute availability zones over which the amphorae of a '
 _SCHEMA = {'type': 'array', 'minItems': 2, 'uniqueItems': True,
            'items': {'type': 'string', 'minLength': 1, 'maxLength': 255}}
 
-# Seconds for which nothing is built in a zone in which a build failed, as long
-# as there are others.
+# Seconds for which a zone where a build failed is avoided, if there are
+# others.
 PATIENCE = 600
 
 
 def check(metadata: dict) -> list[str]:
-    """Check what a profile says of compute zones.
+    """Check the compute zones of a profile.
 
-    :param metadata: of an availability zone profile, whatever JSON has.
+    :param metadata: of an availability zone profile, any JSON value.
     :returns: the zones that it lists, empty if it has no list.
     :raises flavors.Invalid: naming the key.
     """
@@ -54,16 +54,15 @@ def check(metadata: dict) -> list[str]:
 
 def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
            failed: abc.Container[str] = ()) -> str:
-    """Choose where one more member is built.
+    """Choose the zone for one more member.
 
-    The zone with the fewest members that are not known to be unwell. Those
-    come last in which a build failed lately, and before these those whose
-    members are all unwell: a zone that is lost has its members first, and
-    nothing else.
+    It is the zone with the fewest healthy members. Zones whose members are
+    all unwell come after the others, because the zone may be lost; zones
+    where a build failed lately come last.
 
-    :param zones: compute zones, at least one.
+    :param zones: at least one.
     :param members: the others of the cluster, with zone, state and health.
-    :param failed: zones in which a build failed lately.
+    :param failed: zones where a build failed lately.
     """
     well = dict.fromkeys(zones, 0)
     unwell = dict.fromkeys(zones, 0)
@@ -77,9 +76,9 @@ def choose(zones: abc.Sequence[str], members: abc.Iterable[typing.Any],
 
 
 class Failures:
-    """Where builds failed lately, as this process has seen it.
+    """The zones where builds of this process failed lately.
 
-    :param clock: a monotonic clock, seconds.
+    :param clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: abc.Callable[[], float] = time.monotonic
@@ -102,7 +101,7 @@ class Failures:
         self._at.pop(zone, None)
 
     def get(self) -> set[str]:
-        """Return the zones in which nothing is to be built for now."""
+        """Return the zones to avoid for now."""
         now = self._clock()
         return {zone for zone, at in dict(self._at).items()
                 if now - at < PATIENCE}

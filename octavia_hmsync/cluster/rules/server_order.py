@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""With which server of a pool a member of a cluster begins.
+"""Rotates the servers of pools, differently for each member of a cluster.
 
-haproxy's round robin begins with the first server of its configuration, and
-with that again whenever it is loaded anew: all members of a cluster, which
-are loaded anew at one moment, would send their first requests to the same
-server, then to the next one, and so on in lockstep.
+haproxy's round robin begins with the first server of its configuration after
+each reload. The members of a cluster are reloaded at the same moment, and
+would all send their requests to the first server, then to the second one, and
+so on in lockstep.
 """
 
 import copy
@@ -16,15 +16,15 @@ from octavia_hmsync import compat
 
 
 def rotate(shown: typing.Any, slot: int | None) -> None:
-    """Have the pools of a load balancer begin with another server.
+    """Rotate the servers of the pools of a load balancer.
 
-    Pools stay as they are where the order tells which server gets a client:
-    by a hash of its address, or by a stick table, in which haproxy may know
-    servers by their number.
+    Pools stay as they are if the order decides which server gets a client: by
+    a hash of its address, or by a stick table, where haproxy may know servers
+    by their number.
 
-    :param shown: of peers.show(); its listeners are changed in place, and
-                  their pools, which other members share, are copied.
-    :param slot: of the member; None for one that stands by.
+    :param shown: of peers.show(); its listeners are changed in place, their
+                  pools, which members share, are copied.
+    :param slot: of the member; None for a standby.
     """
     if not slot:
         return

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How many amphorae a cluster has, and how connections are spread: rules."""
+"""The sizes and the affinity of a cluster: rules."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -12,19 +12,19 @@ MIN_SIZE = 'cluster_min_size'
 AFFINITY = 'cluster_affinity'
 KEYS = (DESIRED_SIZE, MIN_SIZE, AFFINITY)
 
-# Each connection for itself, or all of a client's to the same amphora.
+# A connection, or all connections of a client, stay with an amphora.
 FLOW = 'FLOW'
 SOURCE_IP = 'SOURCE_IP'
 AFFINITIES = (FLOW, SOURCE_IP)
-# Of any cluster, as the option has it.
+# The largest value of the option, too.
 MOST_STANDBY = 8
 
 
 class Refused(Exception):
-    """Sizes that cannot be.
+    """Sizes that are not possible.
 
-    :param user: what is wrong, for whoever asked for a load balancer or made
-                 a flavor; None where only the configuration is to blame.
+    :param user: what is wrong, for the tenant or the author of a flavor; None
+                 if only the configuration is to blame.
     :param operator: the same, with the options that matter.
     """
 
@@ -36,12 +36,9 @@ class Refused(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Defaults:
-    """What the options have.
+    """The options: values for clusters whose flavor has none, and a limit.
 
-    :param desired_size: of a cluster whose flavor has none.
-    :param min_size: the same.
     :param size_limit: no cluster may be larger.
-    :param affinity: as desired_size.
     """
 
     desired_size: int
@@ -52,10 +49,10 @@ class Defaults:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """What a cluster is to be.
+    """The sizes and the affinity of a cluster.
 
-    :param desired: how many amphorae.
-    :param minimum: with fewer that are well it is in ERROR.
+    :param desired: the number of amphorae.
+    :param minimum: with fewer healthy amphorae it is in ERROR.
     :param affinity: one of AFFINITIES.
     """
 
@@ -75,32 +72,29 @@ def check_defaults(defaults: Defaults) -> None:
     :raises Refused: naming the option and what to do.
     """
     if defaults.size_limit < 1:
-        raise Refused(None, '[hmsync_cluster] size_limit has to be 1 or more')
+        raise Refused(None, '[hmsync_cluster] size_limit must be 1 or more')
     if not 1 <= defaults.desired_size <= defaults.size_limit:
         raise Refused(
             None, f'[hmsync_cluster] desired_size is {defaults.desired_size}: '
-                  f'it has to be from 1 to size_limit, '
-                  f'{defaults.size_limit}')
+                  f'it must be from 1 to size_limit, {defaults.size_limit}')
     if not 1 <= defaults.min_size <= defaults.desired_size:
         raise Refused(
-            None, f'[hmsync_cluster] min_size is {defaults.min_size}: it has '
-                  f'to be from 1 to desired_size, {defaults.desired_size}')
+            None, f'[hmsync_cluster] min_size is {defaults.min_size}: it '
+                  f'must be from 1 to desired_size, {defaults.desired_size}')
     if defaults.affinity not in AFFINITIES:
         raise Refused(
-            None, f'[hmsync_cluster] affinity is {defaults.affinity}: it has '
-                  f'to be one of {", ".join(AFFINITIES)}')
+            None, f'[hmsync_cluster] affinity is {defaults.affinity}: it '
+                  f'must be one of {", ".join(AFFINITIES)}')
 
 
 def resolve(flavor: Mapping[str, Any], defaults: Defaults) -> Sizes:
-    """Decide what a cluster is to be.
+    """Choose the sizes and the affinity of a cluster.
 
-    What a flavor says holds as it says it. Without a minimum a smaller
-    cluster has a smaller one; without a size a larger minimum makes no larger
-    cluster.
+    Values of the flavor are never changed. A default minimum is lowered to
+    the size of the flavor; a default size is not raised to its minimum.
 
-    :param flavor: what the flavor has, of which KEYS are read.
-    :param defaults: of the options.
-    :raises Refused: if no cluster can be so.
+    :param flavor: metadata of the flavor, of which KEYS are read.
+    :raises Refused: if the values are not possible.
     """
     check_defaults(defaults)
     desired = _read_size(flavor, DESIRED_SIZE)
@@ -125,7 +119,7 @@ def resolve(flavor: Mapping[str, Any], defaults: Defaults) -> Sizes:
         minimum = min(defaults.min_size, desired)
     affinity = flavor.get(AFFINITY, defaults.affinity)
     if affinity not in AFFINITIES:
-        user = (f'{AFFINITY} is {affinity!r}, and has to be one of '
+        user = (f'{AFFINITY} is {affinity!r}, and must be one of '
                 f'{", ".join(AFFINITIES)}')
         raise Refused(user, user)
     return Sizes(desired=desired, minimum=minimum, affinity=affinity)
@@ -133,39 +127,38 @@ def resolve(flavor: Mapping[str, Any], defaults: Defaults) -> Sizes:
 
 def find_problem(*, desired_size: int, min_size: int, cooldown: int,
                  standby: int, size_limit: int) -> str | None:
-    """Tell why a cluster that is there cannot have these sizes.
+    """Return why an existing cluster cannot have these sizes.
 
-    :param desired_size: how many members it is to have.
-    :param min_size: with fewer it is in ERROR.
+    :param min_size: with fewer members it is in ERROR.
     :param cooldown: seconds between two changes of its size.
-    :param standby: how many more wait.
+    :param standby: the number of further members that wait.
     :param size_limit: ``[hmsync_cluster] size_limit``.
-    :returns: one line without a full stop, None if it can.
+    :returns: one line without a full stop, or None.
     """
     if not 1 <= desired_size <= size_limit:
-        return (f'its desired size would be {desired_size}, and has to be '
+        return (f'its desired size would be {desired_size}, and must be '
                 f'from 1 to {size_limit} ([hmsync_cluster] size_limit)')
     if not 1 <= min_size <= desired_size:
-        return (f'its minimum would be {min_size}, and has to be from 1 to '
+        return (f'its minimum would be {min_size}, and must be from 1 to '
                 f'its desired size, {desired_size}')
     if not 0 <= standby <= MOST_STANDBY:
         return (f'{standby} members would stand by, and {MOST_STANDBY} may '
                 f'at most')
     if cooldown < 0:
-        return f'its cooldown would be {cooldown} s, and has to be 0 or more'
+        return f'its cooldown would be {cooldown} s, and must be 0 or more'
     return None
 
 
 def _read_size(flavor: Mapping[str, Any], key: str) -> int | None:
     """Return a size that a flavor has, or None.
 
-    JSON has no integers of its own: 4.0 is 4 to who validates a flavor.
+    JSON does not tell integers apart: 4.0 passes validation as 4.
     """
     if key not in flavor:
         return None
     value = flavor[key]
     if (isinstance(value, bool) or not isinstance(value, int | float) or
             not math.isfinite(value) or int(value) != value or value < 1):
-        user = f'{key} is {value!r}, and has to be a whole number from 1 on'
+        user = f'{key} is {value!r}, and must be a whole number from 1 on'
         raise Refused(user, user)
     return int(value)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What octavia-api asks of the octavia-workers that serve clusters."""
+"""The RPC methods for octavia-api, in octavia-workers."""
 
 from oslo_log import log as logging
 
@@ -14,10 +14,8 @@ LOG = logging.getLogger(__name__)
 class Endpoints:
     """Creates, deletes and replaces load balancers on clusters.
 
-    Messages are acknowledged before they are taken: what is lost with a
-    worker is found by the keeper, in the database.
-
-    :param conf: a parsed oslo.config object.
+    Messages are acknowledged first: what is lost with a dead worker,
+    housekeeping finds in the database.
     """
 
     target = compat_cluster.make_target(topics.NAMESPACE, topics.VERSION)
@@ -27,14 +25,14 @@ class Endpoints:
 
     def create_load_balancer(self, context, load_balancer_id, flavor,
                              availability_zone):
-        """Build a load balancer; its row is there, or will be soon."""
+        """Build a load balancer; its row exists, or will soon."""
         LOG.info('Creating load balancer %s on a cluster.', load_balancer_id)
         self._worker.create(load_balancer_id, flavor)
 
     def delete_load_balancer(self, context, load_balancer_id, cascade):
-        """Delete a load balancer with all that it has.
+        """Delete a load balancer with all that belongs to it.
 
-        Without ``cascade`` octavia-api has seen that it has no children.
+        Without ``cascade`` octavia-api has checked that it has no children.
         """
         LOG.info('Deleting load balancer %s and its cluster.',
                  load_balancer_id)

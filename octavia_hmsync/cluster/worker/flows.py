@@ -2,11 +2,11 @@
 
 """Flows that build, change and delete load balancers on clusters.
 
-Factories can be imported, and take what JSON has: a jobboard's conductor
-finds them by their names. Their stores have the ids of the cluster and the
-load balancer, and what subflows of a distributor driver are given, see
+Factories can be imported, and take JSON values: a jobboard's conductor finds
+them by their names. Their stores have the ids of the cluster and the load
+balancer, and the input of the subflows of a distributor driver, see
 distribution.make_store(). A member is registered last, and unregistered
-first.
+first. With ``is_claimed`` the store has an owner, which keeps its claim.
 """
 
 from taskflow.patterns import linear_flow
@@ -22,12 +22,12 @@ from octavia_hmsync.compat import cluster as compat_cluster
 from octavia_hmsync import exceptions
 
 PREFIX = 'octavia-hmsync-cluster'
-# Seconds that whoever fails a load balancer over waits for the keeper.
+# Seconds for which a failover waits for the claim of housekeeping.
 PATIENCE = 600
 
 
 def _get_subflow(name, is_deletion=False):
-    """Return a subflow of the distributor driver, in a list, or none."""
+    """Return the tasks for a subflow of the distributor driver, if any."""
     subflow = getattr(distribution.load_driver(), f'get_{name}_subflow')()
     return [] if subflow is None else [
         tasks.HoldCluster(name, is_deletion), subflow]
@@ -40,17 +40,14 @@ def _claim(is_claimed, **how):
 def get_create_load_balancer_flow(is_claimed=False):
     """Build a load balancer on a cluster.
 
-    1. Have its VIPs, its security group, its server group.
-    2. Have distributors answer for it.
-    3. Build members, all at once; some may fail, down to the minimum.
+    1. Allocate its VIPs, its security group, its server group.
+    2. Put its VIP on distributors.
+    3. Build members, all at once; some may fail, down to min_size.
     4. Register them with the distributors. The load balancer is ACTIVE.
 
-    What cannot be done takes all of it back but the VIPs, and the load
-    balancer is in ERROR. Run again after somebody died with it, it goes on
-    with what there is.
-
-    :param is_claimed: whether the store has an owner.
-    :returns: a flow.
+    If a task fails, all but the VIPs is deleted, and the load balancer is in
+    ERROR. After a worker died, the flow is run again and goes on with what is
+    there.
     """
     flow = linear_flow.Flow(f'{PREFIX}-create')
     flow.add(*_claim(is_claimed), tasks.TakeBackOnRevert(),
@@ -68,15 +65,12 @@ def get_delete_load_balancer_flow(load_balancer, listeners, pools,
                                   is_claimed=False):
     """Delete a load balancer with its cluster and all that is in it.
 
-    1. Have no distributor send anything to it.
+    1. Remove it from its distributors.
     2. Delete its amphorae.
     3. Octavia's own flow deletes what any load balancer has.
 
-    :param load_balancer: as compat_cluster.describe_load_balancer() has it.
-    :param listeners: as compat_cluster.describe_children() has them.
-    :param pools: likewise.
-    :param is_claimed: whether the store has an owner.
-    :returns: a flow.
+    :param load_balancer: from compat_cluster.describe_load_balancer().
+    :param listeners, pools: from compat_cluster.describe_children().
     """
     flow = linear_flow.Flow(f'{PREFIX}-delete')
     flow.add(*_claim(is_claimed, is_deletion=True,
@@ -94,10 +88,7 @@ def get_delete_load_balancer_flow(load_balancer, listeners, pools,
 def get_failover_load_balancer_flow(is_claimed=False):
     """Replace each member of a cluster, one after the other.
 
-    One that has none is built. Octavia has locked the load balancer.
-
-    :param is_claimed: whether the store has an owner.
-    :returns: a flow.
+    Missing members are built. Octavia has locked the load balancer.
     """
     flow = linear_flow.Flow(f'{PREFIX}-failover')
     flow.add(*_claim(is_claimed, patience=PATIENCE,
@@ -115,7 +106,7 @@ def get_failover_load_balancer_flow(is_claimed=False):
 
 
 class ReplaceMembers(task.Task):
-    """Replace all members that are there, one after the other."""
+    """Replace all existing members, one after the other."""
 
     def execute(self, cluster_id, owner):
         context = work_.get_context()
@@ -125,13 +116,13 @@ class ReplaceMembers(task.Task):
             if member is None or member.state == member_repo.BUILDING:
                 continue
             if member.slot is None or not self._replace(work, member):
-                # It stands by, or somebody else has its slot, as it was not
-                # well: its manager deletes it.
+                # It is a standby, or another member has taken its slot: the
+                # manager of the cluster deletes it.
                 member_repo.set_order(work.engine, member.id,
                                       member_repo.REPLACE)
 
     def _replace(self, work, member):
-        """Replace one; returns False if it has no slot any more."""
+        """Replace a member; return False if it has no slot any more."""
         store = distribution.make_store(work.read(),
                                         work.get_load_balancer())
         try:
@@ -148,12 +139,9 @@ class ReplaceMembers(task.Task):
 
 
 def get_add_member_flow(is_claimed=False):
-    """Add a member to a cluster, in the first slot that is free.
+    """Add a member to a cluster, in the first free slot.
 
     Building it needs no lock, configuring and registering it does.
-
-    :param is_claimed: whether the store has an owner, who goes on having it.
-    :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-add-member')
     flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=True),
@@ -167,12 +155,10 @@ def get_add_member_flow(is_claimed=False):
 def get_replace_member_flow(is_claimed=False, is_locked=False):
     """Replace a member by a new one, which takes its slot.
 
-    Requires tasks.OLD_MEMBER_ID. The old one keeps the connections that it
-    has; the keeper deletes it after ``[hmsync_cluster] drain_timeout``.
+    Requires tasks.OLD_MEMBER_ID. The old member keeps its connections;
+    housekeeping deletes it after ``[hmsync_cluster] drain_timeout``.
 
-    :param is_claimed: whether the store has an owner, who goes on having it.
     :param is_locked: whether the load balancer is locked, and stays so.
-    :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-replace-member')
     flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
@@ -191,9 +177,6 @@ def get_configure_member_flow(is_claimed=False):
     """Configure a member that missed a change, and send connections to it.
 
     Requires tasks.MEMBER_ID.
-
-    :param is_claimed: whether the store has an owner, who goes on having it.
-    :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-configure-member')
     flow.add(*_claim(is_claimed), tasks.LockLoadBalancer(),
@@ -204,11 +187,7 @@ def get_configure_member_flow(is_claimed=False):
 
 
 def get_build_standby_flow(is_claimed=False):
-    """Build a member that waits for a slot.
-
-    :param is_claimed: whether the store has an owner, who goes on having it.
-    :returns: a flow.
-    """
+    """Build a standby."""
     flow = linear_flow.Flow(f'{PREFIX}-build-standby')
     flow.add(*_claim(is_claimed), member_tasks.AddMember(has_slot=False),
              member_tasks.BuildMember(), *_get_waiting())
@@ -216,12 +195,9 @@ def get_build_standby_flow(is_claimed=False):
 
 
 def get_stand_by_flow(is_claimed=False):
-    """Have a member that drained, and has no slot, wait for one again.
+    """Make a drained member without a slot a standby.
 
     Requires tasks.MEMBER_ID.
-
-    :param is_claimed: whether the store has an owner, who goes on having it.
-    :returns: a flow.
     """
     flow = linear_flow.Flow(f'{PREFIX}-stand-by')
     flow.add(*_claim(is_claimed), *_get_waiting())
@@ -229,7 +205,7 @@ def get_stand_by_flow(is_claimed=False):
 
 
 def _get_waiting():
-    # Distributors are told of one that drained that they know it no more.
+    # Distributors are told because they still know a drained member.
     return [tasks.LockLoadBalancer(), member_tasks.ConfigureMember(),
             member_tasks.StandBy(), tasks.TellDistributors(),
             tasks.UnlockLoadBalancer()]

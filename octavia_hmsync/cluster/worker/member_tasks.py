@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The tasks of flows for single members of clusters.
+"""Tasks for single members, for the flows of clusters.
 
-They hold to what octavia_hmsync.cluster.worker.tasks says of its own.
+They follow the rules in octavia_hmsync.cluster.worker.tasks.
 """
 
 from oslo_utils import uuidutils
@@ -18,7 +18,7 @@ from octavia_hmsync import exceptions
 
 
 class AddMember(task.Task):
-    """Begin a member: the one that replaces another one, or one more.
+    """Add the row of a member.
 
     :param has_slot: whether it gets the first free slot.
     """
@@ -42,7 +42,7 @@ class AddMember(task.Task):
         return member.id
 
     def revert(self, result, cluster_id, owner, *args, **kwargs):
-        """Delete it again, whatever of it there is, unless it serves."""
+        """Delete the member with all that was built, unless it serves."""
         work = tasks.get_work(cluster_id, owner)
         if isinstance(result, failure.Failure) or not tasks.is_ours(work):
             return
@@ -59,14 +59,14 @@ class BuildMember(task.Task):
 
 
 class ConfigureMember(task.Task):
-    """Have a member serve all that the load balancer has, strictly."""
+    """Configure a member with all that the load balancer has, or fail."""
 
     default_provides = compat_cluster.AMPHORAE
 
     def execute(self, cluster_id, owner, member_id, old_member_id=None):
         """Configure it for the slot that it has, or is to take over.
 
-        :returns: a list with a dict, of its amphora.
+        :returns: a list with a dict of its amphora.
         """
         work = tasks.get_work(cluster_id, owner)
         member = member_repo.get(work.engine, member_id)
@@ -77,9 +77,9 @@ class ConfigureMember(task.Task):
 
 
 class TakeOverSlot(task.Task):
-    """Have a member take the slot of the one that it replaces.
+    """Give a member the slot of the member that it replaces.
 
-    The other one keeps its connections, until the keeper deletes it.
+    The old member keeps its connections until housekeeping deletes it.
     """
 
     def execute(self, cluster_id, owner, member_id, old_member_id):
@@ -94,7 +94,7 @@ class TakeOverSlot(task.Task):
 
 
 class StandBy(task.Task):
-    """Have a member that is configured wait for a slot."""
+    """Make a configured member a standby."""
 
     def execute(self, cluster_id, owner, member_id):
         work = tasks.get_work(cluster_id, owner)

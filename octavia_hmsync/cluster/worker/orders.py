@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes what Octavia was asked to do for members, and cannot: replace them.
+"""Turns failovers of amphorae, which Octavia cannot do, into orders.
 
-'openstack loadbalancer amphora failover' asks a worker of Octavia's, which
-knows no clusters: it leaves the amphora and its load balancer in ERROR. The
-former is an order, and the latter is over as soon as that is recorded: the
-tenant has the load balancer back while others are replaced.
+'openstack loadbalancer amphora failover' goes to a worker of Octavia's, which
+knows no clusters: it leaves the amphora and its load balancer in ERROR. Here
+the amphora becomes an order, and the load balancer ACTIVE at once: the tenant
+can use it while members are replaced.
 """
 
 from oslo_log import log as logging
@@ -22,11 +22,10 @@ LOG = logging.getLogger(__name__)
 
 
 def take(work):
-    """Record them as orders, and end the ERROR that they left.
+    """Record failovers as orders, and end the ERROR that they left.
 
-    :param work: a work.Work.
     :returns: False if there are none.
-    :raises Lost: if somebody else has claimed the cluster.
+    :raises Lost: if another process has claimed the cluster.
     """
     if lock_repo.get_status(work.engine, work.cluster_id) != compat.ERROR:
         return False
@@ -42,7 +41,7 @@ def take(work):
         return False
     amphorae = {member.id: member.amphora_id for member in found.view.members}
     for member in asked:
-        # From now on an ERROR is another one.
+        # A later ERROR is then a new failover.
         compat_cluster.set_amphora_right(amphorae[member.id])
     lock_repo.unlock(work.engine, work.cluster_id, work.owner,
                      work_.CLAIM_EXPIRY)

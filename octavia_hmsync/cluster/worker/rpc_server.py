@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes the orders for clusters, in each child of octavia-worker.
+"""Serves RPC for clusters, in each child of octavia-worker.
 
-Octavia's own server is started by its service after the fork, and stopped by
-its terminate(), after which the process ends without any other hook. What
-the consumer logs then is the only sign of it that there is.
+Octavia's service starts its own server after the fork, and stops it in
+terminate(), after which the process ends without any other hook. What its
+consumer logs there is the only sign that the process ends.
 """
 
 import logging as std_logging
@@ -23,21 +23,20 @@ _ENDING = 'Shutting down V2 endpoint worker'
 
 
 class WorkerExtension:
-    """What runs in a child of octavia-worker.
+    """The part of the plugin that serves clusters in octavia-worker.
 
-    :param conf: a parsed oslo.config object.
-    :param get_pinned: not used; all extensions are given it.
+    :param get_pinned: not used; all extensions get it.
     """
 
     def __init__(self, conf, get_pinned=None):
         self._server = RPCServer(conf)
 
     def start(self):
-        """Begin to serve; nobody waits for it."""
+        """Begin to serve, in a thread."""
         self._server.start()
 
     def stop(self):
-        """Let what is under way end."""
+        """Take no new calls, and wait for running ones."""
         self._server.stop()
         self._server.wait()
 
@@ -45,9 +44,8 @@ class WorkerExtension:
 class RPCServer:
     """The server, in a thread of its own until it serves.
 
-    With RabbitMQ down it waits there, and the worker goes on.
+    While RabbitMQ is down it waits there, and the worker goes on.
 
-    :param conf: a parsed oslo.config object.
     :param make_server: takes a topic and an endpoint, and returns a server of
                         oslo.messaging; None for one on Octavia's connection.
     :param make_endpoint: takes the configuration.
@@ -63,16 +61,13 @@ class RPCServer:
         self._is_stopping = False
 
     def start(self):
-        """Serve as soon as that can be done."""
+        """Serve as soon as RabbitMQ answers."""
         _follow_consumer(self)
         threading.Thread(target=self._serve, name='hmsync-cluster-rpc',
                          daemon=True).start()
 
     def stop(self):
-        """Take no order any more; what has begun goes on.
-
-        Doing it twice is harmless.
-        """
+        """Take no new calls; running ones go on. It may be repeated."""
         with self._lock:
             self._is_stopping = True
             server = self._server
@@ -80,7 +75,7 @@ class RPCServer:
             server.stop()
 
     def wait(self):
-        """Wait until all that has begun has ended; after stop()."""
+        """Wait until running calls have ended; after stop()."""
         with self._lock:
             server = self._server
         if server is not None:
@@ -90,7 +85,7 @@ class RPCServer:
         try:
             make_server = self._make_server
             if make_server is None:
-                # Not before: Octavia's worker is not there earlier.
+                # Imported late: Octavia's worker does not exist before.
                 from octavia_hmsync.compat import cluster as compat_cluster
                 make_server = compat_cluster.make_server
             server = make_server(topics.TOPIC, self._make_endpoint(self._conf))
@@ -113,16 +108,15 @@ class RPCServer:
 def _follow_consumer(server):
     logger = std_logging.getLogger(CONSUMER)
     logger.addFilter(_Filter(server, logger.getEffectiveLevel()))
-    # What is not logged is not filtered.
+    # A filter does not see records below the level of the logger.
     if not logger.isEnabledFor(std_logging.INFO):
         logger.setLevel(std_logging.INFO)
 
 
 class _Filter(std_logging.Filter):
-    """Ends a server as Octavia ends its own.
+    """Stops a server when Octavia stops its own.
 
-    :param server: an RPCServer.
-    :param level: what is lower is not to be logged.
+    :param level: lower records are not logged.
     """
 
     def __init__(self, server, level):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The tasks of flows for clusters that Octavia has none for.
+"""Tasks for the flows of clusters, where Octavia has none.
 
-Those for single members are in octavia_hmsync.cluster.worker.member_tasks.
+Tasks for single members are in octavia_hmsync.cluster.worker.member_tasks.
 
-Each finds what it needs in the database, so that a flow may be run again from
-its beginning, by another process too. None undoes anything once somebody else
+Each task reads what it needs from the database, so that any process can run a
+flow again from its beginning. No task undoes anything once another process
 has claimed the cluster.
 """
 
@@ -41,44 +41,44 @@ OWNER = 'owner'
 MEMBER_ID = 'member_id'
 OLD_MEMBER_ID = 'old_member_id'
 
-# Of members that serve nothing.
+# States of members that serve nothing.
 UNFINISHED = (member_repo.BUILDING, member_repo.FAILED)
 
-# Seconds that somebody waits for the lock of a load balancer.
+# Seconds to wait for the lock of a load balancer.
 LOCK_PATIENCE = 300
-# Seconds for which a deletion waits for whoever works on the cluster: by then
-# a claim has lapsed, or was given back.
+# Seconds for which a deletion waits for the claim of a cluster: by then its
+# owner has released it, or it has lapsed.
 DELETION_PATIENCE = 300
 
 
 def get_work(cluster_id, owner, is_deletion=False):
-    """Return the work_.Work of a cluster, as the context has it."""
+    """Return the work_.Work of a cluster, in the context of this process."""
     return work_.Work(work_.get_context(), cluster_id, owner, is_deletion)
 
 
 def is_ours(work):
-    """Tell whether what was begun may be undone by us."""
+    """Tell whether this process may undo what it began."""
     try:
         work.look()
     except exceptions.Lost:
-        LOG.warning('Cluster %s was taken up by somebody else.',
+        LOG.warning('Cluster %s was claimed by another process.',
                     work.cluster_id)
         return False
     except (exceptions.Unwanted, exceptions.Stopped):
-        # Whoever deletes it, or goes on, finds what there is.
+        # The next claim owner finds in the database what is there.
         work.release()
         return False
     return True
 
 
 class ClaimCluster(task.Task):
-    """Be the only one who works on a cluster.
+    """Claim a cluster.
 
-    :param is_deletion: whether it is to be deleted.
-    :param patience: seconds to wait for whoever has it.
-    :param status: its provisioning status from then on, where Octavia has
-                   locked the load balancer for this: whoever finds it without
-                   a claim gives the load balancer back.
+    :param is_deletion: whether the cluster is to be deleted.
+    :param patience: seconds to wait for the claim of another process.
+    :param status: the provisioning status to set, if Octavia has locked the
+                   load balancer for this work: housekeeping unlocks the load
+                   balancer of a cluster with this status and no claim.
     """
 
     default_provides = OWNER
@@ -93,7 +93,7 @@ class ClaimCluster(task.Task):
         """Claim it.
 
         :returns: the owner.
-        :raises ClusterBusy: if somebody else works on it.
+        :raises ClusterBusy: if another process keeps its claim.
         """
         context = work_.get_context()
         deadline = time.monotonic() + self._patience
@@ -107,21 +107,21 @@ class ClaimCluster(task.Task):
                     cluster_repo.set_status(context.engine, cluster_id,
                                             self._status)
                 raise exceptions.ClusterBusy(
-                    f'Somebody else works on cluster {cluster_id}.')
+                    f'Another process works on cluster {cluster_id}.')
             context.claims.stopping.wait(work_.INTERVAL)
 
     def revert(self, result, cluster_id, *args, **kwargs):
-        """Give it back."""
+        """Release it."""
         if not isinstance(result, failure.Failure):
             work_.get_context().claims.release(cluster_id, result)
 
 
 class HoldCluster(task.Task):
-    """Go on only as long as nobody else works on a cluster.
+    """Fail unless this process still has the claim of a cluster.
 
-    For what comes next, which does not ask.
+    Put before tasks of Octavia's, which do not check the claim.
 
-    :param before: the name of that.
+    :param before: the name of the next task.
     :param is_deletion: whether the cluster is to be deleted.
     """
 
@@ -134,16 +134,16 @@ class HoldCluster(task.Task):
 
 
 class ReleaseCluster(task.Task):
-    """Let somebody else work on a cluster."""
+    """Release the claim of a cluster."""
 
     def execute(self, cluster_id, owner):
         get_work(cluster_id, owner).release()
 
 
 class TakeBackOnRevert(task.Task):
-    """Have nothing be there of a load balancer that could not be built.
+    """Delete what was built of a load balancer whose creation failed.
 
-    It is in ERROR then, and keeps its address.
+    It gets ERROR, and keeps its address.
     """
 
     def execute(self, cluster_id, owner):
@@ -156,10 +156,7 @@ class TakeBackOnRevert(task.Task):
 
 
 def take_back(work):
-    """Delete all that was built for a load balancer, which is in ERROR then.
-
-    :param work: a Work.
-    """
+    """Delete all that was built for a load balancer, and set it to ERROR."""
     try:
         remove_from_distributors(work)
         _remove_all(work)
@@ -169,24 +166,24 @@ def take_back(work):
             compat_cluster.update_load_balancer(load_balancer.id,
                                                 server_group_id=None)
     except exceptions.Interrupted:
-        # Who goes on there takes it back, too.
+        # The next claim owner takes it back.
         raise
     except Exception:
         # Deleting the load balancer does it again.
-        LOG.exception('Cluster %s was not taken back in full:',
-                      work.cluster_id)
+        LOG.exception('Cluster %s could not be built, and not all of it '
+                      'could be deleted:', work.cluster_id)
     lock_repo.unlock(work.engine, work.cluster_id, work.owner,
                      work_.CLAIM_EXPIRY, compat.ERROR)
 
 
 def remove_from_distributors(work):
-    """Have no distributor know a cluster any more."""
+    """Remove a cluster from all distributors."""
     distribution.run(work, 'remove_vip')
     distribution.run(work, 'delete_distributor')
 
 
 class ErrorOnRevert(task.Task):
-    """Have a load balancer that could not be changed be one in ERROR."""
+    """Set a load balancer to ERROR whose change failed."""
 
     def execute(self, cluster_id, owner):
         pass
@@ -199,7 +196,7 @@ class ErrorOnRevert(task.Task):
 
 
 class DeletionErrorOnRevert(task.Task):
-    """Have a load balancer that could not be deleted be one in ERROR."""
+    """Set a load balancer to ERROR whose deletion failed."""
 
     def execute(self, cluster_id, owner):
         pass
@@ -212,7 +209,7 @@ class DeletionErrorOnRevert(task.Task):
 
 
 class EnsureServerGroup(task.Task):
-    """Have the amphorae of a load balancer be kept apart, if wanted."""
+    """Ensure the server group that keeps amphorae apart, if configured."""
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)
@@ -229,9 +226,9 @@ class EnsureServerGroup(task.Task):
 
 
 class BuildMembers(task.Task):
-    """Build the members that a cluster lacks, each for itself.
+    """Build the members that a cluster lacks, at once.
 
-    Nobody else changes the load balancer meanwhile.
+    The load balancer must be locked.
     """
 
     default_provides = compat_cluster.AMPHORAE
@@ -239,13 +236,13 @@ class BuildMembers(task.Task):
     def execute(self, cluster_id, owner):
         """Build them.
 
-        :returns: a list of dicts, of the amphorae that are well.
-        :raises BuildFailed: if they are fewer than the cluster needs.
+        :returns: a list of dicts, of the amphorae that were built.
+        :raises BuildFailed: if there are fewer than min_size.
         """
         work = get_work(cluster_id, owner)
         work.look()
         cluster = work.read()
-        # What somebody died with.
+        # Left by a worker that died.
         there = [member for member in work.read_members()
                  if member.state in UNFINISHED]
         members.for_each(members.remove, work, there)
@@ -266,14 +263,14 @@ class BuildMembers(task.Task):
                 if failures else
                 f'Load balancer {cluster.load_balancer_id} has '
                 f'{len(well)} amphorae, and needs {cluster.min_size}.')
-        # With those that are registered next distributors are told of them.
+        # Distributors are told of the ports when the members are registered.
         cluster_repo.set_ports(work.engine, cluster_id, looks.choose_ports(
             work.get_load_balancer()))
         return distribution.describe(well)
 
 
 def _build_one(work, member):
-    """Build and configure a member; one that fails is not there any more."""
+    """Build and configure a member; remove it if that fails."""
     try:
         members.build(work, member.id)
         members.configure(work, member.id, member.slot)
@@ -292,15 +289,15 @@ class RemoveMembers(task.Task):
         left = _remove_all(work)
         if left:
             raise exceptions.CloudUnavailable(
-                f'Of cluster {cluster_id} could not be deleted: '
+                f'Parts of cluster {cluster_id} could not be deleted: '
                 f'{", ".join(left)}. Delete the load balancer again once '
                 f'the compute and the network service can be used.')
 
 
 def _remove_all(work):
-    """Delete all members, and amphorae that are none.
+    """Delete all members, and amphorae without a member.
 
-    :returns: what is left, in words.
+    :returns: what could not be deleted, in words.
     """
     left = []
 
@@ -319,10 +316,10 @@ def _remove_all(work):
 
 
 class DeleteLoadBalancer(task.Task):
-    """Have Octavia's flow delete what any load balancer has.
+    """Run Octavia's flow that deletes what any load balancer has.
 
-    Where somebody else does meanwhile, as this process hung, nothing of it is
-    undone: Octavia's tasks would put in ERROR what is deleted.
+    If this process hung and lost its claim, the flow ends without a revert:
+    Octavia's tasks would set to ERROR what the new owner deletes.
 
     :param flow: of compat_cluster.make_deletion_flow().
     """
@@ -342,14 +339,12 @@ class DeleteLoadBalancer(task.Task):
 
 
 class ForgetCluster(task.Task):
-    """Delete the rows of a cluster whose load balancer is deleted.
-
-    Whoever has it meanwhile does, if this process hung: to fail would have
-    Octavia's tasks put the load balancer in ERROR.
-    """
+    """Delete the rows of a cluster whose load balancer is deleted."""
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner, is_deletion=True)
+        # If this process hung and lost its claim, the new owner does it. Do
+        # not fail: Octavia's revert would set the load balancer to ERROR.
         if claim_repo.renew(work.engine, cluster_id, owner,
                             work_.CLAIM_EXPIRY):
             cluster_repo.delete(work.engine, cluster_id)
@@ -357,14 +352,13 @@ class ForgetCluster(task.Task):
 
 
 class FinishCluster(task.Task):
-    """Record that a cluster is as it should be, and give it back.
-
-    Whoever has it meanwhile does, if this process hung: to fail would have
-    Octavia's tasks put listeners and pools in ERROR.
-    """
+    """Unlock the load balancer of a cluster, and release the claim."""
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)
+        # If this process hung and lost its claim, the new owner unlocks it.
+        # Do not fail: Octavia's revert would set listeners and pools to
+        # ERROR.
         with contextlib.suppress(exceptions.Lost):
             lock_repo.unlock(work.engine, cluster_id, owner,
                              work_.CLAIM_EXPIRY)
@@ -372,7 +366,7 @@ class FinishCluster(task.Task):
 
 
 class LockLoadBalancer(task.Task):
-    """Have nobody else change the load balancer; wait for who does."""
+    """Lock the load balancer; wait until it is ACTIVE."""
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)
@@ -389,7 +383,7 @@ class LockLoadBalancer(task.Task):
             work.pause()
 
     def revert(self, result, cluster_id, owner, *args, **kwargs):
-        """Give it back as it was."""
+        """Unlock it."""
         work = get_work(cluster_id, owner)
         if not isinstance(result, failure.Failure) and is_ours(work):
             lock_repo.unlock(work.engine, cluster_id, owner,
@@ -397,7 +391,7 @@ class LockLoadBalancer(task.Task):
 
 
 class UnlockLoadBalancer(task.Task):
-    """Let others change the load balancer."""
+    """Unlock the load balancer."""
 
     def execute(self, cluster_id, owner):
         lock_repo.unlock(work_.get_context().engine, cluster_id, owner,
@@ -405,7 +399,7 @@ class UnlockLoadBalancer(task.Task):
 
 
 class TellDistributors(task.Task):
-    """Have distributors do what rows say."""
+    """Tell distributors the members that rows have."""
 
     def execute(self, cluster_id, owner):
         work = get_work(cluster_id, owner)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Does what octavia-api asks for, from what the database has.
+"""Carries out the requests of octavia-api, from what the database has.
 
-A message that comes twice, or late, finds a cluster that somebody works on,
-or a load balancer in another state, and changes nothing.
+A late or repeated message finds a claimed cluster, or a load balancer in
+another state, and changes nothing.
 """
 
 import time
@@ -27,19 +27,16 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# octavia-api commits after it has sent the message. Seconds.
+# Seconds: octavia-api commits after it has sent the message.
 _PATIENCE = 60
 _PAUSE = 0.5
 
-# What flows that build find out, and need not be given.
+# Inputs that building flows provide themselves.
 PROVIDED = (compat_cluster.VIP, distribution.DISTRIBUTOR_ID)
 
 
 class Worker:
-    """Creates, deletes and replaces load balancers on clusters.
-
-    :param conf: a parsed oslo.config object.
-    """
+    """Creates, deletes and replaces load balancers on clusters."""
 
     def __init__(self, conf):
         self._conf = conf
@@ -48,8 +45,8 @@ class Worker:
     def create(self, load_balancer_id, flavor):
         """Build a load balancer.
 
-        :param load_balancer_id: its row is there, or will be soon.
-        :param flavor: a dict; octavia-api has said how large it is to be.
+        :param load_balancer_id: its row exists, or will soon.
+        :param flavor: a dict, with the sizes that octavia-api has chosen.
         """
         load_balancer = self._wait_for(load_balancer_id,
                                        compat.PENDING_CREATE)
@@ -62,7 +59,7 @@ class Worker:
                             without=PROVIDED)
 
     def delete(self, load_balancer_id):
-        """Delete a load balancer, with all that it has."""
+        """Delete a load balancer with all that belongs to it."""
         load_balancer = self._wait_for(load_balancer_id,
                                        compat.PENDING_DELETE)
         if load_balancer is None:
@@ -70,7 +67,7 @@ class Worker:
         cluster = ensure_cluster(self._conf, load_balancer, {})
         if cluster is None:
             return
-        # Whoever works on it makes room.
+        # The claim owner sees this status and releases the cluster.
         cluster_repo.set_status(work_.get_context().engine, cluster.id,
                                 compat.PENDING_DELETE)
         listeners, pools = compat_cluster.describe_children(load_balancer)
@@ -94,9 +91,9 @@ class Worker:
 
     @staticmethod
     def _wait_for(load_balancer_id, status):
-        """Return the load balancer as soon as it is in a status.
+        """Wait until a load balancer is in a status.
 
-        :returns: Octavia's data model; None if that does not come.
+        :returns: Octavia's data model of it; None after too long.
         """
         deadline = time.monotonic() + _PATIENCE
         while True:
@@ -119,7 +116,7 @@ class Worker:
         try:
             self._run(factory, *args, store=store)
         except exceptions.Interrupted as e:
-            LOG.info('Load balancer %s, %s: is left to somebody else: %s.',
+            LOG.info('Load balancer %s, %s: is left to another process: %s.',
                      load_balancer_id, what, type(e).__name__)
             return
         except Exception as e:
@@ -132,24 +129,23 @@ class Worker:
 
 
 def make_store(cluster, load_balancer):
-    """Return what all flows of a cluster are given."""
+    """Return the store of a flow of a cluster."""
     return {**distribution.make_store(cluster, load_balancer),
             tasks.CLUSTER_ID: cluster.id,
             compat_cluster.LOADBALANCER_ID: load_balancer.id}
 
 
 def ensure_cluster(conf, load_balancer, flavor):
-    """Have a load balancer be one on a cluster.
+    """Ensure that a load balancer has a cluster.
 
-    :param conf: a parsed oslo.config object.
-    :param load_balancer: of compat.amphora.get_load_balancer().
-    :param flavor: what it is to be like, where it is none yet.
-    :returns: its Cluster; None if it cannot be one: it is in ERROR then.
+    :param load_balancer: from compat.amphora.get_load_balancer().
+    :param flavor: its sizes, if the cluster is new.
+    :returns: the Cluster; None if it cannot have one and is set to ERROR.
     """
     engine = work_.get_context().engine
     found = cluster_repo.get_by_load_balancer(engine, load_balancer.id)
     if found is not None:
-        # Whatever the options have by now.
+        # Options that have changed since do not matter.
         return found
     try:
         size = sizes.resolve(flavor, readiness.get_defaults(conf))

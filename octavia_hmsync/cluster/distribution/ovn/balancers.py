@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Has OVN do what the rows of a cluster say.
+"""Brings the rows of a cluster to OVN.
 
-It is for the driver ``hmsync_ovn`` what distributors.Distributors and
-vips.VIPs are for ``hmsync_ovs``. One distributor stands for all of OVN: it
-is one database, and wherever a packet comes from somebody goes by it.
+For the driver ``hmsync_ovn`` it is what distributors.Distributors and
+vips.VIPs are for ``hmsync_ovs``. One row of a distributor stands for all of
+OVN, because all its nodes follow one database.
 """
 
 import dataclasses
@@ -31,24 +31,23 @@ LOG = logging.getLogger(__name__)
 
 # The name of the driver, in octavia.conf and in rows.
 DRIVER = 'hmsync_ovn'
-# Of the distributor that stands for all of OVN.
+# The distributor that stands for all of OVN.
 NAME = 'ovn'
 _ATTEMPTS = 12
-# Those that OVN looks at: who has connections, or had and may have again.
+# States of members that OVN looks at.
 _LOOKED_AT = (member_repo.ACTIVE, member_repo.DRAINING, member_repo.STANDBY)
 
 
 @dataclasses.dataclass(frozen=True)
 class Applied:
-    """What was told last of a cluster, and why.
+    """What OVN was told last of a cluster, and the inputs of that.
 
-    :param version: of the cluster.
     :param network_id: of its VIP.
-    :param vip_port_id: the port.
-    :param source_port_id: that from which OVN asks.
+    :param vip_port_id: of its VIP.
+    :param source_port_id: of the port from which OVN looks at members.
     :param ports: of listeners.
-    :param members: {port: id of a member} of those that are looked at.
-    :param scene: what OVN had, but for ports of routers.
+    :param members: {port: id of a member} of the members that OVN looks at.
+    :param scene: what describe() returned.
     """
 
     version: int
@@ -61,14 +60,13 @@ class Applied:
 
     @property
     def port_ids(self):
-        """All that OVN is asked about, but for the VIP."""
+        """All ports whose addresses matter, without that of the VIP."""
         return [self.source_port_id, *self.members]
 
 
 def describe(scene, addresses):
-    """Return what of a Scene a load balancer depends on. Pure.
+    """Return the part of a Scene on which a load balancer depends. Pure.
 
-    :param scene: a northbound.Scene.
     :param addresses: of the load balancer.
     """
     return (scene.switch, scene.is_silent, scene.floating, scene.addresses,
@@ -79,10 +77,7 @@ def describe(scene, addresses):
 class Balancers:
     """Tells OVN. Threads may share it.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param ports: an ovn.ports.SourcePorts; made when it is needed by default.
-    :param northbound: a Northbound, likewise.
+    :param ports: an ovn.ports.SourcePorts; made here by default.
     """
 
     def __init__(self, conf, engine, ports=None, northbound=None):
@@ -92,28 +87,24 @@ class Balancers:
         self.northbound = northbound or northbound_.Northbound(conf)
         self._lock = threading.Lock()
         self._applied: dict[str, tuple[Applied, tuple[str, ...]]] = {}
-        # {id of a member: name of its node}; replaced as a whole.
+        # {id of a member: name of its dead node}; replaced as a whole.
         self.on_dead_nodes: dict[str, str] = {}
 
     def sync(self):
-        """Have there be a row for OVN.
-
-        :returns: the Distributor.
-        """
+        """Ensure the row of OVN, and return the Distributor."""
         remote = connections.get_remote(self._conf, connections.NORTHBOUND)
         row, = [row for row in distributor_repo.sync(
             self._engine, DRIVER, {NAME: remote[:255]}) if row.name == NAME]
         return row
 
     def add(self, cluster_id):
-        """Have OVN answer for the VIP of a cluster.
+        """Make OVN answer for the VIP of a cluster.
 
-        :param cluster_id: which cluster.
         :returns: a distributors.Outcome.
         :raises NotPossible: if its network cannot have it, and why.
         :raises DistributorUnreachable: if OVN does not answer.
         :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if it says no.
+        :raises CloudRefused: if Neutron rejects a request.
         """
         row = self.sync()
         cluster, addresses = self._get(cluster_id)
@@ -130,7 +121,7 @@ class Balancers:
         vip_repo.set_port(self._engine, vip.id, source.id, source.mac,
                           source.mtu)
         vip_repo.set_active(self._engine, cluster_id, row.id)
-        # With the port there the VIP is nobody's own.
+        # With the port there no port has the VIP as its own address.
         self._check(addresses, self.northbound.read(
             addresses.network_id, addresses.port_id, ()))
         return self.apply(cluster_id)
@@ -159,9 +150,8 @@ class Balancers:
             raise exceptions.NotPossible(problem)
 
     def apply(self, cluster_id):
-        """Have OVN do what the rows of a cluster say.
+        """Tell OVN what the rows of a cluster say.
 
-        :param cluster_id: which cluster.
         :returns: a distributors.Outcome.
         :raises UnknownCluster: if it is gone.
         :raises NoDistributor: if OVN did not take it; rows stay as they are,
@@ -179,7 +169,8 @@ class Balancers:
             try:
                 problem = self._tell(cluster, addresses, vip, fronts, ports)
             except exceptions.DistributorRefused as e:
-                # A controller with an older database was here, or a newer.
+                # OVN has a version that this database has not reached, as
+                # after a restore.
                 cluster_repo.raise_version(self._engine, cluster_id,
                                            e.in_force)
                 continue
@@ -194,7 +185,7 @@ class Balancers:
                 cluster.version, NAME, {NAME: problem} if problem else {})
         raise exceptions.NoDistributor(
             f'OVN did not take the configuration of the cluster '
-            f'{cluster_id}: others change it all the time.')
+            f'{cluster_id}: other processes keep changing it.')
 
     def _get_vip(self, cluster_id):
         for vip in vip_repo.get_of_cluster(self._engine, cluster_id):
@@ -251,18 +242,18 @@ class Balancers:
                             'clients: %s', cluster.id, problem)
 
     def remove(self, cluster_id):
-        """Have OVN know nothing of a cluster, and delete its port.
+        """Remove a cluster from OVN, and delete its port.
 
-        :param cluster_id: which cluster; it may be gone.
-        :returns: {name: why} if that is to be done yet, by housekeeping.
+        :param cluster_id: its row may be gone.
+        :returns: {name: why} if housekeeping has to do it later.
         :raises CloudUnavailable: if Neutron does not answer.
-        :raises CloudRefused: if it says no.
+        :raises CloudRefused: if Neutron rejects a request.
         """
         with self._lock:
             self._applied.pop(cluster_id, None)
         vips = [vip for vip in vip_repo.get_of_cluster(
             self._engine, cluster_id) if vip.distributor_name == NAME]
-        # Whatever is in OVN is found again, as long as it is there.
+        # The port first: housekeeping finds again what is left in OVN.
         self.ports.delete(cluster_id)
         left = {}
         try:
@@ -279,23 +270,23 @@ class Balancers:
         return left
 
     def get_applied(self):
-        """Return {id of a cluster: (Applied, addresses)}, of this process."""
+        """Return {id of a cluster: (Applied, addresses)} of this process."""
         with self._lock:
             return dict(self._applied)
 
     def forget(self, cluster_ids):
-        """Know nothing any more of clusters that others have removed."""
+        """Forget clusters that other processes have removed."""
         with self._lock:
             for cluster_id in cluster_ids:
                 self._applied.pop(cluster_id, None)
 
 
 def find_problem(addresses, scene, is_silent=False):
-    """Tell why OVN's load balancer cannot work in a network. Pure.
+    """Return why OVN's load balancer cannot work in a network. Pure.
 
     :param addresses: a cluster.db.vip.Addresses.
-    :param scene: a northbound.Scene.
-    :param is_silent: whether to take it that the VIP is nobody's own.
+    :param is_silent: whether to skip the check that no port has the VIP as
+                      its own address.
     :returns: one line that says what to do, or None.
     """
     if scene.switch is None:

@@ -2,8 +2,7 @@
 
 """Connections to OVN's databases that never hang.
 
-What is read is copied here, and kept up to date by whoever has the database.
-Only some columns are.
+The library keeps a copy of the columns below, which the database updates.
 """
 
 import os
@@ -37,8 +36,8 @@ def _references(table, kind='strong'):
                      'min': 0, 'max': 'unlimited'}}
 
 
-# Of tables that any OVN has of which Neutron works: it takes no round trip,
-# for which ovsdbapp has no time limit, to know what they are.
+# Tables that any OVN has with which Neutron works. With a fixed schema no
+# request for it is needed, for which ovsdbapp has no time-out.
 _TABLES = {
     NORTHBOUND: {
         'Logical_Switch': {
@@ -72,9 +71,8 @@ _connections: dict[tuple[int, str, str], typing.Any] = {}
 
 
 def connect(conf, database):
-    """Return what asks a database; it is made once in each process.
+    """Return the connection of this process to a database; make it once.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :param database: NORTHBOUND or SOUTHBOUND.
     :returns: ovsdbapp's Backend.
     :raises InvalidConfiguration: if certificates cannot be used.
@@ -112,7 +110,7 @@ def _connect(opts, database, remote):
             table: idlutils.RowLookup(table, 'name', None)
             for table, columns in _TABLES[database].items()
             if 'name' in columns}
-        # The library has one for each class.
+        # The library has one connection for each class.
         _ovsdb_connection = None
 
     idl = None
@@ -121,7 +119,7 @@ def _connect(opts, database, remote):
                                   leader_only=database == NORTHBOUND)
         api = Api(connection.Connection(idl, opts.ovn_timeout), start=False)
         api.ovsdb_connection.start()
-    except Exception as e:  # Its own kind of each, or none.
+    except Exception as e:  # The libraries raise anything.
         if idl is not None:
             idl.close()
         raise unreachable(database, remote, 'no answer' if isinstance(
@@ -130,10 +128,10 @@ def _connect(opts, database, remote):
 
 
 def use_certificates(opts, remote):
-    """Have connections of this process use the certificates of options.
+    """Use the certificates of options for connections of this process.
 
     :param opts: the group of options.
-    :param remote: where the database is.
+    :param remote: the address of the database.
     :raises InvalidConfiguration: if they cannot be used.
     """
     if 'ssl:' not in remote:
@@ -155,8 +153,8 @@ def unreachable(database, remote, error):
     """Return the exception for a database that does not answer.
 
     :param database: NORTHBOUND or SOUTHBOUND.
-    :param remote: where it is.
-    :param error: what is wrong, an exception or words.
+    :param remote: its address.
+    :param error: an exception or words.
     """
     reason = ' '.join(str(error).split()) or type(error).__name__
     return exceptions.DistributorUnreachable(
@@ -166,9 +164,8 @@ def unreachable(database, remote, error):
 
 
 def get_remote(conf, database):
-    """Return where a database is, as OVN writes it.
+    """Return the address of a database, as OVN writes it.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :param database: NORTHBOUND or SOUTHBOUND.
     """
     return ','.join(conf[cluster_conf.GROUP][_OPTIONS[database]])
@@ -177,8 +174,8 @@ def get_remote(conf, database):
 def is_connected(api):
     """Tell whether there is a connection now.
 
-    :param api: of connect().
+    :param api: from connect().
     """
-    # The library knows it, and tells nobody.
+    # The library has no public attribute for it.
     session = getattr(api.idl, '_session', None)
     return session is not None and session.is_connected()

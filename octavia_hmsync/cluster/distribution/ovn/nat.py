@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which floating IPs OVN translates where a port is, and at no gateway.
+"""Finds distributed floating IPs, which OVN translates at their port.
 
-Neutron does so with ``[ovn] enable_distributed_floating_ip``, and its API
-does not tell. The northbound database is asked once, and nothing of it is
-copied: octavia-api may ask, whose processes have no threads of ours.
+Neutron makes them with ``[ovn] enable_distributed_floating_ip``, and its API
+does not show it. The northbound database is asked once, without a copy of it:
+octavia-api uses this, and the plugin runs no threads there.
 """
 
 import errno
@@ -27,20 +27,16 @@ _QUESTION = {
 
 
 def is_known(conf):
-    """Tell whether the operator says where the northbound database is.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    """
+    """Tell whether the operator has set the address of the database."""
     found = conf.get_location(_OPTION, cluster_conf.GROUP)
     return (found is not None and
             found.location is not cfg.Locations.opt_default)
 
 
 def find_distributed(conf, timeout=None):
-    """Return the floating IPs that are translated where their port is.
+    """Return the distributed floating IPs.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param timeout: seconds; ``ovn_timeout`` where None is given.
+    :param timeout: seconds; ``ovn_timeout`` by default.
     :returns: {id of a port: its floating IP}.
     :raises InvalidConfiguration: if certificates cannot be used.
     :raises DistributorUnreachable: saying what is wrong.
@@ -50,7 +46,7 @@ def find_distributed(conf, timeout=None):
     connections.use_certificates(opts, ','.join(remotes))
     deadline = time.monotonic() + (timeout or opts.ovn_timeout)
     error: str | Exception = 'it names no database'
-    # Each member of the database can be read from.
+    # Any member of the database answers reads.
     for remote in remotes:
         try:
             return _read(_ask(remote, deadline))
@@ -61,9 +57,9 @@ def find_distributed(conf, timeout=None):
 
 
 def _ask(remote, deadline):
-    """Return what one member of the database answers to _QUESTION.
+    """Return the answer of one member of the database to _QUESTION.
 
-    :raises OSError: if it does not.
+    :raises OSError: if it does not answer.
     """
     code, made = stream.Stream.open_block(
         stream.Stream.open(remote), _get_rest(deadline))
@@ -88,7 +84,7 @@ def _ask(remote, deadline):
 
 
 def _wait(connection, deadline):
-    """Wait for what comes; returns a code of errno when time is up."""
+    """Wait for an answer; return ETIMEDOUT when time is up, else 0."""
     rest = _get_rest(deadline)
     if not rest:
         return errno.ETIMEDOUT
@@ -101,15 +97,15 @@ def _wait(connection, deadline):
 
 
 def _get_rest(deadline):
-    """Return how many milliseconds there are."""
+    """Return the milliseconds that are left."""
     return max(0, int((deadline - time.monotonic()) * 1000))
 
 
 def _read(result):
-    """Read what a database answers to _QUESTION. Pure.
+    """Read the answer of a database to _QUESTION. Pure.
 
     :returns: {id of a port: its floating IP}.
-    :raises ValueError: with what it said, if it has not answered.
+    :raises ValueError: with the answer, if it is an error.
     """
     answer = result[0] if result else {}
     if 'rows' not in answer:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which members are on nodes that are dead, which OVN does not tell.
+"""Finds members on dead nodes, because OVN does not show them.
 
-The node of a member looks at its front end, so what it saw last stays there
-when it dies. Neutron knows whether the ovn-controller of a node still answers
-OVN; it is asked only about members that are silent.
+The node of a member looks at its front end, so its last look stays in OVN
+when the node dies. Neutron knows whether the ovn-controller of a node still
+answers OVN; it is asked only about silent members.
 """
 
 import time
@@ -18,16 +18,14 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two looks.
 _INTERVAL = 10
-# Members asked about at a time: each takes two requests.
+# Members per look: each takes two requests.
 _AT_ONCE = 8
 
 
 class Nodes:
     """Looks at the nodes of members.
 
-    :param engine: an SQLAlchemy engine.
-    :param balancers: a balancers.Balancers.
-    :param clock: seconds, for tests.
+    :param clock: returns seconds.
     """
 
     def __init__(self, engine, balancers, clock=time.monotonic):
@@ -35,11 +33,11 @@ class Nodes:
         self._balancers = balancers
         self._clock = clock
         self._looked: float | None = None
-        # The last one that was asked about.
+        # The last member that was asked about.
         self._after = ''
 
     def look(self):
-        """Record whose nodes are dead, where balancers have that."""
+        """Record the members on dead nodes in Balancers.on_dead_nodes."""
         now = self._clock()
         if self._looked is not None and now - self._looked < _INTERVAL:
             return
@@ -51,7 +49,7 @@ class Nodes:
                  for applied, _ in self._balancers.get_applied().values()
                  for port_id, member_id in applied.members.items()
                  if member_id in silent}
-        # What is known of those that are not asked about now stays.
+        # Members that are not asked about now keep their result.
         found = {member_id: host for member_id, host
                  in self._balancers.on_dead_nodes.items()
                  if member_id in ports}

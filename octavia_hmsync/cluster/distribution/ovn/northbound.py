@@ -27,9 +27,9 @@ class Scene:
 
     :param switch: the name of the switch; None if OVN has no such network.
     :param links: all ports of routers.
-    :param is_silent: whether no port has the VIP's address for itself.
-    :param floating: the address outside, or None.
-    :param addresses: {port: its own addresses} of those asked for.
+    :param is_silent: whether no port has the VIP as its own address.
+    :param floating: the floating IP, or None.
+    :param addresses: {port: its own addresses}, of the ports asked for.
     """
 
     switch: str | None
@@ -41,10 +41,9 @@ class Scene:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What is there of a cluster.
+    """What OVN has of a cluster.
 
-    :param version: of the cluster.
-    :param rows: how many load balancers there are of it.
+    :param rows: the number of its load balancers.
     """
 
     version: int
@@ -56,8 +55,6 @@ class Northbound:
 
     Every method raises DistributorUnreachable, with one line that says what
     to do, if the database does not answer.
-
-    :param conf: a parsed oslo.config object with our options registered.
     """
 
     def __init__(self, conf):
@@ -67,42 +64,40 @@ class Northbound:
         """Return the Scene of a VIP.
 
         :param network_id: of the VIP.
-        :param vip_port_id: its port.
-        :param port_ids: whose addresses are asked for.
+        :param vip_port_id: of the VIP.
+        :param port_ids: ports whose addresses to read.
         """
         return self._execute(_Read, _SWITCH.format(network_id), vip_port_id,
                              list(port_ids))
 
     def get_change(self):
-        """Return a number that is another one after any change, or none."""
+        """Return a number that differs after any change."""
         return self._execute(_GetChange)
 
     def apply(self, cluster_id, version, wanted):
-        """Have the load balancers of a cluster be as they are to be.
+        """Create, change and delete the load balancers of a cluster.
 
-        :param cluster_id: whose.
-        :param version: of the cluster.
-        :param wanted: (plan.Balancer, places.Places or None) pairs; one
-                       without places is nowhere.
+        :param wanted: (plan.Balancer, places.Places or None) pairs; without
+                       places it is at no switch and no router.
         :returns: whether something was changed.
-        :raises DistributorRefused: if there is one of a newer version.
+        :raises DistributorRefused: if OVN has a newer version.
         """
         return self._execute(_Apply, cluster_id, version, list(wanted))
 
     def remove(self, cluster_id):
-        """Have there be no load balancer of a cluster."""
+        """Delete the load balancers of a cluster."""
         self._execute(_Remove, cluster_id)
 
     def list(self):
-        """Return {id of a cluster: State} of all that are there."""
+        """Return {id of a cluster: State}, of all clusters in OVN."""
         return self._execute(_List)
 
     def _execute(self, kind, *arguments):
         remote = connections.get_remote(self._conf, connections.NORTHBOUND)
         api = connections.connect(self._conf, connections.NORTHBOUND)
         if not connections.is_connected(api):
-            # What was copied may be old, and a change that is none would be
-            # taken for done.
+            # The copy may be old, and a change that it has already would
+            # count as done.
             raise connections.unreachable(connections.NORTHBOUND, remote,
                                           'the connection is lost')
         try:
@@ -112,7 +107,7 @@ class Northbound:
             raise
         except ovsdbapp_exceptions.TimeoutException as e:
             raise connections.unreachable(connections.NORTHBOUND, remote,
-                                          'it takes its time') from e
+                                          'no answer in time') from e
         except Exception as e:  # RuntimeError and others.
             raise connections.unreachable(connections.NORTHBOUND, remote,
                                           e) from e
@@ -150,7 +145,7 @@ class _GetChange(command.ReadOnlyCommand):
 
 
 def _get_links(api):
-    """Return all Links; most that ask do so at the same state of things."""
+    """Return all Links, cached until the next change."""
     known = getattr(api, 'known_links', None)
     if known is None or known[0] != api.idl.change_seqno:
         known = api.idl.change_seqno, tuple(_find_links(api))
@@ -175,7 +170,7 @@ def _find_links(api):
 
 
 def _find(api, cluster_id):
-    """Return the rows of a cluster: two at once may have made one each."""
+    """Return the rows of a cluster; two processes may have made one each."""
     return sorted(
         (row for row in api.tables['Load_Balancer'].rows.values()
          if row.external_ids.get(plan_.CLUSTER_KEY) == cluster_id),
@@ -208,7 +203,7 @@ class _Remove(command.BaseCommand):
         self._cluster_id = cluster_id
 
     def run_idl(self, txn):
-        # What refers to it, and its health checks, go with it.
+        # OVSDB deletes references to it and its health checks, too.
         for row in _find(self.api, self._cluster_id):
             row.delete()
 
@@ -225,7 +220,7 @@ class _Apply(command.BaseCommand):
         self.result = False
         rows: dict[str | None, list] = {}
         for row in _find(self.api, self._cluster_id):
-            # Nobody changes it meanwhile.
+            # The transaction fails if another process changes it meanwhile.
             row.verify('external_ids')
             if _get_version(row) > self._version:
                 raise exceptions.DistributorRefused(

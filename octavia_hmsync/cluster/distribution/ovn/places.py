@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which switches and routers of OVN a cluster's load balancer is at. Pure."""
+"""Chooses the switches and routers of OVN for a load balancer. Pure."""
 
 from collections import abc
 import dataclasses
@@ -13,10 +13,10 @@ GATEWAY_OWNER = 'network:router_gateway'
 class Link:
     """A port of a router, in a switch.
 
-    :param switch: the name of the switch.
-    :param router: the name of the router.
-    :param networks: addresses of the port, with the length of their prefix.
-    :param is_gateway: whether the router goes outside there.
+    :param switch: its name.
+    :param router: its name.
+    :param networks: addresses of the port, with prefix lengths.
+    :param is_gateway: whether it is the external gateway of the router.
     """
 
     switch: str
@@ -29,9 +29,9 @@ class Link:
 class Places:
     """Where a load balancer is to be.
 
-    :param switches: names: those where clients may be.
-    :param routers: names: by which clients elsewhere come.
-    :param unrouted: addresses of it that no router is next to.
+    :param switches: names, of switches with clients.
+    :param routers: names, of routers by which clients come from outside.
+    :param unrouted: its addresses in subnets without a router.
     """
 
     switches: frozenset[str]
@@ -41,15 +41,15 @@ class Places:
 
 def find_places(links: abc.Iterable[Link], switch: str,
                 addresses: abc.Iterable[str]) -> Places:
-    """Tell where the load balancer of a VIP is to be.
+    """Return the places of the load balancer of a VIP.
 
-    OVN translates addresses where a client's packet comes from: at each
-    switch of each router that is next to the VIP, and at those routers for
-    who comes from outside. Of the VIP's own subnet, too, a client needs the
-    router: nobody else answers its question who has the VIP.
+    OVN translates addresses where a packet of a client enters: at each switch
+    of each router next to the VIP, and, for clients from outside, at these
+    routers. Clients in the subnet of the VIP need the router, too: only the
+    router answers their ARP requests for the VIP.
 
-    :param links: all of them.
-    :param switch: that of the VIP.
+    :param links: all links.
+    :param switch: of the VIP.
     :param addresses: of the load balancer.
     """
     links = [link for link in links if not link.is_gateway]

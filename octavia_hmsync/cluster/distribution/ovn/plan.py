@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What OVN's load balancer of a cluster is to be, made of rows. Pure.
+"""Plans OVN's load balancer of a cluster from rows. Pure.
 
-All traffic to a VIP goes to one of the members' own addresses, whatever its
-port, so that no listener waits for anything here. Each port of a listener has
-an entry of its own besides, which is the same but for the health check that
-OVN makes of its members.
+All traffic to a VIP goes to the own address of a member, whatever its port,
+so that a new listener need not wait for a change in OVN. Each port of a
+listener also has an entry of its own, which adds OVN's health check of the
+members.
 
-Who leaves gets no new connections, and keeps those that it has: OVN follows
-each of them. So one that drains is in no entry.
+OVN tracks connections, so a member that is in no entry gets no new
+connections and keeps its present ones. Members that drain are in no entry.
 """
 
 from collections import abc
@@ -19,12 +19,12 @@ CLUSTER_KEY = 'octavia-hmsync:cluster'
 VERSION_KEY = 'octavia-hmsync:version'
 
 _PREFIX = 'octavia-hmsync-'
-# Seconds, and looks, after which a member is out.
+# Options of a health check: seconds, and numbers of looks.
 _CHECK = {'interval': '1', 'timeout': '1', 'success_count': '1',
           'failure_count': '2'}
 _OPTIONS = {'event': 'false', 'reject': 'true'}
 SOURCE_IP = 'SOURCE_IP'
-# OVN 23.03 looks at members by IPv4 alone.
+# OVN 23.03 looks at members over IPv4 only.
 _CHECKED = 4
 # No packet has this destination.
 _NOWHERE = '0.0.0.1'
@@ -32,11 +32,10 @@ _NOWHERE = '0.0.0.1'
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """Where connections go to.
+    """A member to which connections go.
 
-    :param member_id: of which member.
-    :param port_id: of its front end, by which OVN knows it.
-    :param addresses: its own there, of each family one.
+    :param port_id: the port of its front end, as OVN knows it.
+    :param addresses: its own there, one of each family.
     """
 
     member_id: str
@@ -48,14 +47,13 @@ class Backend:
 class Balancer:
     """A row of Load_Balancer, and its health checks.
 
-    :param name: by which it is known.
-    :param version: of the cluster.
-    :param vips: {address or address and port: those of backends}.
-    :param selection_fields: by what connections are spread; empty for all
-                             that tells one from another one.
-    :param ip_port_mappings: {own address: its port, and who asks there}.
-    :param checks: keys of vips whose backends are looked at.
-    :param external_ids: how it is told from others.
+    :param vips: {address, or address and port: the same of backends}.
+    :param selection_fields: header fields by which connections are spread;
+                             empty for all of them.
+    :param ip_port_mappings: {own address: its port, and the source address
+                             of looks}.
+    :param checks: keys of vips whose backends OVN looks at.
+    :param external_ids: the id and the version of the cluster.
     """
 
     name: str
@@ -85,15 +83,13 @@ def make(cluster_id: str, version: int, affinity: str,
          ports: abc.Iterable[int], source: str | None) -> Balancer:
     """Make the load balancer of a cluster.
 
-    :param cluster_id: whose.
-    :param version: of the cluster.
     :param affinity: FLOW or SOURCE_IP.
-    :param addresses: where clients find it: VIPs, and floating ones.
-    :param backends: who gets new connections, by slot: the order tells OVN
-                     which clients are whose, where affinity is SOURCE_IP.
+    :param addresses: VIPs and floating IPs.
+    :param backends: the members that get new connections, by slot: with
+                     SOURCE_IP their order decides where clients go.
     :param ports: of listeners.
-    :param source: the address that nobody else has, from which OVN asks
-                   members; None if there is none: nobody is asked.
+    :param source: the address from which OVN looks at members, which must be
+                   unique; None for no looks.
     """
     backends = list(backends)
     vips: dict[str, str] = {}
@@ -118,10 +114,10 @@ def make(cluster_id: str, version: int, affinity: str,
 def make_look(cluster_id: str, version: int,
               backends: abc.Iterable[Backend], ports: abc.Iterable[int],
               source: str | None) -> Balancer:
-    """Make what has OVN look at members, whether they get connections or not.
+    """Make the load balancer for looks at all members of a cluster.
 
-    It is at no switch and no router, so that it carries nothing. Without it
-    nobody would see that one that was drained is well again.
+    It is at no switch and no router, so it carries no traffic. Without it OVN
+    would not look at drained members, which may be well again.
 
     :param cluster_id, version, ports, source: as make() takes them.
     :param backends: all members that have a front end.
@@ -158,10 +154,10 @@ def _key(address: object, port: int | None = None) -> str:
 
 
 def read_cidrs(text: str) -> tuple[str, ...]:
-    """Read the addresses of a port, as Neutron tells OVN.
+    """Read the addresses of a port, as Neutron writes them for OVN.
 
-    :param text: addresses with the length of their prefix.
-    :returns: of each family the first one.
+    :param text: addresses with prefix lengths.
+    :returns: the first address of each family.
     """
     found: dict[int, str] = {}
     for one in text.split():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The Neutron port that a cluster has for OVN's load balancer.
+"""The Neutron port of a cluster for OVN's load balancer.
 
-No machine has it. Its addresses are those that OVN asks members from; and it
-is the only port to which OVN may move the VIP, so that the VIP belongs to
-nobody in its own subnet, and the router answers for it.
+No machine has it. OVN looks at members from its addresses. It is also the
+only port to which OVN may move the VIP: so no machine in the subnet has the
+VIP, and the router answers for it.
 """
 
 import dataclasses
@@ -14,16 +14,14 @@ from octavia_hmsync import exceptions
 
 # In place of the name of a node.
 HOST = 'ovn'
-# What Neutron calls an ovn-controller, of gateways and of other nodes.
+# Neutron's agent type of an ovn-controller, without " Gateway" and the like.
 _AGENT = 'OVN Controller'
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """The port, and what OVN asks from.
+    """The port from which OVN looks at members.
 
-    :param id: of the port.
-    :param mac: MAC address.
     :param mtu: of its network.
     """
 
@@ -33,13 +31,12 @@ class Source:
 
 
 class SourcePorts(ports.Ports):
-    """As ports.Ports, of ports that are bound nowhere."""
+    """As ports.Ports, for ports that are not bound to a node."""
 
     def ensure_source(self, cluster_id, network, subnets):
-        """Make the port of a cluster, or find it, and set it right.
+        """Ensure the port of a cluster, with its address pairs.
 
-        :param cluster_id: which cluster.
-        :param network: what get_network() returns, of the VIP.
+        :param network: of the VIP, from get_network().
         :param subnets: {address of the load balancer: id of its subnet}.
         :returns: a Source.
         """
@@ -56,19 +53,18 @@ class SourcePorts(ports.Ports):
 
     @staticmethod
     def is_right(state):
-        """As of ports.Ports; without the VIP's pair it is no parent of it."""
+        """As ports.Ports.is_right(); OVN needs the pair of the VIP."""
         return not state.is_secured or bool(state.pairs)
 
     def find_dead_node(self, port_id):
-        """Return the node that a port is at if it is dead, as Neutron sees it.
+        """Return the node of a port if Neutron knows that it is dead.
 
-        :param port_id: its id.
-        :returns: its name; None if OVN is answered there, or nobody knows.
+        :returns: its name, or None.
         """
         with self._reported(f'look at the node of the port {port_id}'):
             host = next((port.binding_host_id for port in
                          self._api.ports(id=port_id)), None)
-            # This also has Neutron ask each node for an answer.
+            # This request makes Neutron ping each node, too.
             alive = [agent.is_alive for agent in self._api.agents(host=host)
                      if (agent.agent_type or '').startswith(_AGENT)
                      ] if host else []
@@ -82,7 +78,7 @@ class SourcePorts(ports.Ports):
                     name=name, network_id=network['id'],
                     device_owner=ports.DEVICE_OWNER,
                     device_id=f'distributor-{cluster_id}',
-                    # By which delete() finds it.
+                    # delete() finds it by this.
                     description=ports.get_description(cluster_id),
                     mac_address=ports.make_mac(cluster_id, HOST),
                     fixed_ips=[{'subnet_id': subnet} for subnet in sorted(
@@ -90,7 +86,7 @@ class SourcePorts(ports.Ports):
                     security_group_ids=[],
                     allowed_address_pairs=_get_pairs(subnets))
         except (exceptions.CloudRefused, exceptions.CloudUnavailable):
-            # Somebody else made it a moment ago, or the answer was lost.
+            # Another process made it a moment ago, or the answer was lost.
             found = self._find(cluster_id, HOST, network['id'])
             if found is None:
                 raise

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What OVN sees of members is recorded, as soon as it sees it."""
+"""Records what OVN sees of members, as soon as it sees it."""
 
 import threading
 
@@ -14,8 +14,8 @@ from octavia_hmsync import periodic
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at what was copied from OVN's database; without a
-# change nothing else is asked.
+# Seconds between two looks at the copy of OVN's database; the database of
+# Octavia is used only after a change.
 _INTERVAL = 0.5
 _PAUSE = 5
 
@@ -23,9 +23,6 @@ _PAUSE = 5
 class OVNSightWatch:
     """Looks at what OVN sees, from the first run_once() on.
 
-    :param engine: an SQLAlchemy engine.
-    :param balancers: a balancers.Balancers.
-    :param southbound: a southbound.Southbound.
     :param wake: called without arguments when something changed.
     """
 
@@ -35,23 +32,23 @@ class OVNSightWatch:
         self._southbound = southbound
         self._wake = wake
         self._looks: dict[str, sight_repo.Look] = {}
-        # Ids of members of which nothing is seen, nor recorded any more.
+        # Ids of members without a look, whose rows were deleted.
         self._unseen: set[str] = set()
         self._is_away = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
     def run_once(self):
-        """Have there be a thread that looks."""
+        """Ensure the thread that looks."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
                 target=self._loop, daemon=True, name='hmsync-sights-ovn')
             self._thread.start()
 
     def stop(self, timeout=0):
-        """Look no more.
+        """Stop looking.
 
-        :param timeout: seconds to wait for that.
+        :param timeout: seconds to wait for the thread.
         """
         self._stopping.set()
         if self._thread is not None:
@@ -72,12 +69,13 @@ class OVNSightWatch:
                     LOG.warning('OVN does not tell whether members of '
                                 'clusters answer: %s', e)
             except Exception as e:
-                # What was seen is recorded again.
+                # Record everything again.
                 self._looks, self._unseen = {}, set()
                 pause = _PAUSE
                 if not api.is_database_error(e):
                     LOG.exception('What OVN sees of members was not '
-                                  'recorded. That goes on in %s s.', pause)
+                                  'recorded. It is tried again in %s s.',
+                                  pause)
 
     def hear(self):
         """Read what OVN sees, and record what is new.
@@ -93,7 +91,7 @@ class OVNSightWatch:
             for port_id, member_id in applied.members.items():
                 look = southbound_.judge(statuses.get(port_id, ()))
                 if look is not None and member_id in dead:
-                    # What was seen there last is of no account.
+                    # The last look of a dead node does not count.
                     look = sight_repo.Look(
                         sight_repo.DOWN,
                         f'its node {dead[member_id]} is dead')
@@ -105,7 +103,7 @@ class OVNSightWatch:
                if self._looks.get(member_id) != look}
         changed = new and sight_repo.record(
             self._engine, self._balancers.sync().id, new)
-        # As when the last listener is deleted, or the load balancer disabled.
+        # The last listener was deleted, or the load balancer disabled.
         gone = unseen - self._unseen
         forgotten = gone and sight_repo.forget(
             self._engine, self._balancers.sync().id, gone)
@@ -115,12 +113,6 @@ class OVNSightWatch:
 
 
 def make(conf, engine, balancers, wake):
-    """Make the OVNSightWatch of a process.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :param balancers: a balancers.Balancers.
-    :param wake: as OVNSightWatch takes it.
-    """
+    """Make the OVNSightWatch of a process."""
     return OVNSightWatch(engine, balancers, southbound_.Southbound(conf),
                          wake)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What OVN sees of members, in its southbound database."""
+"""Reads what OVN sees of members, from its southbound database."""
 
 from collections import abc
 import ipaddress
@@ -12,11 +12,10 @@ _STATES = {'online': sight_repo.UP, 'offline': sight_repo.DOWN}
 
 
 def judge(statuses: abc.Iterable[str]) -> sight_repo.Look | None:
-    """Tell what is seen of a member whose ports are looked at. Pure.
+    """Return the Look at a member from the statuses of its ports. Pure.
 
-    :param statuses: of its ports, as OVN has them; empty for one that it has
-                     not looked at yet.
-    :returns: UP if one answers; None where nothing is known.
+    :param statuses: as OVN has them; empty if it has not looked yet.
+    :returns: UP if one port answers; None if nothing is known.
     """
     states = {_STATES[status] for status in statuses if status in _STATES}
     if sight_repo.UP in states:
@@ -28,16 +27,13 @@ def judge(statuses: abc.Iterable[str]) -> sight_repo.Look | None:
 
 
 class Southbound:
-    """Reads OVN's looks. Threads may share it.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    """
+    """Reads OVN's looks. Threads may share it."""
 
     def __init__(self, conf):
         self._conf = conf
 
     def read(self):
-        """Return {(port, address): statuses} of all that is looked at.
+        """Return {(port, address): statuses} of all that OVN looks at.
 
         :raises DistributorUnreachable: if the database does not answer.
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether OVN has what rows say.
+"""Watches whether OVN has what rows say.
 
-Networks, routers and floating addresses come and go without anybody telling
-us: here their changes are followed.
+Networks, routers and floating IPs change without a notification to the
+plugin: this follows them.
 """
 
 import time
@@ -26,19 +26,20 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Clusters that are told at once.
+# Clusters that OVN is told at the same time.
 _AT_ONCE = 4
-# Seconds between two looks at what is rare.
+# Seconds between two looks at what changes rarely.
 _FULL_LOOK = 60
-# Clusters that are looked at for no reason at all, in turn.
+# Clusters that each look reads without a reason, in turn.
 _PAGE = 100
-# Seconds for which a change of a cluster counts. Whoever has not looked for
-# half of that looks at all of them, as it may have missed something.
+# Seconds for which a changed cluster is looked at. A process that has not
+# looked for half of that looks at all clusters, as it may have missed a
+# change.
 _RECENT = 120
 
 
 class _Silent:
-    """OVN in place of a distributor's client: it counts nothing."""
+    """The client of a distributor for OVN, which counts nothing."""
 
     def __init__(self, _url):
         pass
@@ -50,13 +51,11 @@ class _Silent:
 class OVNWatch:
     """Looks at OVN, each time look() is called.
 
-    With what this process has told, OVN is compared as a whole, which asks
-    nobody. Rows are read of those with which there may be something, and of
-    a page of all others.
+    The copy of OVN's database is compared as a whole with what this process
+    has told, which costs no request. Rows are read only of clusters that
+    differ or changed, and of one page of the others.
 
-    :param engine: an SQLAlchemy engine.
-    :param balancers: a balancers.Balancers.
-    :param clock: seconds, for tests.
+    :param clock: returns seconds.
     :param heartbeat_interval: seconds between two heartbeats of an amphora.
     :param interval: seconds between two looks.
     """
@@ -76,9 +75,9 @@ class OVNWatch:
         self._looked: float | None = None
         # The last cluster of the page before.
         self._after = ''
-        # Those that could not be told.
+        # Ids of clusters that OVN could not be told.
         self._failed: set[str] = set()
-        # The state of OVN's database that all was compared with.
+        # The get_change() with which everything was compared.
         self._compared: int | None = None
 
     def look(self):
@@ -99,7 +98,7 @@ class OVNWatch:
         failed = distributor_watch.tell(self._balancers, work, _AT_ONCE)
         self._failed = set(failed)
         self._compared = None if failed else change
-        # Neutron may be slow to tell.
+        # Last, as Neutron may be slow.
         self._nodes.look()
         self._look_at_ports()
         looks.count_connections(self._engine, _Silent,
@@ -121,7 +120,7 @@ class OVNWatch:
                      if cluster_id else '', e)
 
     def _sweep(self, row, there):
-        """Take out of OVN what is of no cluster any more."""
+        """Remove deleted clusters from OVN."""
         now = self._clock()
         if self._swept is not None and now - self._swept < _FULL_LOOK:
             return
@@ -142,7 +141,7 @@ class OVNWatch:
         self._swept = now
 
     def _find_work(self, row, there, is_changed):
-        """Return the ids of clusters of which OVN has not what it should.
+        """Return the ids of clusters that OVN must be told.
 
         :param is_changed: whether networks and routers may have changed.
         """
@@ -162,7 +161,7 @@ class OVNWatch:
         found = []
         for vip in vips:
             if vip.applied_version is None:
-                # It is being made right now.
+                # Another process is creating it right now.
                 continue
             known = applied.get(vip.cluster_id)
             state = there.get(vip.cluster_id)
@@ -175,7 +174,7 @@ class OVNWatch:
         return sorted(found)
 
     def _find_moved(self, applied):
-        """Return the ids of clusters around which networks have changed."""
+        """Return the ids of clusters whose networks or routers changed."""
         return {
             cluster_id for cluster_id, (known, addresses) in applied.items()
             if balancers_.describe(self._balancers.northbound.read(
@@ -184,7 +183,7 @@ class OVNWatch:
 
     @staticmethod
     def _find_other(applied, there):
-        """Return the ids of those that OVN has otherwise than we told it."""
+        """Return the ids of clusters where OVN differs from what was told."""
         return (there.keys() - applied.keys()) | {
             cluster_id for cluster_id, (known, _addresses) in applied.items()
             if not _is_same(known, there.get(cluster_id))}
@@ -192,7 +191,7 @@ class OVNWatch:
     def _choose(self, other):
         """Return the ids of clusters whose rows are read, None for all.
 
-        :param other: those with which there is something in OVN.
+        :param other: ids of clusters that differ in OVN.
         """
         now = self._clock()
         looked, self._looked = self._looked, now
@@ -207,19 +206,14 @@ class OVNWatch:
 def _is_same(known, state):
     """Tell whether OVN has what this process told it last.
 
-    Another one may have told it of other members.
+    Another process may have told it a newer version.
     """
     return (state is not None and state.rows == 2 and
             state.version == known.version)
 
 
 def make(conf, engine, balancers):
-    """Make an OVNWatch.
-
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param engine: an SQLAlchemy engine.
-    :param balancers: a balancers.Balancers.
-    """
+    """Make an OVNWatch."""
     return OVNWatch(
         engine, balancers,
         heartbeat_interval=conf.health_manager.heartbeat_interval,

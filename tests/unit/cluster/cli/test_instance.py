@@ -55,5 +55,7 @@ class TestInstance(base.CommandTestCase):
                       self.run_ok(*DELETE, 'server'))
         self.assertEqual('an operator has ordered it',
                          self.run_json(*LIST)[0]['reason'])
-        self.assertFails('is READY, or is to go already', *DELETE, FIRST)
-        self.assertFails('is BUILDING, or is to go already', *DELETE, SECOND)
+        self.assertFails('is READY, or is to be deleted already', *DELETE,
+                         FIRST)
+        self.assertFails('is BUILDING, or is to be deleted already', *DELETE,
+                         SECOND)

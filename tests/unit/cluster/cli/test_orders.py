@@ -76,12 +76,12 @@ class TestSet(_TestCase):
     def test_contradictions(self):
         self.make()
         for words, *argv in (
-                ('its minimum would be 4, and has to be from 1 to its '
+                ('its minimum would be 4, and must be from 1 to its '
                  'desired size, 3', '--min', '4'),
-                ('its minimum would be 2, and has to be from 1 to its '
+                ('its minimum would be 2, and must be from 1 to its '
                  'desired size, 1', '--desired', '1'),
                 ('its minimum would be 0', '--min', '0'),
-                ('its desired size would be 9, and has to be from 1 to 8 '
+                ('its desired size would be 9, and must be from 1 to 8 '
                  '([hmsync_cluster] size_limit)', '--desired', '9'),
                 ('its desired size would be 0', '--desired', '0'),
                 ('9 members would stand by, and 8 may', '--standby', '9')):
@@ -123,7 +123,7 @@ class TestOrders(_TestCase):
             'cluster', 'member', 'list')[0]['ordered'])
         self.assertIn('0 ACTIVE amp0, DRAIN is ordered', self.run_json(
             'cluster', 'show', 'cluster1')['members'])
-        self.assertEqual('Member member0 is drained by order no more.\n',
+        self.assertEqual('The order to drain member member0 is taken back.\n',
                          self.order('undrain', 'amp0'))
         self.assertIsNone(self.get_order(0))
 
@@ -150,9 +150,9 @@ class TestOrders(_TestCase):
         self.assertIn('already', self.order('replace', 'amp0'))
         self.assertFails('Member member0 is being replaced, which drains it',
                          'cluster', 'member', 'drain', 'member0')
-        self.assertFails('Nobody has ordered to drain member member0, which '
+        self.assertFails('There is no order to drain member member0, which '
                          'is ACTIVE', 'cluster', 'member', 'undrain', 'amp0')
-        self.assertIn('is not replaced by order',
+        self.assertIn('The order to replace member',
                       self.order('replace', 'amp0', '--cancel'))
         self.assertIsNone(self.get_order(0))
         self.assertFails('There is no order to replace member member0',
@@ -250,7 +250,7 @@ class TestRestore(_TestCase):
         self.check_left('Its cluster is PENDING_UPDATE: housekeeping brings')
         cluster_repo.set_status(self.engine, 'cluster1', 'ACTIVE')
         claim_repo.claim(self.engine, 'cluster1', 'somebody', 60)
-        self.check_left('Somebody works on cluster cluster1 (claimed by '
+        self.check_left('Cluster cluster1 is being worked on (claimed by '
                         'somebody)')
 
     def test_the_claim_is_renewed(self):
@@ -276,18 +276,18 @@ class TestRestore(_TestCase):
 
     def test_not_to_be_restored(self):
         self.be('ACTIVE')
-        self.check_left('It is ACTIVE, and only one that is ERROR or')
+        self.check_left('It is ACTIVE, and only a load balancer in ERROR or')
         self.be('ERROR')
         for number in (0, 1):
             member_repo.set_state(self.engine, f'member{number}',
                                   ('ACTIVE',), 'DRAINING')
-        self.check_left('1 of its members serve, and 2 have to')
+        self.check_left('1 of its members serve, and 2 must')
         # Of one that is locked nothing could be asked for.
         self.be('PENDING_UPDATE')
         code, out, err = self.run_command('cluster', 'restore', 'cluster1')
         self.assertEqual(0, code)
         self.assertIn('PENDING_UPDATE -> ERROR.\n', out)
-        self.assertIn('It is in ERROR from now on: 1 of its members', err)
+        self.assertIn('It is in ERROR now: 1 of its members', err)
         self.assertEqual('ERROR', self.get()[0])
         self.delete()
         self.check_left(GONE)
@@ -306,7 +306,7 @@ class TestDistributors(_TestCase):
             (row['enabled'], row['drained'])
             for row in self.run_json('distributor', 'list')])
         self.assertFails(
-            'Distributor network2 is the last one that clusters could be on',
+            'Distributor network2 is the last one for clusters: no other',
             'distributor', 'drain', 'network2')
         self.assertTrue(self.run_json('distributor', 'show',
                                       'network1')['drained'])

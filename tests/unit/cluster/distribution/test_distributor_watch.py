@@ -230,7 +230,7 @@ class TestLook(distributors.DistributorTestCase):
             self.now += 61
             self.watch.look()
             self.assertEqual({}, self.ports.states)
-        self.assertEqual(3, log.output.count('were changed by somebody'))
+        self.assertEqual(3, log.output.count('were changed from outside'))
         self.assertIn(cluster_id, log.output)
         self.ports.states[vip.port_id] = cluster_ports.State(False, (), ())
         self.now += 61

@@ -182,7 +182,7 @@ class TestDistributors(distributors.DistributorTestCase):
         self.other.order('slow-apply', '6')
         self.add_member(self.cluster_id)
         outcome = self.subject.apply(self.cluster_id)
-        self.assertIn('takes its time', outcome.problems[self.other.name])
+        self.assertIn('is slow', outcome.problems[self.other.name])
         self.other.order('slow-apply', None)
         self.look_until_well()
         self.assertWhole(self.one)

@@ -28,7 +28,7 @@ class TestLook(distributors.DistributorTestCase):
         return self.found
 
     def count(self):
-        return self.log.output.count('gets no answer back by its floating IP')
+        return self.log.output.count('does not work with its floating IP')
 
     def test_once(self):
         self.found = {'other': '203.0.113.8'}

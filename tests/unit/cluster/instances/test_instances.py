@@ -70,7 +70,8 @@ class TestDecide(base.BaseTestCase):
 
     def test_died(self):
         self.assertEqual([instances.Action(
-            instances.Kind.TAKE_BACK, 'id-a', 'somebody died with it')],
+            instances.Kind.TAKE_BACK, 'id-a',
+            'the process that booted it died')],
             decide([make('a', 'BUILDING')], [], limit=0))
 
     def test_left(self):

@@ -142,7 +142,7 @@ class TestNewcomer(clusters.ClusterTestCase):
 
     def test_neutron_is_down(self):
         self.network.get_network_configs.side_effect = KeyError
-        self.assertFails('the network service does not tell of its networks '
+        self.assertFails('the network service does not show its networks '
                          '(KeyError)')
 
     def test_listeners_that_are_not_to_be_served(self):

@@ -256,8 +256,8 @@ class TestUpdate(clusters.ClusterTestCase):
         e = self.assertRaises(exceptions.ClusterNotUpdated,
                               self.subject.update, self.lb)
         self.assertIn('1 of 3 active members of cluster '
-                      f'{self.cluster_id} have taken the change, and 2 have '
-                      f'to: amphora amphora-1: its agent answered 400 to',
+                      f'{self.cluster_id} have taken the change, and 2 must: '
+                      f'amphora amphora-1: its agent answered 400 to',
                       str(e))
         self.assertIn('; amphora amphora-3: its agent answered 500', str(e))
         # An old configuration is better than none.
@@ -392,7 +392,7 @@ class TestOneFirst(clusters.ClusterTestCase):
             agent.state.dead_listeners = {'l2'}
         said = self.assertRefused(
             'the agent of amphora amphora-1 has listener l2 as ERROR')
-        self.assertNotIn('could not be given back', said)
+        self.assertNotIn('could not be restored', said)
         self.assertAsBefore()
         self.assertEqual(
             [f'loadbalancer/amphora-1/{self.lb.id}/haproxy',
@@ -413,7 +413,7 @@ class TestOneFirst(clusters.ClusterTestCase):
         self.agents[0].statuses['/reload'] = 500
         self.agents[1].statuses['/reload'] = 500
         self.assertRefused('amphora amphora-1: its agent answered 500',
-                           'could not be given back')
+                           'could not be restored')
         # It may serve a part of either.
         self.assertEqual(['DRAINING', 'DRAINING', 'ACTIVE', 'ACTIVE'],
                          self.states())
@@ -466,7 +466,7 @@ class TestOneFirst(clusters.ClusterTestCase):
         for agent in self.agents:
             agent.requests.clear()
             agent.statuses['PUT /1.0/loadbalancer/udp2/reload'] = 500
-        self.assertNotIn('could not be given back',
+        self.assertNotIn('could not be restored',
                          self.assertRefused('answered 500'))
         self.assertEqual(self.before, [agent.state.files
                                        for agent in self.agents])
