@@ -3,8 +3,8 @@
 """Addresses of health managers: reading, checking and ordering them.
 
 An amphora drops a malformed entry of its list *and every entry after it*
-(octavia.amphorae.backends.health_daemon.health_sender), so none may ever get
-into a list.
+(octavia.amphorae.backends.health_daemon.health_sender), so a list must never
+hold one.
 """
 
 from collections import abc
@@ -17,12 +17,11 @@ IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def format_address(ip_address: str | IPAddress, port: int) -> str:
-    """Write an address the one way in which the plugin keeps it.
+    """Write an address in the plugin's normal form.
 
-    :param ip_address: an IPv4 or IPv6 address, as text or object.
     :param port: a UDP port.
     :returns: ``192.0.2.1:5555`` or ``[2001:db8::1]:5555``.
-    :raises ValueError: if one of them is none.
+    :raises ValueError: if the address or the port is invalid.
     """
     ip = ipaddress.ip_address(ip_address)
     port = int(port)
@@ -32,23 +31,19 @@ def format_address(ip_address: str | IPAddress, port: int) -> str:
 
 
 def parse_address(text: str) -> tuple[IPAddress, int]:
-    """Read one entry of controller_ip_port_list.
-
-    As an amphora does: the port is what follows the last colon, with or
-    without brackets around what comes before.
+    """Read one entry of controller_ip_port_list as an amphora does.
 
     :param text: ``192.0.2.1:5555``, ``[2001:db8::1]:5555`` or
                  ``2001:db8::1:5555``.
-    :returns: (ipaddress object, port).
-    :raises InvalidAddress: if it is malformed; host names are, too, for what
-                            they resolve to in an amphora cannot be known.
+    :raises InvalidAddress: if it is malformed, or a host name: an amphora may
+                            resolve that to anything.
     """
     host, separator, port = text.strip().rpartition(':')
     if host.startswith('[') and host.endswith(']'):
         host = host[1:-1]
     try:
         ip = ipaddress.ip_address(host)
-        # A scope means an interface of this machine, nothing elsewhere.
+        # A scope names an interface of this machine only.
         if not separator or '%' in host:
             raise ValueError
         if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
@@ -63,12 +58,10 @@ def parse_address(text: str) -> tuple[IPAddress, int]:
 def for_agents(addresses: abc.Iterable[str]) -> list[str]:
     """Write a list so that the agent of every release can read it.
 
-    Without the brackets around an IPv6 address: with them the sender of
-    heartbeats ends in images from before Octavia 10.1.0, 11.0.1, 12.0.1 and
-    13.0.0.
+    IPv6 addresses get no brackets: these end the heartbeat sender of images
+    from before Octavia 10.1.0, 11.0.1, 12.0.1 and 13.0.0.
 
     :param addresses: well-formed addresses; their order is kept.
-    :returns: a list.
     """
     return [f'{ip}:{port}' for ip, port in map(parse_address, addresses)]
 
@@ -76,19 +69,17 @@ def for_agents(addresses: abc.Iterable[str]) -> list[str]:
 def sort_key(address: str) -> tuple[int, int, int]:
     """Return the place of an address in every list.
 
-    One order for all, derived from nothing but the address, keeps a list
-    that holds the same addresses the same list: the order is part of what an
-    amphora compares.
+    Amphorae compare the order, too. An order that depends only on the
+    addresses keeps a list with the same addresses the same list.
     """
     ip, port = parse_address(address)
     return ip.version, int(ip), port
 
 
 def canonical(addresses: abc.Iterable[str]) -> tuple[str, ...]:
-    """Return addresses without repetition, in the one order.
+    """Return addresses without repetition, in the order of sort_key().
 
     :param addresses: well-formed addresses in any order.
-    :returns: a tuple.
     """
     normalized = {format_address(*parse_address(a)) for a in addresses}
     return tuple(sorted(normalized, key=sort_key))
@@ -98,7 +89,6 @@ def split_list(text: str | None) -> tuple[str, ...]:
     """Read a stored controller_ip_port_list.
 
     :param text: addresses separated by commas, or None.
-    :returns: a tuple of addresses.
     """
     return tuple(a.strip() for a in (text or '').split(',') if a.strip())
 
@@ -112,8 +102,7 @@ def parse_networks(texts: abc.Iterable[str]) -> list[IPNetwork]:
     """Read ``[hmsync] allowed_networks``.
 
     :param texts: networks (CIDR).
-    :returns: a list of ipaddress objects.
-    :raises InvalidConfiguration: if one is none.
+    :raises InvalidConfiguration: if a text is not a network.
     """
     try:
         return [ipaddress.ip_network(text) for text in texts]
@@ -127,13 +116,12 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
                      allow_loopback: bool) -> str:
     """Check an address that a health manager wants amphorae to send to.
 
-    :param ip_address: the address, as text.
     :param allowed_networks: networks (CIDR) in which it must lie; empty
                              allows any.
-    :param allow_loopback: whether a loopback address will do.
-    :returns: the address in its normal form, as text.
-    :raises InvalidAddress: saying what is wrong with it and what to do.
-    :raises InvalidConfiguration: if an allowed network is none.
+    :param allow_loopback: whether a loopback address is allowed.
+    :returns: the address in its normal form.
+    :raises InvalidAddress: with what is wrong and what to do.
+    :raises InvalidConfiguration: if an allowed network is not a network.
     """
     try:
         ip = ipaddress.ip_address(ip_address)
@@ -170,10 +158,9 @@ def check_advertised(ip_address: str, allowed_networks: abc.Iterable[str],
 def check_heard(ip_address: str, bind_ip: str | IPAddress) -> str:
     """Check that heartbeats to an address of this host would be heard.
 
-    :param ip_address: an address of the host, as text.
     :param bind_ip: ``[health_manager] bind_ip``.
     :returns: the address.
-    :raises InvalidAddress: if a socket bound to bind_ip gets nothing that is
+    :raises InvalidAddress: if a socket bound to bind_ip does not get what is
                             sent there.
     """
     ip = ipaddress.ip_address(ip_address)

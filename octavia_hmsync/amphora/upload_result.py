@@ -4,7 +4,7 @@
 
 # The agent has acknowledged the list.
 APPLIED = 'APPLIED'
-# No answer, or a broken one, or one of somebody who is not this amphora.
+# No answer, a broken answer, or an answer of another host.
 UNREACHABLE = 'UNREACHABLE'
 # The agent answered with an error.
 REJECTED = 'REJECTED'

@@ -2,9 +2,8 @@
 
 """Connections to Octavia's database, apart from Octavia's own pools.
 
-Octavia's engine waits up to 100 seconds for a database that is down and, on
-SQLite, shares one connection between all threads; a keepalive can afford
-neither.
+Octavia's engine waits up to 100 seconds for a database that is down. On SQLite
+it shares one connection between all threads. Keepalives need neither.
 """
 
 import contextlib
@@ -27,14 +26,13 @@ _PYMYSQL_TIMEOUTS = {'connect_timeout': '10', 'read_timeout': '30',
 # What a statement raises when the database cannot be used.
 ERRORS = (db_exc.DBError, sa_exc.SQLAlchemyError)
 
-# As many are kept open.
+# Connections that an engine keeps open.
 _IDLE_CONNECTIONS = 5
 
-# On a Galera cluster the bits of wsrep_sync_wait: whatever reads, changes or
-# deletes, or inserts waits until its node has all that was committed anywhere
-# before. A change that finds no row on a node that lags is as wrong an answer
-# as no row at all. It costs a round trip between the nodes for each
-# transaction.
+# Bits of wsrep_sync_wait on a Galera cluster: reads, changes and deletions,
+# and inserts wait until their node has all that was committed anywhere before.
+# Changes, too: on a node that lags an UPDATE may not find its row. It costs a
+# round trip between the nodes for each transaction.
 _WSREP_SYNC_WAIT = 1 | 2 | 4
 
 
@@ -45,10 +43,9 @@ def create_engine(conf, connections=15, patience=10):
     cluster its sessions see what was committed at any node before, unless
     ``[database] mysql_wsrep_sync_wait`` says otherwise.
 
-    :param conf: a parsed oslo.config object with oslo.db's options.
-    :param connections: how many at once.
-    :param patience: seconds for which whoever needs one more waits.
-    :returns: an SQLAlchemy engine with oslo.db's exception filters.
+    :param conf: with oslo.db's options.
+    :param connections: most connections at once.
+    :param patience: seconds to wait for a free connection.
     :raises DatabaseUnavailable: if the URL cannot be used.
     """
     database = conf.database
@@ -57,8 +54,8 @@ def create_engine(conf, connections=15, patience=10):
         options = {'max_retries': 0,
                    'connection_recycle_time': database.connection_recycle_time}
         if url.get_backend_name() == 'sqlite':
-            # Without uri=true SQLite takes mode=memory for nothing, while
-            # SQLAlchemy takes it for a database of one connection.
+            # Without uri=true SQLite ignores mode=memory, but SQLAlchemy
+            # takes it for a database of one connection.
             if 'uri' not in url.query:
                 url = url.difference_update_query(['mode'])
         else:
@@ -89,7 +86,7 @@ def create_engine(conf, connections=15, patience=10):
 
 
 def _wait_for_other_writers(connection, _record):
-    """Have a new session see what was committed at other nodes before."""
+    """Ensure that a new session sees what was committed at other nodes."""
     with contextlib.closing(connection.cursor()) as cursor:
         if _is_galera(cursor):
             cursor.execute(
@@ -97,19 +94,15 @@ def _wait_for_other_writers(connection, _record):
 
 
 def _is_galera(cursor):
-    # MySQL does not know the variable, and a server without a cluster has it
-    # OFF. SHOW is answered on a node which is not part of its cluster, too.
+    # MySQL does not know the variable; without a cluster it is OFF. SHOW also
+    # works on a node that has lost its cluster.
     cursor.execute("SHOW VARIABLES LIKE 'wsrep_on'")
     row = cursor.fetchone()
     return row is not None and row[1] == 'ON'
 
 
 def has_several_writers(connection):
-    """Tell whether a lock at this server may be unknown to other writers.
-
-    :param connection: an SQLAlchemy connection.
-    :returns: True on a Galera cluster.
-    """
+    """Tell whether other writers may ignore a lock at this server (Galera)."""
     if connection.dialect.name not in ('mysql', 'mariadb'):
         return False
     with contextlib.closing(
@@ -118,38 +111,33 @@ def has_several_writers(connection):
 
 
 def is_database_error(error):
-    """Tell whether the database, and not the code around it, is to blame.
-
-    :param error: an exception.
-    :returns: True for whatever the database or the connection to it raised.
-    """
+    """Tell whether the database, or the connection to it, raised an error."""
     return isinstance(error, (*ERRORS, exceptions.DatabaseUnavailable,
                               exceptions.SchemaMissing)) or _is_hidden(error)
 
 
 def _is_hidden(error):
-    # What goes wrong while SQLAlchemy gets to know the server, in the first
-    # connection of an engine, makes oslo.db's filter stumble.
+    # oslo.db's filter fails on an error in the first connection of an engine,
+    # in which SQLAlchemy examines the server.
     return (isinstance(error, NotImplementedError) and
             isinstance(error.__cause__, pymysql.Error))
 
 
-# What PyMySQL before 1.2 says when SQLAlchemy still wants to roll back on a
-# connection that was lost; why it was lost is in the exception before it.
+# What PyMySQL before 1.2 raises when SQLAlchemy rolls back on a lost
+# connection; the exception before it has the cause.
 _CLOSED = (0, '')
 
 
 def describe(error):
-    """Put an exception of the database in one line, without the statement.
+    """Describe an exception in one line, without the statement.
 
     :param error: an exception for which is_database_error() is true.
-    :returns: a line of text.
     """
     cause = getattr(error, 'inner_exception', None) or error
     if _is_hidden(error):
         cause = error.__cause__
     cause = getattr(cause, 'orig', None) or cause
-    # oslo.db's exceptions may as well hold a text.
+    # It may also be a text.
     if getattr(cause, 'args', None) == _CLOSED and cause.__context__:
         cause = cause.__context__
         cause = getattr(cause, 'orig', None) or cause
@@ -157,22 +145,21 @@ def describe(error):
 
 
 def explain(error):
-    """Tell that the database cannot be used, why, and what to do.
+    """Return a line for the operator: the error, and what to do.
 
     :param error: an exception for which is_database_error() is true.
-    :returns: a line of text.
     """
     return (f'The database cannot be used: {describe(error)}. Check '
             f'[database] connection in octavia.conf, and the database.')
 
 
 def _is_locked(error):
-    # SQLite's way to say that another process writes.
+    # SQLite, while another process writes.
     return 'database is locked' in str(error)
 
 
-# Runs a function that is one whole transaction again when it lost a race. A
-# lost connection is the caller's affair: its next cycle is the retry.
+# Retries a function that is one whole transaction when it lost a race. It does
+# not retry a lost connection: the caller's next cycle does.
 retry = oslo_db_api.wrap_db_retry(
     max_retries=5, retry_interval=0.1, max_retry_interval=1,
     inc_retry_interval=True, retry_on_deadlock=True,

@@ -2,9 +2,9 @@
 
 """The tables of clusters; see ``octavia_hmsync.db.models``.
 
-Members, and VIPs on distributors, are changed by whoever has changed the row
-of their cluster in the same transaction, before: so none of two at once sees
-half of what the other one does, at another node of Galera neither.
+A transaction that changes members, or VIPs on distributors, changes the row of
+their cluster first. So no other transaction sees half of its changes, not even
+at another node of Galera.
 """
 
 import sqlalchemy as sa
@@ -14,7 +14,7 @@ from octavia_hmsync.db import types
 
 
 class Cluster(model_base.Base):
-    """The amphorae of one load balancer, as its operator wants them."""
+    """A load balancer with several amphorae, as its operator wants them."""
 
     __tablename__ = 'hmsync_cluster'
     __table_args__ = (
@@ -27,7 +27,7 @@ class Cluster(model_base.Base):
     id = sa.Column(sa.String(36), primary_key=True)
     cluster_name = sa.Column(sa.String(255), nullable=False)
     desired_size = sa.Column(sa.Integer, nullable=False)
-    # With fewer ACTIVE ones the load balancer is in ERROR.
+    # With fewer ACTIVE members the load balancer is in ERROR.
     min_size = sa.Column(sa.Integer, nullable=False)
     # Seconds between two changes of its size.
     cooldown = sa.Column(sa.Integer, nullable=False)
@@ -39,23 +39,23 @@ class Cluster(model_base.Base):
     enabled = sa.Column(sa.Boolean, nullable=False, default=True)
     # Who manages it.
     cluster_type = sa.Column(sa.String(36), nullable=False)
-    # What a distributor looks at, FLOW or SOURCE_IP.
+    # What a distributor looks at to choose a member, FLOW or SOURCE_IP.
     affinity = sa.Column(sa.String(36), nullable=False)
-    # Of so many members the stick tables are shared.
+    # Number of members that share their stick tables.
     peer_group_size = sa.Column(sa.Integer, nullable=False)
-    # How many more wait without a slot.
+    # Number of further members that wait without a slot.
     standby = sa.Column(sa.Integer, nullable=False)
-    # What it is being brought to, which follows desired_size after the
-    # cooldown; none of one that a release before has made.
+    # The size in force, which follows desired_size after the cooldown; NULL
+    # if an earlier release made the cluster.
     size = sa.Column(sa.Integer, nullable=True)
-    # When that was changed last.
+    # When size last changed.
     resized_at = sa.Column(types.Timestamp, nullable=True)
-    # When another distributor became the active one for what somebody sees,
-    # or as the one before did not answer; and for how many seconds no sight
-    # moves the VIP again.
+    # When the VIP last moved to another distributor because of sights, or
+    # because the active one did not answer; and for how many seconds sights
+    # do not move it again.
     vip_moved_at = sa.Column(types.Timestamp, nullable=True)
     vip_hold = sa.Column(sa.Integer, nullable=True)
-    # TCP ports that all members serve, for who looks at them: 80,443.
+    # TCP ports that all members serve, for distributors to check: 80,443.
     ports = sa.Column(sa.Text, nullable=True)
     # Counts up with each change of what distributors are to do.
     version = sa.Column(sa.Integer, nullable=False)
@@ -67,7 +67,7 @@ class Cluster(model_base.Base):
 
 
 class ClusterMember(model_base.Base):
-    """An amphora of a cluster, from the decision to build it on."""
+    """An amphora of a cluster; the row exists before the amphora is built."""
 
     __tablename__ = 'hmsync_cluster_member'
     __table_args__ = (
@@ -80,35 +80,35 @@ class ClusterMember(model_base.Base):
 
     id = sa.Column(sa.String(36), primary_key=True)
     cluster_id = sa.Column(sa.String(36), nullable=False)
-    # None until it is built.
+    # NULL until the amphora is built.
     amphora_id = sa.Column(sa.String(36), nullable=True)
-    # Its place in what distributors compute. None of a standby one, and of
-    # one that was unregistered.
+    # Its place in what distributors compute. NULL for a standby, and for an
+    # unregistered member.
     slot = sa.Column(sa.Integer, nullable=True)
     peer_group = sa.Column(sa.Integer, nullable=True)
     state = sa.Column(sa.String(36), nullable=False)
     health = sa.Column(sa.String(36), nullable=True)
-    # Of the configuration that its agent took last.
+    # Of the configuration that its agent last took.
     config_digest = sa.Column(sa.String(64), nullable=True)
     # Of its front-end port.
     mac = sa.Column(sa.String(32), nullable=True)
     error = sa.Column(sa.Text, nullable=True)
-    # What somebody has ordered for it, DRAIN or REPLACE.
+    # An order for it, DRAIN or REPLACE.
     ordered = sa.Column(sa.String(36), nullable=True)
     # The availability zone that it is built in.
     zone = sa.Column(sa.String(255), nullable=True)
-    # Seconds for which a connection of it may be silent: the longest of all
-    # that its listeners ever had, as a haproxy of before goes on with those.
-    # None of one that a release before has made.
+    # Seconds for which a connection of it may be silent: the longest timeout
+    # that its listeners ever had, because a haproxy from before a reload
+    # keeps its own. NULL if an earlier release made the member.
     idle_timeout = sa.Column(sa.Integer, nullable=True)
-    # Open ones when somebody looked last, while it drains.
+    # Open connections while it drains, when a housekeeper last looked.
     connections = sa.Column(sa.Integer, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
     updated_at = sa.Column(types.Timestamp, nullable=False)
 
 
 class MemberSight(model_base.Base):
-    """What a distributor sees of the front end of a member."""
+    """What a distributor, or the health managers, see of a member."""
 
     __tablename__ = 'hmsync_member_sight'
     __table_args__ = (
@@ -118,14 +118,14 @@ class MemberSight(model_base.Base):
 
     member_id = sa.Column(sa.String(36), primary_key=True)
     distributor_id = sa.Column(sa.String(36), primary_key=True)
-    # UP or DOWN, since when, and what is wrong.
+    # UP or DOWN, since when, and why.
     state = sa.Column(sa.String(36), nullable=False)
     changed_at = sa.Column(types.Timestamp, nullable=False)
     error = sa.Column(sa.Text, nullable=True)
 
 
 class Distributor(model_base.Base):
-    """What spreads the connections of clusters over their members."""
+    """It spreads the connections of clusters over their members."""
 
     __tablename__ = 'hmsync_distributor'
     __table_args__ = (
@@ -134,23 +134,23 @@ class Distributor(model_base.Base):
         {'mysql_engine': 'InnoDB'})
 
     id = sa.Column(sa.String(36), primary_key=True)
-    # The host, as Neutron knows it.
+    # The host, by Neutron's name.
     name = sa.Column(sa.String(255), nullable=False)
     url = sa.Column(sa.String(255), nullable=False)
     driver = sa.Column(sa.String(64), nullable=False)
-    # Gets new VIPs.
+    # Whether the option names it: it gets new VIPs.
     enabled = sa.Column(sa.Boolean, nullable=False, default=True)
-    # An operator wants no VIP there, though it is enabled.
+    # Whether an operator drained it: it gets no VIP, though it is enabled.
     drained = sa.Column(sa.Boolean, nullable=True)
     status = sa.Column(sa.String(36), nullable=False)
     software_version = sa.Column(sa.String(64), nullable=True)
     last_seen = sa.Column(types.Timestamp, nullable=True)
-    # When the first certificate of its API ends; none where it does not say.
+    # When the first certificate of its API ends; NULL if not known.
     certificate_expires_at = sa.Column(types.Timestamp, nullable=True)
 
 
 class DistributorInstance(model_base.Base):
-    """A distributor that controllers have booted, or are booting."""
+    """A distributor that controllers boot in the compute service."""
 
     __tablename__ = 'hmsync_distributor_instance'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -162,12 +162,12 @@ class DistributorInstance(model_base.Base):
     compute_id = sa.Column(sa.String(255), nullable=True)
     # In the management network.
     address = sa.Column(sa.String(64), nullable=True)
-    # When the compute service was asked for it, none before; of one that is
-    # READY when it answered first.
+    # When the compute service was asked for it; once it is READY, when it
+    # first answered.
     booted_at = sa.Column(types.Timestamp, nullable=True)
     # When its certificate ends.
     expires_at = sa.Column(types.Timestamp, nullable=True)
-    # Why it is to go, or could not be booted.
+    # Why it is to go, or did not boot.
     reason = sa.Column(sa.Text, nullable=True)
     # Who works on it now.
     claimed_by = sa.Column(sa.String(320), nullable=True)
@@ -194,13 +194,13 @@ class DistributorVIP(model_base.Base):
     mac = sa.Column(sa.String(32), nullable=True)
     # Of the network of the port.
     mtu = sa.Column(sa.Integer, nullable=True)
-    # Of that port, separated by commas; none while nobody has asked.
+    # Of that port, separated by commas; NULL if not known.
     addresses = sa.Column(sa.Text, nullable=True)
-    # True of the one that answers ARP, none of the others.
+    # True for the distributor that answers ARP, NULL for the others.
     active = sa.Column(sa.Boolean, nullable=True)
     # The version of the cluster that is in force there, and whether it
-    # answers ARP with that; the latter is not known of one that was told
-    # nothing yet, or whose port was switched off.
+    # answers ARP with that; applied_active is NULL before the first version,
+    # and after its port was switched off.
     applied_version = sa.Column(sa.Integer, nullable=True)
     applied_active = sa.Column(sa.Boolean, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
@@ -208,9 +208,10 @@ class DistributorVIP(model_base.Base):
 
 
 class ClusterNews(model_base.Base):
-    """Something that happened to a cluster, until it is told.
+    """Something that happened to a cluster, until a service notifies of it.
 
-    Written in the transaction in which it happens; whoever deletes it tells.
+    The row is written in the transaction of the event. The service that
+    deletes the row sends the notification.
     """
 
     __tablename__ = 'hmsync_cluster_news'
@@ -218,6 +219,6 @@ class ClusterNews(model_base.Base):
 
     id = sa.Column(sa.Integer, primary_key=True, autoincrement=True)
     kind = sa.Column(sa.String(36), nullable=False)
-    # What is known of it, JSON.
+    # The facts, JSON.
     body = sa.Column(sa.Text, nullable=False)
     created_at = sa.Column(types.Timestamp, nullable=False)

@@ -9,9 +9,9 @@ from octavia_hmsync.db import types
 
 
 class ImageRollout(model_base.Base):
-    """All load balancers are to get their newest image: how fast, and when.
+    """An order to bring all load balancers to their newest image.
 
-    Ended ones stay, as what happened.
+    Ended rollouts stay as a history.
     """
 
     __tablename__ = 'hmsync_image_rollout'
@@ -22,10 +22,10 @@ class ImageRollout(model_base.Base):
 
     id = sa.Column(sa.String(36), primary_key=True)
     state = sa.Column(sa.String(36), nullable=False)
-    # 'rollout' until it has ended: there is one at a time.
+    # 'rollout' until it has ended: only one can be active at a time.
     active_key = sa.Column(sa.String(36), nullable=True)
-    # Counts up with whatever decides what may begin next, so that a decision
-    # is carried out only if nothing has changed since.
+    # Counts up with each change that affects what may begin next. A decision
+    # is carried out only if the version is still the same.
     version = sa.Column(sa.Integer, nullable=False, default=0)
     # Why it is in this state, in words.
     reason = sa.Column(sa.Text, nullable=False)
@@ -35,16 +35,16 @@ class ImageRollout(model_base.Base):
     parallel_per_az = sa.Column(sa.Integer, nullable=False)
     rate_per_hour = sa.Column(sa.Integer, nullable=False)
     max_failures = sa.Column(sa.Integer, nullable=False)
-    # Seconds; none for a rollout of a release that did not watch.
+    # Seconds; NULL if a release that did not watch started it.
     watch_time = sa.Column(sa.Integer, nullable=True)
-    # As they were given.
+    # As the operator wrote them.
     windows = sa.Column(sa.Text, nullable=False)
-    # The rollout that this one takes back; none for any other.
+    # The rollout that this one takes back, or NULL.
     undo_of = sa.Column(sa.String(36), nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
     updated_at = sa.Column(types.Timestamp, nullable=False)
     finished_at = sa.Column(types.Timestamp, nullable=True)
-    # The state that was told last; none if nothing was.
+    # The state in the last notification, or NULL.
     announced = sa.Column(sa.String(36), nullable=True)
 
 
@@ -69,35 +69,35 @@ class ImageReplacement(model_base.Base):
         {'mysql_engine': 'InnoDB'})
 
     id = sa.Column(sa.String(36), primary_key=True)
-    # None for one that an operator asked for by itself.
+    # NULL if an operator ordered it without a rollout.
     rollout_id = sa.Column(sa.String(36), nullable=True)
     load_balancer_id = sa.Column(sa.String(36), nullable=False)
     # The load balancer until it has ended: one at a time for each.
     active_key = sa.Column(sa.String(36), nullable=True)
-    # What the load balancer was like then; it may be gone by now.
+    # Facts about the load balancer, which may be gone by now.
     topology = sa.Column(sa.String(36), nullable=True)
     flavor_id = sa.Column(sa.String(36), nullable=True)
     availability_zone = sa.Column(sa.String(255), nullable=True)
     target_image_id = sa.Column(sa.String(36), nullable=True)
     mode = sa.Column(sa.String(36), nullable=False)
     canary = sa.Column(sa.Boolean, nullable=False, default=False)
-    # Amphorae from before created_at are replaced, whatever image they have.
+    # Whether to replace all amphorae from before created_at, whatever image
+    # they have.
     forced = sa.Column(sa.Boolean, nullable=False, default=False)
     state = sa.Column(sa.String(36), nullable=False)
-    # How far it has come, see octavia_hmsync.image.phases; none before it
-    # has begun.
+    # See octavia_hmsync.image.phases; NULL before it has begun.
     phase = sa.Column(sa.String(36), nullable=True)
     old_amphora_id = sa.Column(sa.String(36), nullable=True)
     new_amphora_id = sa.Column(sa.String(36), nullable=True)
-    # How often somebody took it up: more than once if one died with it.
+    # How often a housekeeper took it up: more than once if a claim lapsed.
     attempts = sa.Column(sa.Integer, nullable=False, default=0)
     reason = sa.Column(sa.Text, nullable=True)
-    # Why an operator wants it back, in words; none as long as none does.
+    # Why an operator cancelled it, or NULL.
     cancel_requested = sa.Column(sa.Text, nullable=True)
     # The operating status of the load balancer before it began.
     operating_status = sa.Column(sa.String(36), nullable=True)
-    # One that waits, and the next one of a load balancer that was skipped,
-    # is not begun before.
+    # When it may begin; if it was SKIPPED, when the next one of its load
+    # balancer may.
     not_before = sa.Column(types.Timestamp, nullable=True)
     created_at = sa.Column(types.Timestamp, nullable=False)
     started_at = sa.Column(types.Timestamp, nullable=True)
@@ -105,12 +105,12 @@ class ImageReplacement(model_base.Base):
     # Who works on it now.
     claim_owner = sa.Column(sa.String(320), nullable=True)
     claim_expires_at = sa.Column(types.Timestamp, nullable=True)
-    # The state that was told last; none if nothing was.
+    # The state in the last notification, or NULL.
     announced = sa.Column(sa.String(36), nullable=True)
 
 
 class ImageExclusion(model_base.Base):
-    """Load balancers that a rollout leaves alone."""
+    """A kind of load balancers that rollouts leave alone."""
 
     __tablename__ = 'hmsync_image_exclusion'
     __table_args__ = (
@@ -127,10 +127,10 @@ class ImageExclusion(model_base.Base):
 
 
 class AmphoraView(model_base.Base):
-    """What an amphora said in one heartbeat, while one is replaced.
+    """What an amphora reported in one heartbeat during a replacement.
 
-    Of each amphora of a load balancer of which one is replaced; they go when
-    that has ended.
+    Rows exist for all amphorae of a load balancer while one of them is
+    replaced.
     """
 
     __tablename__ = 'hmsync_amphora_view'
@@ -144,7 +144,7 @@ class AmphoraView(model_base.Base):
     load_balancer_id = sa.Column(sa.String(36), nullable=False)
     amphora_id = sa.Column(sa.String(36), nullable=False)
     seen_at = sa.Column(types.Timestamp, nullable=False)
-    # Ids of those that ran there, JSON.
+    # Ids of the listeners that ran there, JSON.
     listeners = sa.Column(types.LongText, nullable=False)
     # {id: operating_status}, as this amphora sees them, JSON.
     members = sa.Column(types.LongText, nullable=False)

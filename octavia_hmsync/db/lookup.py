@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of Octavia's look-up tables, without which no cluster can be written.
+"""Rows of Octavia's look-up tables that clusters need.
 
-Load balancers and amphorae have foreign keys to them. Nothing else of Octavia
-looks at them, so one that somebody else has added does as well, whatever it
-is described as.
+Load balancers and amphorae have foreign keys to them. Octavia does not use
+them otherwise, so a row that another tool added is as good, whatever its
+description.
 """
 
 from oslo_db import exception as db_exc
@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from octavia_hmsync import compat
 
-# By which the plugin knows its own.
+# Marks the plugin's own rows.
 DESCRIPTION = 'octavia-hmsync'
 
 # Each table, the row, and the column that refers to it.
@@ -23,7 +23,7 @@ _ROWS = (
 
 
 def _read(connection):
-    """Yield (table, name, column, description); that is False without one."""
+    """Yield (table, name, column, description); False without a row."""
     for table, name, column in _ROWS:
         row = connection.execute(sa.select(table).where(
             table.c.name == name)).first()
@@ -31,7 +31,7 @@ def _read(connection):
 
 
 def add(connection):
-    """Add those that are not there.
+    """Add the rows that are missing.
 
     :param connection: an SQLAlchemy connection, in a transaction.
     """
@@ -42,23 +42,22 @@ def add(connection):
 
 
 def find_missing(connection):
-    """Return those that are not there, a list of texts."""
+    """Return the rows that are missing, as texts."""
     return [f'{table.name} {name}' for table, name, _column, description
             in _read(connection) if description is False]
 
 
 def find_others(connection):
-    """Return those that somebody else has added, a list of texts."""
+    """Return the rows that another tool added, as texts."""
     return [f'{table.name} {name} ({description or "not described"})'
             for table, name, _column, description in _read(connection)
             if description not in (False, DESCRIPTION)]
 
 
 def remove(engine):
-    """Take those away that the plugin has added and nobody uses.
+    """Delete the plugin's own rows that are not in use.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: the others of its own, a list of texts.
+    :returns: its rows that stay, as texts.
     """
     kept = []
     with engine.connect() as connection:
@@ -72,7 +71,7 @@ def remove(engine):
                 is_removed = connection.execute(sa.delete(table).where(
                     table.c.name == name, unused)).rowcount
         except db_exc.DBReferenceError:
-            # Somebody has begun to use it at this moment.
+            # A load balancer or amphora has just begun to use it.
             is_removed = False
         if not is_removed:
             kept.append(f'{table.name} {name}')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the modules with the plugin's tables share."""
+"""The base class of the plugin's tables."""
 
 import typing
 
@@ -9,6 +9,6 @@ from sqlalchemy import orm
 
 
 class Base(orm.DeclarativeBase):
-    """What the tables share: their metadata."""
+    """Holds the metadata of all tables."""
 
     __table__: typing.ClassVar[sa.Table]

@@ -2,10 +2,9 @@
 
 """The plugin's own tables, in Octavia's database.
 
-They have a declarative base and an alembic version table of their own and no
-foreign key: a relationship on Octavia's base would be walked by its
-``to_data_model``, and a foreign key to ``amphora`` would block
-housekeeping's purge.
+They have their own declarative base and alembic version table, and no foreign
+key: Octavia's ``to_data_model`` would walk a relationship on its base, and a
+foreign key to ``amphora`` would block housekeeping's purge.
 """
 
 import sqlalchemy as sa
@@ -30,12 +29,12 @@ ImageExclusion = image_models.ImageExclusion
 ImageReplacement = image_models.ImageReplacement
 ImageRollout = image_models.ImageRollout
 
-# Longest list that fits Octavia's own practice by far: some 2000 addresses.
+# Room for some 2000 addresses.
 _LIST = sa.Text()
 
 
 class HealthManager(Base):
-    """One row per health manager host: its address, and whether it lives."""
+    """One row per health manager host: its address, and its keepalive."""
 
     __tablename__ = 'hmsync_health_manager'
     __table_args__ = (
@@ -47,34 +46,34 @@ class HealthManager(Base):
     ip_address = sa.Column(sa.String(64), nullable=False)
     port = sa.Column(sa.Integer, nullable=False)
     status = sa.Column(sa.String(36), nullable=False)
-    # Tells one process from the next one of the same host.
+    # Id of the process.
     instance = sa.Column(sa.String(36), nullable=False)
-    # Tells whether the heartbeat key that it listens with is another
-    # controller's, too; and what its octavia.conf has by now.
+    # Of the heartbeat key that it listens with, and of the key that its
+    # octavia.conf has by now.
     key_digest = sa.Column(sa.String(64), nullable=True)
     configured_key_digest = sa.Column(sa.String(64), nullable=True)
     # The release of the plugin that it runs.
     plugin_version = sa.Column(sa.String(64), nullable=True)
-    # Amphorae of this zone alone reach it; of all zones without one.
+    # Only amphorae of this zone reach it; NULL for all amphorae.
     zone = sa.Column(sa.String(255), nullable=True)
-    # Whether its statistics driver says what it hears; when it first did.
+    # Whether its statistics driver reports heartbeats; when it first did.
     is_observing = sa.Column(sa.Boolean, nullable=False, default=False)
     heard_at = sa.Column(types.Timestamp, nullable=True)
     online_since = sa.Column(types.Timestamp, nullable=False)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
-    # When a process of it that does not listen yet said so; how long the last
-    # one took from the goodbye of the one before until it listened there.
+    # When its new process, which does not listen yet, reported its start.
     starting_at = sa.Column(types.Timestamp, nullable=True)
+    # Seconds from the last goodbye until the next process listened.
     restart_took = sa.Column(sa.Float, nullable=True)
-    # What the last notification said of it.
+    # What the last notification said about it.
     announced = sa.Column(sa.String(160), nullable=True)
 
 
 class LeftAddress(Base):
-    """An address at which a health manager had registered, and no more.
+    """An address at which a health manager was registered before.
 
-    A pinned address is taken for alive as long as nobody registered there; one
-    that is here is not.
+    Without a row here a pinned address counts as alive, because its health
+    manager may not have the plugin.
     """
 
     __tablename__ = 'hmsync_left_address'
@@ -85,9 +84,9 @@ class LeftAddress(Base):
 
 
 class Turn(Base):
-    """Always empty.
+    """Always empty: transactions that must not overlap write and delete a row.
 
-    Transactions that must not overlap write a row, and delete it.
+    See the repository turn.
     """
 
     __tablename__ = 'hmsync_turn'
@@ -97,7 +96,7 @@ class Turn(Base):
 
 
 class HouseKeeper(Base):
-    """One row per housekeeper host: what its configuration file says."""
+    """One row per housekeeper host: its configuration, and its keepalive."""
 
     __tablename__ = 'hmsync_house_keeper'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -106,15 +105,15 @@ class HouseKeeper(Base):
     pinned_ip_port_list = sa.Column(_LIST, nullable=False)
     key_digest = sa.Column(sa.String(64), nullable=True)
     keepalive_at = sa.Column(types.Timestamp, nullable=False)
-    # The same of a release that replaces amphorae; none of an earlier one.
+    # As keepalive_at; NULL if its release does not replace amphorae.
     replacer_at = sa.Column(types.Timestamp, nullable=True)
 
 
 class Generation(Base):
     """A published controller_ip_port_list.
 
-    The number is the primary key and counts up by one, so that of several
-    housekeepers publishing at once exactly one succeeds.
+    The number is the primary key and counts up by one: if several housekeepers
+    publish at once, exactly one succeeds.
     """
 
     __tablename__ = 'hmsync_generation'
@@ -127,16 +126,16 @@ class Generation(Base):
     controller_ip_port_list = sa.Column(_LIST, nullable=False)
     # The slot of each of these addresses, in the same order.
     slots = sa.Column(_LIST, nullable=False)
-    # JSON, zone by address, of those that have one; nothing if none has.
+    # JSON, zone by address, of addresses with a zone; NULL if none has one.
     zones = sa.Column(_LIST, nullable=True)
-    # The heartbeat key that amphorae get with it: all of these addresses
-    # listen with it.
+    # Of the heartbeat key that amphorae get with the list.
     key_digest = sa.Column(sa.String(64), nullable=True)
     reason = sa.Column(sa.Text, nullable=False)
-    # How far it may go, see sync.rules.trial; how many waves were admitted.
+    # Which amphorae may get it, see sync.rules.trial.
     status = sa.Column(sa.String(36), nullable=False)
+    # Number of waves that were admitted.
     wave = sa.Column(sa.Integer, nullable=False, default=0)
-    # What a roll back found fault with, and when.
+    # Addresses that a roll back found at fault, and when.
     suspect_ip_port_list = sa.Column(_LIST, nullable=True)
     rolled_back_at = sa.Column(types.Timestamp, nullable=True)
     published_by = sa.Column(sa.String(255), nullable=False)
@@ -145,7 +144,7 @@ class Generation(Base):
 
 
 class Amphora(Base):
-    """What is known of one amphora's list, and the attempts to change it."""
+    """What is known about one amphora's list, and attempts to change it."""
 
     __tablename__ = 'hmsync_amphora'
     __table_args__ = (
@@ -164,21 +163,21 @@ class Amphora(Base):
     generation = sa.Column(sa.Integer, nullable=True)
     controller_ip_port_list = sa.Column(_LIST, nullable=True)
     applied_at = sa.Column(types.Timestamp, nullable=True)
-    # The heartbeat key that it signs with since then, None if not known.
+    # Of the heartbeat key that it got with the list, NULL if not known.
     key_digest = sa.Column(sa.String(64), nullable=True)
-    # With which it may go on signing, with another list than that.
+    # Of the key that it may still use, with another list.
     previous_key_digest = sa.Column(sa.String(64), nullable=True)
-    # Of release 0005 and before, which kept in it what hmsync_previous_list
-    # has; whatever is in it was written by such a release.
+    # Written only by release 0005 and before, which keeps here what
+    # hmsync_previous_list has.
     previous_ip_port_lists = sa.Column(_LIST, nullable=True)
     # When it was seen to use its list, and at which address.
     adopted_at = sa.Column(types.Timestamp, nullable=True)
     adopted_via = sa.Column(sa.String(80), nullable=True)
-    # When it was first seen to go on with another list than that.
+    # When it was first seen to keep another list.
     not_adopted_at = sa.Column(types.Timestamp, nullable=True)
-    # Whether it was ever seen to go from one list to another: its image can.
+    # Whether it was ever seen to change its list: its image can do so.
     has_changed_list = sa.Column(sa.Boolean, nullable=False, default=False)
-    # The newest generation whose canaries or waves it is one of.
+    # The newest generation to which it was admitted as a canary or in a wave.
     admitted_generation = sa.Column(sa.Integer, nullable=True)
     # When it fell silent last while a list was on trial with it.
     fell_silent_at = sa.Column(types.Timestamp, nullable=True)
@@ -188,9 +187,9 @@ class Amphora(Base):
     result = sa.Column(sa.String(36), nullable=True)
     error = sa.Column(sa.Text, nullable=True)
     next_attempt_at = sa.Column(types.Timestamp, nullable=True)
-    # Held back from failover: since when, and when for the last time, by the
-    # controller's clock.
+    # Since when it is held back from failover.
     held_since = sa.Column(types.Timestamp, nullable=True)
+    # When the guard last renewed the hold, by the controller's clock.
     held_at = sa.Column(types.Timestamp, nullable=True)
     # The batch that works on it now.
     claim_owner = sa.Column(sa.String(36), nullable=True)
@@ -198,9 +197,9 @@ class Amphora(Base):
 
 
 class PreviousList(Base):
-    """Another list that an amphora may be using instead of its newest.
+    """A list that an amphora may be using instead of its newest.
 
-    Until it is seen to use that one.
+    Rows go when the amphora is seen to use its newest list.
     """
 
     __tablename__ = 'hmsync_previous_list'
@@ -208,22 +207,26 @@ class PreviousList(Base):
 
     amphora_id = sa.Column(sa.String(36), primary_key=True)
     number = sa.Column(sa.Integer, primary_key=True, autoincrement=False)
-    # None: any list that it can have got before that generation, or ever.
+    # NULL for any list that it may have got before before_generation, or ever
+    # if that is NULL, too.
     controller_ip_port_list = sa.Column(_LIST, nullable=True)
     before_generation = sa.Column(sa.Integer, nullable=True)
 
 
 class Uploader(Base):
-    """A service that uploads, on one controller: whom it can reach."""
+    """A service that uploads, on one controller, and what it reaches.
+
+    See sync.rules.reach.
+    """
 
     __tablename__ = 'hmsync_uploader'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
 
     # Service and host, as in a log.
     name = sa.Column(sa.String(320), primary_key=True)
-    # When somebody answered it for the last time, and the beginning of the
-    # first attempt since then at which nobody did; at how many amphorae
-    # there was one, and how many of these another one has reached.
+    # When an amphora last answered it, and the beginning of the first
+    # unanswered attempt since; the number of amphorae that did not answer,
+    # and how many of these another uploader has reached.
     reached_at = sa.Column(types.Timestamp, nullable=True)
     failing_since = sa.Column(types.Timestamp, nullable=True)
     failures = sa.Column(sa.Integer, nullable=False, default=0)
@@ -232,7 +235,7 @@ class Uploader(Base):
 
 
 class Attempt(Base):
-    """What one uploader's attempts at one amphora came to, all in vain."""
+    """One uploader's failed attempts at one amphora."""
 
     __tablename__ = 'hmsync_attempt'
     __table_args__ = (
@@ -244,15 +247,15 @@ class Attempt(Base):
     # The newest generation that it tried, and how often.
     generation = sa.Column(sa.Integer, nullable=False)
     attempts = sa.Column(sa.Integer, nullable=False)
-    # Whether nobody answered at its address, each of these times.
+    # Whether no attempt got an answer.
     is_unanswered = sa.Column(sa.Boolean, nullable=False)
-    # When the first of these began, and when the next one is to.
+    # When the first attempt began, and when the next one is due.
     first_tried_at = sa.Column(types.Timestamp, nullable=False)
     next_attempt_at = sa.Column(types.Timestamp, nullable=False)
 
 
 class Heartbeat(Base):
-    """Where an amphora was heard, as long as that tells which list it uses."""
+    """Where an amphora was heard, until it is known which list it uses."""
 
     __tablename__ = 'hmsync_heartbeat'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -263,7 +266,7 @@ class Heartbeat(Base):
 
 
 class Pause(Base):
-    """One row while no amphora is to be uploaded to, none otherwise."""
+    """One row while uploads are paused, none otherwise."""
 
     __tablename__ = 'hmsync_pause'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -276,7 +279,7 @@ class Pause(Base):
 
 
 class Network(Base):
-    """An amphora management network that is ours, by its name."""
+    """An amphora management network that the plugin manages, by its name."""
 
     __tablename__ = 'hmsync_network'
     __table_args__ = ({'mysql_engine': 'InnoDB'},)
@@ -289,7 +292,7 @@ class Network(Base):
     health_manager_security_group_id = sa.Column(sa.String(36),
                                                  nullable=True)
     ensured_at = sa.Column(types.Timestamp, nullable=True)
-    # How often something was put right, and when it was last looked at.
+    # Number of repairs, and when a housekeeper last looked at it.
     repairs = sa.Column(sa.Integer, nullable=False, default=0)
     reconciled_at = sa.Column(types.Timestamp, nullable=True)
     # Who works on it now.
@@ -311,8 +314,8 @@ class Port(Base):
     ip_addresses = sa.Column(sa.Text, nullable=True)
     # The node, as Neutron's agents call it.
     binding_host = sa.Column(sa.String(255), nullable=True)
-    # Since when its health manager has been known, none before; when the
-    # node plugged it last; never, where another tool does that.
+    # When its health manager was first seen, NULL before; when the node last
+    # plugged it, NULL if another tool plugs it.
     registered_at = sa.Column(types.Timestamp, nullable=True)
     plugged_at = sa.Column(types.Timestamp, nullable=True)
     repairs = sa.Column(sa.Integer, nullable=False, default=0)

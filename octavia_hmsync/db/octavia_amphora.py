@@ -17,7 +17,7 @@ _HEALTH = compat.AMPHORA_HEALTH
 
 @api.retry
 def set_interface(engine, amphora_id, interface):
-    """Record at which interface of an amphora keepalived is."""
+    """Record the interface of an amphora that keepalived uses."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_AMPHORA).where(_AMPHORA.c.id == amphora_id)
@@ -26,9 +26,9 @@ def set_interface(engine, amphora_id, interface):
 
 @api.retry
 def set_right(engine, amphora_ids):
-    """Have amphorae that serve be ones that Octavia looks after.
+    """Set amphorae in ERROR that serve to ALLOCATED.
 
-    What is undone of stock flows leaves all of a load balancer in ERROR.
+    The revert of a stock flow sets all amphorae of a load balancer to ERROR.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -44,7 +44,7 @@ def set_right(engine, amphora_ids):
 
 @api.retry
 def set_going(engine, amphora_id):
-    """Have Octavia take no notice of an amphora that is about to go."""
+    """Keep Octavia from a failover of an amphora that is about to go."""
     with engine.begin() as connection:
         connection.execute(
             sa.update(_AMPHORA)
@@ -59,13 +59,10 @@ def set_going(engine, amphora_id):
 
 @api.retry
 def set_gone(engine, amphora_id):
-    """Record that an amphora is deleted, and is its load balancer's no more.
-
-    Octavia asks Neutron for the port of each amphora of a load balancer that
-    its owner changes, of those that are deleted, too: after a failover it
-    does not find it, and the load balancer is in ERROR
-    (``UpdateAmphoraSecurityGroup``).
-    """
+    """Set an amphora to DELETED, and detach it from its load balancer."""
+    # When a tenant changes a load balancer, Octavia asks Neutron for the port
+    # of each of its amphorae, even of deleted ones. It would not find this
+    # one, and set the load balancer to ERROR (UpdateAmphoraSecurityGroup).
     with engine.begin() as connection:
         connection.execute(sa.delete(_HEALTH).where(
             _HEALTH.c.amphora_id == amphora_id))

@@ -20,16 +20,16 @@ VERSION_TABLE = 'hmsync_alembic_version'
 MIGRATION_PATH = pathlib.Path(__file__).parent / 'migration'
 _LOCK_NAME = 'octavia_hmsync_db_upgrade'
 _LOCK_TIMEOUT = 60
-# How long the server keeps its answer back. A client that waits for longer
-# than its read_timeout takes the server for dead.
+# Seconds for which one statement waits for the lock. A client that waits for
+# longer than its read_timeout takes the server for dead.
 _LOCK_TICK = 1
-# On a cluster the lock is one node's own, so that upgrades at several nodes
-# meet: each step is possible twice, and whoever was in the way tries again.
+# On Galera the lock holds at one node only, so upgrades at several nodes may
+# overlap. The steps can be repeated: an upgrade that fails tries again.
 _CLUSTER_TRIES = 8
 
 
 def _scripts():
-    # With what services do not need, see there.
+    # Imported late: services do not need alembic, see the module.
     return importlib.import_module('octavia_hmsync.db.scripts')
 
 
@@ -45,11 +45,7 @@ def head():
 
 
 def current(connection):
-    """Return the revision that the database is at.
-
-    :param connection: an SQLAlchemy connection.
-    :returns: a revision, or None when there are no tables of ours.
-    """
+    """Return the revision of the database, or None without tables."""
     if not sa.inspect(connection).has_table(VERSION_TABLE):
         return None
     return connection.execute(
@@ -65,10 +61,9 @@ def history():
 
 
 def check(connection):
-    """Check that the tables are those that this release was made for.
+    """Check that the tables are at the revision of this release.
 
-    :param connection: an SQLAlchemy connection.
-    :raises SchemaMissing: if there are none, or older ones.
+    :raises SchemaMissing: if they do not exist, or are older.
     :raises SchemaNewer: if a newer release made them. Migrations only add,
                          so a service may run on.
     """
@@ -92,14 +87,13 @@ def check(connection):
 def check_octavia(connection):
     """Check that the database is Octavia's.
 
-    :param connection: an SQLAlchemy connection.
-    :raises NotOctavia: if it has not the tables of Octavia that we read.
+    :raises NotOctavia: if it lacks a table of Octavia that the plugin reads.
     """
     inspector = sa.inspect(connection)
     missing = [table.name for table in compat.TABLES
                if not inspector.has_table(table.name)]
     if missing:
-        # What follows the name of the database can be secret, too.
+        # The query part of the URL can be secret, too.
         url = connection.engine.url.set(query={})
         raise exceptions.NotOctavia(
             f'The database {url.render_as_string(hide_password=True)} is not '
@@ -111,10 +105,10 @@ def check_octavia(connection):
 
 @contextlib.contextmanager
 def upgrade_lock(connection):
-    """Keep everybody else from changing the tables.
+    """Keep other upgrades from changing the tables.
 
-    :param connection: an SQLAlchemy connection, to be used meanwhile.
-    :raises DatabaseUnavailable: if another one does not end.
+    :param connection: to be used inside.
+    :raises DatabaseUnavailable: if another upgrade does not end.
     """
     # Two controllers may start the upgrade at once; MySQL has no
     # transactional DDL, so the second has to wait for the first.
@@ -132,8 +126,8 @@ def upgrade_lock(connection):
     try:
         yield
     finally:
-        # What went wrong before matters more, and the lock ends with the
-        # connection at the latest.
+        # An earlier error matters more. The lock ends with the connection at
+        # the latest.
         with contextlib.suppress(*api.ERRORS):
             connection.execute(sa.text('SELECT RELEASE_LOCK(:name)'),
                                {'name': _LOCK_NAME})
@@ -145,8 +139,8 @@ def upgrade(engine):
     :param engine: an SQLAlchemy engine for Octavia's database.
     :returns: (revision before, revision after).
     :raises SchemaNewer: if a newer release made the tables.
-    :raises NotOctavia: if the database has no tables of Octavia; nothing is
-                        made there then.
+    :raises NotOctavia: if the database has no tables of Octavia; it stays as
+                        it is.
     :raises DatabaseUnavailable: if another upgrade does not end.
     """
     for tries_left in reversed(range(_CLUSTER_TRIES)):
@@ -178,7 +172,7 @@ def _upgrade(engine):
             check(connection)
         connection.commit()
         _scripts().upgrade(MIGRATION_PATH, connection)
-        # Octavia's own: whoever took them away had no reason that lasts.
+        # Ensure Octavia's look-up rows even if an operator deleted them.
         lookup.add(connection)
         connection.commit()
         return before, current(connection)

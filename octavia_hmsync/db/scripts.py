@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What alembic alone can do with the migrations.
+"""All that needs alembic.
 
-Services do not import it: on a busy host its import puts off by seconds that a
-health manager listens.
+Services do not import this module: on a busy host the import of alembic delays
+a health manager by seconds.
 """
 
 from alembic import command
@@ -15,10 +15,10 @@ from octavia_hmsync import exceptions
 
 
 def make_config(path, connection=None):
-    """Return what alembic's commands take.
+    """Return the configuration for alembic's commands.
 
     :param path: the directory of the migrations.
-    :param connection: an SQLAlchemy connection, for those that need one.
+    :param connection: for commands that need one.
     """
     config = alembic_config.Config()
     config.set_main_option('script_location', str(path))
@@ -38,11 +38,10 @@ def get_history(path):
 
 
 def upgrade(path, connection):
-    """Run the migrations that were not run yet.
+    """Run the migrations that the database lacks.
 
     :param path: the directory of the migrations.
-    :param connection: an SQLAlchemy connection.
-    :raises HMSyncException: if alembic cannot.
+    :raises HMSyncException: if alembic fails.
     """
     try:
         command.upgrade(make_config(path, connection), 'head')

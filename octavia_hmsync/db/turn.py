@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Transactions that look at rows of others before they commit, in turn.
+"""Turns: transactions that decide by rows that others write, one at a time.
 
-What a transaction reads, even FOR UPDATE, keeps nobody at another node of a
-Galera cluster from changing it; there only those are in each other's way that
-*write* the same row. So they write one, in ``hmsync_turn``.
+At another node of a Galera cluster a read, even FOR UPDATE, does not stop a
+transaction that changes the row. Only transactions that *write* the same row
+conflict. So they all write a row in ``hmsync_turn``.
 """
 
 import sqlalchemy as sa
@@ -17,12 +17,12 @@ _TABLE = models.Turn.__table__
 def take(connection, name):
     """Keep all other transactions that take this turn from committing.
 
-    Has to come first in a transaction. One that comes too late raises a
-    deadlock error, here or when it commits; api.retry runs it again.
+    Must come first in a transaction. The loser of a conflict raises a deadlock
+    error, here or when it commits; api.retry runs it again.
 
     :param connection: an SQLAlchemy connection, in a transaction.
     :param name: of the turn, 64 characters at most.
     """
     connection.execute(sa.insert(_TABLE).values(name=name))
-    # Nobody ever sees the row; what was written counts all the same.
+    # The row is gone before the commit, but the write still conflicts.
     connection.execute(sa.delete(_TABLE).where(_TABLE.c.name == name))

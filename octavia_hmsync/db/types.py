@@ -10,15 +10,15 @@ from sqlalchemy.sql import functions
 # Whole seconds, MySQL's default, are too coarse for a keepalive age.
 Timestamp = sa.DateTime().with_variant(
     mysql.DATETIME(fsp=6), 'mysql', 'mariadb')
-# TEXT of MySQL ends after 64 KiB.
+# MySQL's TEXT holds 64 KiB only.
 LongText = sa.Text().with_variant(mysql.MEDIUMTEXT(), 'mysql', 'mariadb')
 
 
 class utcnow(functions.FunctionElement):
-    """The database server's own time, in UTC with fractions of a second.
+    """The database server's time, in UTC with fractions of a second.
 
-    Controllers' clocks may differ by minutes, so no time that is compared
-    with another controller's comes from a controller.
+    Controllers' clocks may differ by minutes, so times that controllers
+    compare never come from their own clocks.
     """
 
     type = sa.DateTime()
@@ -39,9 +39,9 @@ def _sqlite_utcnow(element, compiler, **kwargs):
 
 
 class utcnow_plus(functions.FunctionElement):
-    """The database server's time in some seconds.
+    """The database server's time plus some seconds.
 
-    :param seconds: a number, or an SQL expression.
+    :param seconds: a number, or an SQL expression; may be negative.
     """
 
     type = sa.DateTime()

@@ -2,9 +2,9 @@
 
 """When the port of a node may be deleted: pure rules.
 
-With the port its address goes back to Neutron, which gives it to the next
-who asks. Heartbeats that still went there would arrive at somebody else, and
-their amphorae be thought dead.
+Neutron may give the address of a deleted port to another port. Heartbeats that
+still go there would arrive at a stranger, and Octavia would take their
+amphorae for dead.
 """
 
 from collections import abc
@@ -13,8 +13,8 @@ import dataclasses
 from octavia_hmsync import addresses as addr
 from octavia_hmsync.sync.rules import member as mem
 
-# Seconds after which a node that plugs each minute would have done it again,
-# though something held it up.
+# Seconds within which a node, which plugs each minute, has done so again even
+# after a delay.
 _PLUGGED_AGAIN = 300
 
 
@@ -22,11 +22,9 @@ _PLUGGED_AGAIN = 300
 class UsedLists:
     """The lists that an amphora may be using.
 
-    :param addresses: the list that its agent acknowledged last, None if none
-                      is known.
-    :param others: the lists that it may be using instead, or may get yet, a
-                   tuple of tuples.
-    :param is_unknown: whether it may be using any other.
+    :param addresses: the list that its agent acknowledged last, or None.
+    :param others: the lists that it may be using instead, or may still get.
+    :param is_unknown: whether it may be using any other list.
     """
 
     addresses: tuple[str, ...] | None
@@ -37,15 +35,15 @@ class UsedLists:
 def is_left(is_registered: bool, plugged_age: float | None,
             member: mem.Member | None, retention: float,
             offline_after: float, reader_steady_for: float) -> bool:
-    """Tell whether nobody uses a port any more.
+    """Tell whether a port is no longer used.
 
-    Its health manager was deleted, or it is gone and so is whatever else on
-    the node would have plugged it.
+    So if its health manager was deleted, or is dead and the node has stopped
+    plugging the port.
 
     :param is_registered: whether its health manager had registered.
     :param plugged_age: seconds since the node plugged it last; None if
-                        something else plugs it, of which nothing is known.
-    :param member: its health manager, a Member, or None.
+                        another tool plugs it.
+    :param member: its health manager, or None.
     :param retention: ``[hmsync_network] port_retention``, seconds; 0 keeps
                       it until its health manager is deleted.
     :param offline_after: ``[hmsync] offline_after``, seconds.
@@ -53,7 +51,7 @@ def is_left(is_registered: bool, plugged_age: float | None,
     """
     if member is None:
         if is_registered:
-            # A worker of the node may go on using it.
+            # An octavia-worker of the node may still use it.
             return plugged_age is None or (
                 plugged_age > min(retention or _PLUGGED_AGAIN,
                                   _PLUGGED_AGAIN))
@@ -68,9 +66,7 @@ def is_left(is_registered: bool, plugged_age: float | None,
 
 def has_address(ip_addresses: abc.Collection[str],
                 addresses: abc.Iterable[str]) -> bool:
-    """Tell whether a list has one of a port's addresses.
-
-    At whatever UDP port: the address is what is given away.
+    """Tell whether a list has one of a port's addresses, at any UDP port.
 
     :param ip_addresses: of the port, text.
     :param addresses: entries of a controller_ip_port_list.
@@ -83,7 +79,6 @@ def may_send(ip_addresses: abc.Collection[str], used: UsedLists) -> bool:
     """Tell whether an amphora may send to a port, now or later.
 
     :param ip_addresses: of the port, text.
-    :param used: a UsedLists.
     """
     if used.addresses is None or used.is_unknown:
         return True

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes the plugin's tables away.
+"""Deletes the plugin's tables.
 
-Reads no more than what every revision of them has: any may be there, and a
-part of them where that was broken off.
+The tables may be of any revision, or incomplete after an aborted purge. So
+this reads only columns that every revision has.
 """
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from octavia_hmsync.db import schema
 from octavia_hmsync.db import types
 from octavia_hmsync.sync.rules import member as mem
 
-# Of each table of any release, and of no other one.
+# Of each table of any release, and of no other table.
 _PREFIX = 'hmsync_'
 _HEALTH_MANAGER = models.HealthManager.__table__
 _HOUSE_KEEPER = models.HouseKeeper.__table__
@@ -22,7 +22,7 @@ _INSTANCE = models.DistributorInstance.__table__
 
 
 def get_tables(engine):
-    """Return the names of the plugin's tables that are there, in order."""
+    """Return the names of the plugin's tables that exist, in order."""
     with engine.connect() as connection:
         return _get_tables(connection)
 
@@ -33,7 +33,7 @@ def _get_tables(connection):
 
 
 def count_rows(engine, tables):
-    """Return how many rows tables have, together."""
+    """Return the number of rows of all these tables."""
     with engine.connect() as connection:
         return sum(connection.execute(
             sa.select(sa.func.count()).select_from(sa.table(name))).scalar()
@@ -48,18 +48,17 @@ def count_clusters(engine):
 
 
 def count_instances(engine):
-    """Return how many distributors there are that controllers have booted."""
+    """Return how many distributors controllers have booted."""
     if _INSTANCE.name not in get_tables(engine):
         return 0
     return count_rows(engine, [_INSTANCE.name])
 
 
 def get_alive(engine, max_age):
-    """Return the services with the plugin that gave a sign of life lately.
+    """Return the services with the plugin that are up.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds without a keepalive after which one is not up.
-    :returns: a list of texts, service and host.
+    :param max_age: seconds without a keepalive after which a service is not.
+    :returns: texts of service and host.
     """
     alive = []
     tables = get_tables(engine)
@@ -78,16 +77,15 @@ def get_alive(engine, max_age):
 
 
 def drop_tables(engine):
-    """Delete the plugin's tables; whatever breaks it off, it can go on.
+    """Delete the plugin's tables; another call continues an aborted one.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: the names of those that were there, in order.
-    :raises DatabaseUnavailable: if an upgrade of them does not end.
+    :returns: the names of the tables, in order.
+    :raises DatabaseUnavailable: if an upgrade of the tables does not end.
     """
     with engine.connect() as connection, schema.upgrade_lock(connection):
         tables = _get_tables(connection)
-        # First: without it services know that the others are not for use,
-        # and an upgrade makes anew what is not there.
+        # The version table first: without it services do not use the others,
+        # and an upgrade creates the missing tables anew.
         for name in sorted(tables, key=lambda n: n != schema.VERSION_TABLE):
             connection.execute(sa.schema.DropTable(
                 sa.Table(name, sa.MetaData()), if_exists=True))

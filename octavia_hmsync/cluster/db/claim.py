@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who works on which cluster: one at a time.
+"""The claims of clusters: one owner at a time.
 
-When a claim lapses another one takes the cluster up, as its rows are.
+When a claim lapses the next owner goes on with the cluster as its rows are.
 """
 
 import typing
@@ -20,15 +20,13 @@ _CLAIMS = claims.Claims(_TABLE, _TABLE.c.id, _TABLE.c.claimed_by)
 
 @api.retry
 def claim(engine, cluster_id, owner, expiry, status=None):
-    """Claim a cluster that nobody works on.
+    """Claim a cluster that has no owner.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: which.
-    :param owner: a new id, of this call alone.
+    :param owner: a new claim owner, of this call alone.
     :param expiry: seconds after which the claim lapses.
-    :param status: what its provisioning status is from then on, unless it is
-                   to be deleted; None leaves what it is.
-    :returns: False if somebody else works on it, or it is gone.
+    :param status: its new provisioning status, unless it is to be deleted;
+                   None leaves it as it is.
+    :returns: False if another owner works on it, or it is gone.
     """
     values: dict[str, typing.Any] = {}
     if status is not None:
@@ -41,30 +39,27 @@ def claim(engine, cluster_id, owner, expiry, status=None):
 
 @api.retry
 def renew(engine, cluster_id, owner, expiry):
-    """Go on holding a claim, also one that lapsed and that nobody took.
+    """Renew a claim, even after it lapsed if no other owner took it.
 
-    :returns: False if somebody else has claimed it meanwhile: nothing must
-              be done any more then.
+    :returns: False if another owner has claimed it: stop all work then.
     """
     with engine.begin() as connection:
         return hold(connection, cluster_id, owner, expiry)
 
 
 def hold(connection, cluster_id, owner, expiry):
-    """Go on holding a claim, as part of a transaction.
+    """Renew a claim, as the first step of a transaction.
 
-    Has to come first in it.
-
-    :returns: False if somebody else has claimed it meanwhile.
+    :returns: False if another owner has claimed it.
     """
     return _CLAIMS.hold(connection, cluster_id, owner, expiry)
 
 
 @api.retry
 def release(engine, cluster_id, owner):
-    """Give a claim back.
+    """Release a claim.
 
-    :returns: False if somebody else has claimed it meanwhile.
+    :returns: False if another owner has claimed it.
     """
     with engine.begin() as connection:
         return _CLAIMS.release(connection, cluster_id, owner)

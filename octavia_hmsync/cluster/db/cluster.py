@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_cluster``, one for each load balancer that has several.
+"""Rows of ``hmsync_cluster``: load balancers with several amphorae.
 
-Who works on which is in cluster_claim.
+Their claims are in cluster_claim.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from octavia_hmsync.db import types
 
 _TABLE = models.Cluster.__table__
 _LB = compat.LOAD_BALANCER
-# Its owner changes these at any time, and nothing here is told: the columns
-# are what they were when the cluster was made.
+# A tenant may change these at any time without notice: the cluster's columns
+# are as of its creation.
 _OF_LOAD_BALANCER = {
     'cluster_name': sa.func.coalesce(sa.func.nullif(_LB.c.name, ''),
                                      _TABLE.c.cluster_name),
@@ -37,20 +37,18 @@ HMSYNC = 'hmsync'
 
 @dataclasses.dataclass(frozen=True)
 class New:
-    """A cluster that is to be.
+    """A cluster to add.
 
     :param id: a new id.
-    :param load_balancer_id: whose.
-    :param cluster_name: a name.
-    :param desired_size: how many members it is to have.
-    :param min_size: with fewer it is in ERROR.
+    :param desired_size: number of members to have.
+    :param min_size: with fewer members it is in ERROR.
     :param distributor: the name of the distributor driver.
     :param affinity: FLOW or SOURCE_IP.
-    :param peer_group_size: of how many members stick tables are shared.
+    :param peer_group_size: number of members that share their stick tables.
     :param cooldown: seconds between two changes of its size.
-    :param standby: how many more wait without a slot.
+    :param standby: number of further members that wait without a slot.
     :param enabled: whether the load balancer is.
-    :param cluster_type: who manages it.
+    :param cluster_type: its manager.
     """
 
     id: str
@@ -71,10 +69,9 @@ class New:
 class Cluster:
     """A row; times by the database's clock, UTC.
 
-    The fields are columns of ``hmsync_cluster``, and now, when it was read.
-    size is what it is being brought to: desired_size, as soon as cooldown
-    allows it. cluster_name and enabled are the load balancer's of now; where
-    Octavia has purged it, it is not enabled.
+    Its fields are the columns of ``hmsync_cluster``, and now, when it was
+    read. size is the size in force. cluster_name and enabled are those of the
+    load balancer; if Octavia has purged it, enabled is False.
     """
 
     id: str
@@ -108,9 +105,9 @@ _FIELDS = [field.name for field in dataclasses.fields(Cluster)]
 
 
 def select(*conditions):
-    """Return the query for those that fulfil all conditions.
+    """Return the query for clusters that fulfil all conditions.
 
-    Its rows have lb_status, too: that of the load balancer, or None.
+    Its rows also have lb_status, the load balancer's status or None.
     """
     columns = [column for column in _TABLE.c
                if column.name not in _OF_LOAD_BALANCER]
@@ -133,7 +130,7 @@ def from_row(row):
 
 
 def size_in_force():
-    """Return what a cluster is being brought to, for a statement."""
+    """Return the expression for the size in force of a cluster."""
     return sa.func.coalesce(_TABLE.c.size, _TABLE.c.desired_size)
 
 
@@ -169,12 +166,9 @@ def get_versions(engine):
 
 
 def get_changed(engine, seconds):
-    """Return the ids of clusters that were changed lately, a set.
+    """Return the ids of clusters that changed in the last seconds, a set.
 
-    With a change of what distributors are to do that is always so.
-
-    :param engine: an SQLAlchemy engine.
-    :param seconds: within which.
+    Each change of what distributors are to do counts.
     """
     with engine.connect() as connection:
         return set(connection.execute(
@@ -187,9 +181,7 @@ def get_changed(engine, seconds):
 def add(engine, new):
     """Add a cluster, in PENDING_CREATE, without members.
 
-    :param engine: an SQLAlchemy engine.
-    :param new: New.
-    :returns: False if the load balancer has one.
+    :returns: False if the load balancer has a cluster.
     """
     try:
         with engine.begin() as connection:
@@ -206,12 +198,10 @@ def add(engine, new):
 
 @api.retry
 def raise_version(engine, cluster_id, version):
-    """Have the next version be higher than one that somebody has.
+    """Raise the version of a cluster above that of a distributor.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: its id.
-    :param version: which nobody here knows of, as when the database is an
-                    older one; or which has another content there.
+    :param version: of the distributor: not known here, as after a restore of
+                    an older database, or with another content.
     :returns: False if it is higher already, or the cluster is gone.
     """
     with engine.begin() as connection:
@@ -225,14 +215,12 @@ def raise_version(engine, cluster_id, version):
 def touch(connection, cluster_id, *conditions, **values):
     """Begin a change of what distributors are to do: the next version.
 
-    Has to come first in a transaction: nobody else changes members or VIPs
-    of the cluster before that commits.
+    Must come first in a transaction: no other transaction changes members or
+    VIPs of the cluster until it commits.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param cluster_id: its id.
-    :param conditions: what must hold, too.
-    :param values: other columns that change.
-    :returns: False if there is no such cluster: nothing was changed.
+    :param conditions: further conditions for the row.
+    :returns: False, without a change, if the cluster is gone.
     """
     return connection.execute(
         sa.update(_TABLE).where(_TABLE.c.id == cluster_id, *conditions)
@@ -241,11 +229,11 @@ def touch(connection, cluster_id, *conditions, **values):
 
 
 def mark(connection, cluster_id):
-    """Have whoever manages a cluster look at it, where its version stays.
+    """Make the manager look at a cluster, without a new version.
 
-    First in a transaction, as touch().
+    Must come first in a transaction, as touch().
 
-    :returns: False if there is no such cluster.
+    :returns: False if the cluster is gone.
     """
     return connection.execute(
         sa.update(_TABLE).where(_TABLE.c.id == cluster_id)
@@ -254,9 +242,9 @@ def mark(connection, cluster_id):
 
 @api.retry
 def notice(engine, cluster_id):
-    """Have whoever keeps a cluster look at it soon: something else changed.
+    """Make the manager look at a cluster soon, because something changed.
 
-    :returns: False if there is no such cluster.
+    :returns: False if the cluster is gone.
     """
     with engine.begin() as connection:
         return mark(connection, cluster_id)
@@ -265,9 +253,9 @@ def notice(engine, cluster_id):
 @api.retry
 def set_status(engine, cluster_id, provisioning_status=None,
                operating_status=None):
-    """Record statuses; one that is None stays as it is.
+    """Record statuses; None leaves a status as it is.
 
-    :returns: False if there is no such cluster.
+    :returns: False if the cluster is gone.
     """
     values = {name: value for name, value in (
         ('provisioning_status', provisioning_status),
@@ -280,13 +268,11 @@ def set_status(engine, cluster_id, provisioning_status=None,
 
 @api.retry
 def set_operating_status(engine, cluster_id, status):
-    """Record how a cluster is.
+    """Record the operating status of a cluster.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: which.
     :param status: ONLINE, DEGRADED, ERROR or OFFLINE.
-    :returns: False if it is so already, or gone: of several who record it,
-              one has changed it.
+    :returns: False if the cluster has it already, or is gone. Of several
+              callers only one gets True.
     """
     with engine.begin() as connection:
         is_new = connection.execute(
@@ -303,14 +289,12 @@ def set_operating_status(engine, cluster_id, status):
 @api.retry
 def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
               cooldown=None, standby=None):
-    """Have a cluster be of another size; one that is None stays as it is.
+    """Record the sizes that a cluster should have; None leaves one as it is.
 
-    The manager of the cluster sees to it, desired_size after the cooldown.
+    Its manager brings it there, to desired_size after the cooldown.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: which.
-    :returns: False if there is no such cluster, or it would have a min_size
-              above its desired_size: nothing was changed.
+    :returns: False, without a change, if the cluster is gone, or min_size
+              would exceed desired_size.
     """
     values = {name: value for name, value in (
         ('desired_size', desired_size), ('min_size', min_size),
@@ -320,8 +304,7 @@ def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
               else sa.literal(desired_size))
     with engine.begin() as connection:
         if desired_size is not None:
-            # Of one that a release before has made: from now on the two
-            # differ.
+            # If an earlier release made it: from now on the two may differ.
             connection.execute(
                 sa.update(_TABLE)
                 .where(_TABLE.c.id == cluster_id, _TABLE.c.size.is_(None))
@@ -339,11 +322,9 @@ def set_sizes(engine, cluster_id, desired_size=None, min_size=None,
 def resize(engine, cluster_id, size):
     """Begin to bring a cluster to its desired_size.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: which.
     :param size: the desired_size for which this was decided.
-    :returns: False if it is gone, is to have another size by now, has this
-              one, or was resized within its cooldown and has min_size.
+    :returns: False if the cluster is gone, has another desired_size by now,
+              has this size, or has min_size and is within its cooldown.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -355,7 +336,7 @@ def resize(engine, cluster_id, size):
 
 
 def may_resize():
-    """Return whether a cluster is to be resized now, for a statement."""
+    """Return the condition for clusters to resize now."""
     return sa.and_(size_in_force() != _TABLE.c.desired_size, sa.or_(
         _TABLE.c.resized_at.is_(None), _TABLE.c.cooldown == 0,
         _TABLE.c.resized_at <= types.utcnow_plus(-_TABLE.c.cooldown),
@@ -364,9 +345,9 @@ def may_resize():
 
 @api.retry
 def set_affinity(engine, cluster_id, affinity):
-    """Change what distributors look at.
+    """Change what distributors look at to choose a member.
 
-    :returns: False if it is that, or there is no such cluster.
+    :returns: False if the cluster has this affinity, or is gone.
     """
     with engine.begin() as connection:
         return touch(connection, cluster_id, _TABLE.c.affinity != affinity,
@@ -375,10 +356,10 @@ def set_affinity(engine, cluster_id, affinity):
 
 @api.retry
 def set_ports(engine, cluster_id, ports):
-    """Change at which TCP ports members are looked at.
+    """Change the TCP ports at which distributors check members.
 
-    :param ports: numbers; none if nobody is to look.
-    :returns: False if it is those, or there is no such cluster.
+    :param ports: numbers; empty for no checks.
+    :returns: False if the cluster has these ports, or is gone.
     """
     text = ','.join(map(str, sorted(ports)))
     with engine.begin() as connection:
@@ -391,13 +372,13 @@ def set_ports(engine, cluster_id, ports):
 def delete(engine, cluster_id):
     """Delete a cluster with its members.
 
-    Its VIPs stay where a distributor could not be told to forget them; see
+    Its VIPs stay until their distributors have forgotten them; see
     distributor_vip.get_left().
 
-    :returns: False if there is no such cluster.
+    :returns: False if the cluster is gone.
     """
     with engine.begin() as connection:
-        # First: nobody adds a member from now on.
+        # First: from now on no other transaction adds a member.
         if not connection.execute(sa.delete(_TABLE).where(
                 _TABLE.c.id == cluster_id)).rowcount:
             return False

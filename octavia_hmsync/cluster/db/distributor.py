@@ -25,7 +25,7 @@ OFFLINE = 'OFFLINE'
 # Seconds before its end in which a certificate should be renewed.
 EXPIRES_SOON = 30 * 86400
 
-# Of whoever puts a VIP on a distributor, or deletes one.
+# Taken to add a VIP to a distributor, or to delete a distributor.
 TURN = 'distributor'
 
 
@@ -33,8 +33,8 @@ TURN = 'distributor'
 class Distributor:
     """A row; times by the database's clock, UTC.
 
-    The fields are columns of ``hmsync_distributor``, the number of VIPs where
-    that was asked for, and now, when it was read.
+    Its fields are the columns of ``hmsync_distributor``; the number of VIPs,
+    None if not asked for; and now, when it was read.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Distributor:
 
     @property
     def takes_vips(self):
-        """Whether clusters are to be on it."""
+        """Whether it gets VIPs."""
         return self.enabled and not self.drained
 
 
@@ -88,10 +88,9 @@ def get_all(engine):
 
 
 def get_enabled(engine):
-    """Return those that are in the option, by name.
+    """Return the Distributors that the option names, by name.
 
-    :returns: a list of Distributor, without how many VIPs each has: to count
-              them costs as much as they are.
+    With vips None, because counting costs a row per VIP.
     """
     with engine.connect() as connection:
         return _read(connection, _TABLE.c.enabled, counts=False)
@@ -99,15 +98,15 @@ def get_enabled(engine):
 
 @api.retry
 def sync(engine, driver, wanted):
-    """Have the rows of a driver be what the option says.
+    """Bring the rows of a driver in line with the option.
 
-    One that has left it and still has VIPs stays, and gets no new ones.
+    A distributor that has left the option stays without new VIPs until it has
+    none.
 
-    :param engine: an SQLAlchemy engine.
     :param driver: the name of the distributor driver.
     :param wanted: {name: url}.
-    :returns: a list of Distributor, by name; those that stay, too. As
-              get_enabled() does where nothing changes.
+    :returns: all Distributors of the driver, by name; vips may be None if
+              nothing changes.
     """
     with engine.connect() as connection:
         found = _read(connection, _TABLE.c.driver == driver, counts=False)
@@ -116,14 +115,14 @@ def sync(engine, driver, wanted):
     if _is_synced(found, wanted):
         return found
     with engine.begin() as connection:
-        # Nobody puts a VIP on one that is about to be deleted.
+        # No other process adds a VIP to a distributor that this deletes.
         turn.take(connection, TURN)
         _change_rows(connection, driver, wanted)
         return _read(connection, _TABLE.c.driver == driver)
 
 
 def _make_id(driver, name):
-    # Whoever makes the row, and however often.
+    # The same for every process, and each time that the row is made.
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f'{driver} {name}'))
 
 
@@ -159,16 +158,13 @@ def _change_rows(connection, driver, wanted):
 
 
 def choose(engine, driver, number, without=()):
-    """Choose distributors for a VIP: those with the fewest.
+    """Choose the Distributors with the fewest VIPs for another VIP.
 
-    Those that answered when they were last asked come first, then those
-    that nobody has asked yet.
+    ONLINE distributors come first, then distributors that were never asked.
 
-    :param engine: an SQLAlchemy engine.
     :param driver: the name of the distributor driver.
-    :param number: how many at most.
-    :param without: ids of those that are not to be chosen.
-    :returns: a list of Distributor.
+    :param number: largest number of distributors.
+    :param without: ids of distributors to leave out.
     """
     with engine.connect() as connection:
         found = _read(
@@ -182,15 +178,13 @@ def choose(engine, driver, number, without=()):
 
 @api.retry
 def drain(engine, distributor_id):
-    """Have clusters leave a distributor for others that answer.
+    """Drain a distributor: its clusters move to others that answer.
 
-    :param engine: an SQLAlchemy engine.
-    :param distributor_id: which.
-    :returns: False if no other one is left that clusters could be on, or it
-              is gone, or drained.
+    :returns: False if no other distributor could take the clusters, or it is
+              gone, or drained.
     """
     with engine.begin() as connection:
-        # Of two that are drained at once the second one sees the first one.
+        # If two are drained at once, the second drain sees the first.
         turn.take(connection, TURN)
         others = _read(
             connection, _TABLE.c.id != distributor_id, _TABLE.c.enabled,
@@ -205,7 +199,7 @@ def drain(engine, distributor_id):
 
 @api.retry
 def resume(engine, distributor_id):
-    """Have clusters be on a distributor again.
+    """Put a drained distributor back into service.
 
     :returns: False if it is not drained, or gone.
     """
@@ -222,12 +216,10 @@ def set_status(engine, distributor_id, status, software_version=None,
                expires_at=None):
     """Record whether a distributor answers.
 
-    :param engine: an SQLAlchemy engine.
-    :param distributor_id: which.
-    :param status: ONLINE, which is now, or OFFLINE.
-    :param software_version: what it says it is; None where it is not known.
+    :param status: ONLINE if it has just answered, or OFFLINE.
+    :param software_version: as it reports it; None if not known.
     :param expires_at: when the first of its certificates ends, seconds since
-                       the epoch; None where it is not known.
+                       the epoch; None if not known.
     :returns: False if it is gone.
     """
     values = {'status': status}
@@ -240,7 +232,7 @@ def set_status(engine, distributor_id, status, software_version=None,
             expires_at, datetime.timezone.utc).replace(tzinfo=None)
     is_it = _TABLE.c.id == distributor_id
     with engine.begin() as connection:
-        # Of several who see it one has changed it.
+        # Of several processes that see it only one records the news.
         if connection.execute(
                 sa.update(_TABLE).where(is_it, _TABLE.c.status != status)
                 .values(**values)).rowcount:

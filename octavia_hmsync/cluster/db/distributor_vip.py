@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_distributor_vip``: the VIP of a cluster on one of its own.
+"""Rows of ``hmsync_distributor_vip``: VIPs of clusters on distributors.
 
-Which one is active is a part of what distributors are told: a change is a new
-version of the cluster, in the same transaction.
+Distributors are told which of them is active. So a change makes a new version
+of the cluster, in the same transaction.
 """
 
 import dataclasses
@@ -29,26 +29,22 @@ _DISTRIBUTOR = models.Distributor.__table__
 
 @dataclasses.dataclass(frozen=True)
 class VIP:
-    """A row, times by the database's clock, UTC, and what it is on.
+    """A row with its distributor; times by the database's clock, UTC.
 
-    :param id: its id.
-    :param cluster_id: whose.
-    :param distributor_id: on which distributor.
-    :param distributor_name: the host of that.
+    :param distributor_name: the host of the distributor.
     :param url: of its API.
-    :param status: ONLINE or OFFLINE, that distributor.
+    :param status: ONLINE or OFFLINE, of the distributor.
     :param port_id: the port there, or None.
     :param mac: of that port, or None.
     :param mtu: of its network, or None.
-    :param active: whether it is to answer ARP.
-    :param applied_version: the version in force there; None if none ever was,
-                            0 if it has lost it.
-    :param applied_active: whether it answers ARP with that; None if it was
-                           told nothing yet, or its port was switched off.
+    :param active: whether the distributor is to answer ARP.
+    :param applied_version: the version in force there; None before the first,
+                            0 if the distributor has lost it.
+    :param applied_active: whether it answers ARP with that; None before the
+                           first version, or if its port was switched off.
     :param applied_at: since when, or None.
-    :param error: why it has no newer one, or None.
-    :param addresses: of that port, separated by commas; None while nobody
-                      knows.
+    :param error: why it has no newer version, or None.
+    :param addresses: of that port, separated by commas; None if not known.
     """
 
     id: str
@@ -110,12 +106,10 @@ def get_of_clusters(engine, cluster_ids):
 
 
 def get_behind(engine, among=None):
-    """Return VIPs that are not what their distributor was told last.
+    """Return VIPs whose distributor does not have the newest version.
 
-    :param engine: an SQLAlchemy engine.
-    :param among: ids of the clusters whose VIPs are looked at; None for all.
-    :returns: a list of VIP; those with a port, and of a cluster that is
-              there.
+    :param among: ids of clusters to look at; None for all.
+    :returns: only VIPs with a port, and of a cluster that still exists.
     """
     whose = [] if among is None else [
         _TABLE.c.cluster_id.in_(sorted(among))]
@@ -129,7 +123,7 @@ def get_behind(engine, among=None):
 
 
 def get_left(engine):
-    """Return VIPs of clusters that are gone: nobody has told them yet."""
+    """Return VIPs of deleted clusters, which distributors must forget yet."""
     with engine.connect() as connection:
         return _read(connection, ~sa.exists().where(
             _CLUSTER.c.id == _TABLE.c.cluster_id))
@@ -137,9 +131,7 @@ def get_left(engine):
 
 @api.retry
 def add(engine, cluster_id, distributor_id):
-    """Add the VIP of a cluster to a distributor, where it is not active.
-
-    Again it changes nothing.
+    """Ensure the row of a cluster's VIP on a distributor, not yet active.
 
     :returns: the VIP; None if the cluster, or the distributor, is gone.
     """
@@ -163,12 +155,12 @@ def add(engine, cluster_id, distributor_id):
                 cluster_id=cluster_id, distributor_id=distributor_id))
             return _read(connection, *where)[0]
     except db_exc.DBDuplicateEntry as e:
-        # Somebody else did it at the same time.
+        # Another process added it at the same time.
         raise db_exc.RetryRequest(e)
 
 
 def _make_id(cluster_id, distributor_id):
-    # Whoever makes the row, and however often.
+    # The same for every process, and each time that the row is made.
     return str(uuid.uuid5(uuid.NAMESPACE_OID,
                           f'{cluster_id} {distributor_id}'))
 
@@ -177,7 +169,7 @@ def _make_id(cluster_id, distributor_id):
 def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
     """Record the port of a VIP.
 
-    :param addresses: of the port; None if nobody knows.
+    :param addresses: of the port; None if not known.
     :returns: False if the VIP, or its cluster, is gone.
     """
     values = {'port_id': port_id, 'mac': mac, 'mtu': mtu,
@@ -191,7 +183,7 @@ def set_port(engine, vip_id, port_id, mac, mtu=None, addresses=None):
     if all(getattr(row, name) == value for name, value in values.items()):
         return True
     with engine.begin() as connection:
-        # It never goes to another one.
+        # A VIP never changes its cluster.
         if (cluster_repo.touch(connection, row.cluster_id) and
                 connection.execute(
                     sa.update(_TABLE).where(_TABLE.c.id == vip_id)
@@ -213,16 +205,13 @@ def count_active(engine):
 
 @api.retry
 def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
-    """Have one of a cluster's distributors answer ARP, and no other one.
+    """Make one of a cluster's distributors the only active one.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: which cluster.
-    :param distributor_id: which one of its distributors.
-    :param version: that of the cluster for which this was decided; None for
-                    any.
-    :param hold: seconds for which no sight moves it again; None where that
-                 stays as it is, as of an operator's order.
-    :returns: False if it is that one already, or has not the VIP, or the
+    :param version: the version of the cluster for which this was decided;
+                    None for any.
+    :param hold: seconds for which sights do not move the VIP again; None
+                 leaves that as it is, as for an operator's order.
+    :returns: False if it is active already, or does not have the VIP, or the
               cluster has another version by now.
     """
     is_of_cluster = _TABLE.c.cluster_id == cluster_id
@@ -250,10 +239,10 @@ def set_active(engine, cluster_id, distributor_id, version=None, hold=None):
 
 
 def _tell_move(connection, vips, distributor_id):
-    """Have it be told that another distributor is to answer for a VIP.
+    """Record the news that a VIP moved.
 
-    :param vips: {id of the distributor: VIP}, as they were.
-    :param distributor_id: the one that is active now.
+    :param vips: {id of the distributor: VIP}, as they were before.
+    :param distributor_id: the active distributor now.
     """
     before = next((vip for vip in vips.values() if vip.active), None)
     if before is not None:
@@ -266,13 +255,12 @@ def _tell_move(connection, vips, distributor_id):
 
 @api.retry
 def record_applied(engine, vip_id, version, is_active=False):
-    """Record that a version is in force; an older one than known is not.
+    """Record which version is in force on a distributor.
 
-    :param engine: an SQLAlchemy engine.
-    :param vip_id: of the VIP on that distributor.
     :param version: of the cluster.
-    :param is_active: whether it answers ARP with it.
-    :returns: False if a newer one is known to be, or the VIP is gone.
+    :param is_active: whether the distributor answers ARP with it.
+    :returns: False, without a change, if a newer version is recorded, or the
+              VIP is gone.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -286,12 +274,10 @@ def record_applied(engine, vip_id, version, is_active=False):
 
 @api.retry
 def forget_applied(engine, vip_id, version):
-    """Record that a distributor has not what was in force there, but 0.
+    """Record that a distributor has lost its version: it has 0.
 
-    :param engine: an SQLAlchemy engine.
-    :param vip_id: of the VIP on that distributor.
-    :param version: that which it is taken to have.
-    :returns: False if it has another one meanwhile, or the VIP is gone.
+    :param version: the recorded version.
+    :returns: False if another version is recorded, or the VIP is gone.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -302,12 +288,10 @@ def forget_applied(engine, vip_id, version):
 
 @api.retry
 def forget_active(engine, vip_id, version):
-    """Record that a distributor cannot answer ARP, whatever it believes.
+    """Record that a distributor cannot answer ARP, as its port is off.
 
-    :param engine: an SQLAlchemy engine.
-    :param vip_id: of the VIP on that distributor.
-    :param version: that which it has.
-    :returns: False if it has another one meanwhile, or the VIP is gone.
+    :param version: the recorded version.
+    :returns: False if another version is recorded, or the VIP is gone.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -320,11 +304,9 @@ def forget_active(engine, vip_id, version):
 def record_error(engine, vip_id, error, version=None):
     """Record why a distributor has no newer version.
 
-    :param engine: an SQLAlchemy engine.
-    :param vip_id: of the VIP on that distributor.
-    :param error: why, in words.
-    :param version: that which it did not take; None for any.
-    :returns: False if it has taken that meanwhile, or the VIP is gone.
+    :param error: why, for people.
+    :param version: the version that it did not take; None for any.
+    :returns: False if it has taken that by now, or the VIP is gone.
     """
     conditions = [] if version is None else [
         sa.or_(_TABLE.c.applied_version.is_(None),
@@ -337,7 +319,7 @@ def record_error(engine, vip_id, error, version=None):
 
 @api.retry
 def delete(engine, vip_id):
-    """Delete the VIP of a cluster from a distributor that has it no more.
+    """Delete the row of a VIP that its distributor has forgotten.
 
     :returns: False if it is gone.
     """
@@ -350,7 +332,7 @@ def delete(engine, vip_id):
             return False
         member, sight = (models.ClusterMember.__table__,
                          models.MemberSight.__table__)
-        # Nobody looks at its members there any more.
+        # The distributor no longer checks the members of that cluster.
         sight_repo.delete_of(
             connection, sight.c.distributor_id == row.distributor_id,
             sight.c.member_id.in_(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which clusters are not as they should be, and whether nobody works on them.
+"""Which clusters need work, and whether they have an owner.
 
-To look at all of them costs some rows each. With candidates alone the cost is
-that of those with which there is something; what leaves no trace in an index,
-such as the end of a cooldown, is found page by page.
+A look at a cluster costs some rows. So usually only candidates are looked at,
+which an index finds. What no index shows, such as the end of a cooldown, is
+found page by page.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _AMPHORA = compat.AMPHORA
 
 PROVIDER = 'amphora_cluster'
 
-# Seconds in which an octavia-worker that lives begins what it is asked for.
+# Seconds within which a live octavia-worker begins what it is asked for.
 _YOUTH = 10
 
 _UNFIT = (member_repo.BUILDING, member_repo.DRAINING, member_repo.FAILED)
@@ -35,9 +35,8 @@ _UNFIT = (member_repo.BUILDING, member_repo.DRAINING, member_repo.FAILED)
 
 @dataclasses.dataclass(frozen=True)
 class Orphan:
-    """A load balancer that was asked for, and of which nobody knows.
+    """A load balancer whose message to an octavia-worker was lost.
 
-    :param id: its id.
     :param provisioning_status: PENDING_CREATE or PENDING_DELETE.
     """
 
@@ -47,12 +46,11 @@ class Orphan:
 
 @dataclasses.dataclass(frozen=True)
 class Due:
-    """A cluster for which there may be something to do.
+    """A cluster that may need work.
 
-    :param id: its id.
-    :param is_free: whether nobody works on it.
-    :param news: changes when somebody sees, or orders, something new: what
-                 could not be done before may be another thing by then.
+    :param is_free: whether it has no owner.
+    :param news: changes with each new sight or order: work that was not
+                 possible before may be possible then.
     """
 
     id: str
@@ -65,7 +63,7 @@ def _count(condition):
 
 
 def _members(among):
-    """Return what there is of members, by cluster."""
+    """Return the query for numbers of members, by cluster."""
     has_slot = _MEMBER.c.slot.is_not(None)
     return (
         sa.select(
@@ -77,7 +75,7 @@ def _members(among):
             _count(sa.or_(
                 _MEMBER.c.state.in_(_UNFIT), _MEMBER.c.ordered.is_not(None),
                 _MEMBER.c.health.in_((member_repo.SUSPECT, member_repo.DEAD)),
-                # One that has just taken a slot.
+                # A member that has just taken a slot.
                 sa.and_(has_slot, sa.or_(
                     _MEMBER.c.config_digest.is_(None),
                     _MEMBER.c.config_digest == member_repo.ALONE))))
@@ -88,7 +86,7 @@ def _members(among):
 
 
 def _broken(among=None):
-    """Return clusters with amphorae that Octavia takes for broken."""
+    """Return the query for clusters with amphorae in ERROR."""
     return (sa.select(_MEMBER.c.cluster_id).distinct()
             .join_from(_MEMBER, _AMPHORA,
                        _AMPHORA.c.id == _MEMBER.c.amphora_id)
@@ -97,7 +95,7 @@ def _broken(among=None):
 
 
 def _down(among=None):
-    """Return clusters of which somebody sees a member DOWN."""
+    """Return the query for clusters with a member that is seen DOWN."""
     return (sa.select(_MEMBER.c.cluster_id,
                       sa.func.max(_SIGHT.c.changed_at).label('changed_at'),
                       sa.func.count().label('number'))
@@ -108,14 +106,12 @@ def _down(among=None):
 
 
 def get_candidates(engine, seconds):
-    """Return clusters with which there may be something.
+    """Return the ids of clusters that may need work, a set.
 
-    What that costs does not depend on how many there are beside these.
+    The cost does not depend on the number of other clusters.
 
-    :param engine: an SQLAlchemy engine.
-    :param seconds: within which a change of a cluster, of what its members
-                    are to do, or of its distributors counts.
-    :returns: a set of ids.
+    :param seconds: for how long a change of a cluster, of its members' tasks,
+                    or of its distributors counts.
     """
     broken, down = _broken(), _down()
     with engine.connect() as connection:
@@ -134,12 +130,10 @@ def get_candidates(engine, seconds):
 
 
 def get_page(engine, after, number):
-    """Return some clusters, in the order of their ids, whatever they are.
+    """Return a page of ids of all clusters, in order.
 
-    :param engine: an SQLAlchemy engine.
-    :param after: the id that was the last one; '' to begin.
-    :param number: how many at most.
-    :returns: a list of ids.
+    :param after: the last id of the page before, '' for the first page.
+    :param number: most ids on a page.
     """
     with engine.connect() as connection:
         return list(connection.execute(
@@ -152,11 +146,9 @@ def _of(column, among):
 
 
 def get_due(engine, among=None):
-    """Return the clusters for which there may be something to do.
+    """Return the Dues of clusters that may need work, longest waiting first.
 
-    :param engine: an SQLAlchemy engine.
-    :param among: ids of those that are looked at; None for all.
-    :returns: a list of Due, who waits for longest first.
+    :param among: ids of clusters to look at; None for all.
     """
     members, broken, down = (part(among) for part in
                              (_members, _broken, _down))
@@ -164,7 +156,7 @@ def get_due(engine, among=None):
         sa.func.coalesce(column, 0) for column in (
             members.c.slots, members.c.active, members.c.standbys))
     size = cluster_repo.size_in_force()
-    # Whoever changes the load balancer holds up what is not urgent.
+    # A change of the load balancer delays what is not urgent.
     is_made = sa.and_(_CLUSTER.c.provisioning_status == compat.ACTIVE,
                       _LB.c.provisioning_status.in_(
                           (compat.ACTIVE, compat.PENDING_UPDATE,
@@ -183,14 +175,14 @@ def get_due(engine, among=None):
             (compat.PENDING_CREATE, compat.PENDING_DELETE)),
         _CLUSTER.c.provisioning_status.in_(lock_repo.PENDING),
         sa.and_(is_made, is_unlike),
-        # Nothing is built for one that failed; what died has to leave it.
+        # A failed cluster gets no new members, but dead ones have to leave.
         sa.and_(_CLUSTER.c.provisioning_status == compat.ERROR,
                 _LB.c.provisioning_status == compat.ERROR,
                 sa.or_(members.c.unfit > 0, down.c.cluster_id.is_not(None))))
     is_free = sa.and_(
         sa.or_(_CLUSTER.c.claimed_by.is_(None),
                _CLUSTER.c.claim_expires_at <= types.utcnow()),
-        # Somebody has just been asked for that.
+        # An octavia-worker has just been asked for it.
         sa.or_(_LB.c.id.is_(None), _LB.c.provisioning_status.not_in(
             (compat.PENDING_CREATE, compat.PENDING_DELETE)),
             sa.func.coalesce(_LB.c.updated_at, _LB.c.created_at) <=
@@ -214,11 +206,10 @@ def get_due(engine, among=None):
 
 
 def get_orphans(engine, age):
-    """Return load balancers on clusters whose message was lost.
+    """Return the Orphans.
 
-    :param engine: an SQLAlchemy engine.
-    :param age: seconds since they were asked for: an octavia-worker that
-                lives would know them by then.
+    :param age: seconds since a tenant's request, within which a live
+                octavia-worker would have begun.
     """
     begun = sa.func.coalesce(_LB.c.updated_at, _LB.c.created_at)
     with engine.connect() as connection:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How many clusters, members and distributors there are, and in what state."""
+"""Numbers of clusters, members and distributors, by state."""
 
 import collections
 import dataclasses
@@ -19,30 +19,29 @@ _DISTRIBUTOR = models.Distributor.__table__
 _BOOTED = models.DistributorInstance.__table__
 _VIP = models.DistributorVIP.__table__
 
-# Whose members and distributors are somebody's who works on it just now.
+# In these an octavia-worker just builds or deletes members and VIPs.
 _COMING_AND_GOING = (compat.PENDING_CREATE, compat.PENDING_DELETE)
 
 
 @dataclasses.dataclass(frozen=True)
 class Figures:
-    """What there is at one moment.
+    """The numbers at one moment.
 
     :param clusters: {provisioning status: number of clusters}.
     :param health: {operating status: number of clusters}.
     :param members: {state: number}.
-    :param distributors: {status: number}, of those that get VIPs.
-    :param short: clusters with fewer ACTIVE members than desired_size, but
-                  for those that are made or deleted.
-    :param failing: of these, those with fewer than min_size.
-    :param unreachable: clusters whose VIP no distributor that answers has,
-                        likewise.
-    :param behind: VIPs whose distributor has not what it should.
+    :param distributors: {status: number}, of distributors that get VIPs.
+    :param short: clusters with fewer ACTIVE members than desired_size. This,
+                  failing, unreachable, behind and without_standby leave out
+                  clusters that are just made or deleted.
+    :param failing: clusters with fewer ACTIVE members than min_size.
+    :param unreachable: clusters whose VIP is on no distributor that answers.
+    :param behind: VIPs whose distributor does not have the newest version.
     :param members_by_health: {HEALTHY, SUSPECT or DEAD: number}.
-    :param orders: {DRAIN or REPLACE: members for which that is ordered}.
-    :param without_standby: clusters with fewer that stand by than they are to
-                            have, but for those that are made or deleted.
-    :param draining: open connections of members that leave.
-    :param drained: distributors that an operator wants no VIP on.
+    :param orders: {DRAIN or REPLACE: members with this order}.
+    :param without_standby: clusters with too few standbys.
+    :param draining: open connections of members that drain.
+    :param drained: distributors that an operator drained.
     :param expiring: distributors with a certificate that ends within 30 days,
                      or has ended.
     :param booted: {state: number}, of instances of distributors.
@@ -88,10 +87,7 @@ def _count_members(state):
 
 
 def read(engine):
-    """Return Figures, by one statement.
-
-    :param engine: an SQLAlchemy engine.
-    """
+    """Return the Figures, by one statement."""
     active = _count_members(member_repo.ACTIVE)
     stays = _CLUSTER.c.provisioning_status.not_in(_COMING_AND_GOING)
     answers = sa.exists().where(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The front ends of clusters: where they are, as Octavia's rows have it."""
+"""The front ends of clusters, from Octavia's rows."""
 
 import collections
 import dataclasses
@@ -15,15 +15,14 @@ _MEMBER = models.ClusterMember.__table__
 _AMPHORA = compat.AMPHORA
 _LB = compat.LOAD_BALANCER
 _LISTENER = compat.LISTENER
-# Of load balancers that are neither made just now, nor deleted.
+# Of load balancers that are neither just built nor deleted.
 _MADE = (compat.ACTIVE, compat.PENDING_UPDATE, compat.ERROR)
 
 
 @dataclasses.dataclass(frozen=True)
 class FrontEnd:
-    """The port of a member that clients' connections come to.
+    """The port of a member for clients' connections.
 
-    :param member_id: of which member.
     :param slot: its slot, or None.
     :param state: of the member.
     :param port_id: of Neutron's port.
@@ -37,10 +36,8 @@ class FrontEnd:
 
 @dataclasses.dataclass(frozen=True)
 class Front:
-    """A FrontEnd, whose it is, and what it has to have.
+    """A FrontEnd with its cluster, and the addresses that it must have.
 
-    :param cluster_id: of which cluster.
-    :param member_id: of which member.
     :param state: of the member.
     :param port_id: of Neutron's port.
     :param addresses: of the load balancer.
@@ -56,9 +53,7 @@ class Front:
 def get_vip_ports(engine):
     """Return {id of a cluster: id of the port of its VIP}.
 
-    Of those whose load balancer is made, and is not deleted.
-
-    :param engine: an SQLAlchemy engine.
+    Without load balancers that are just built or deleted.
     """
     with engine.connect() as connection:
         return dict(connection.execute(
@@ -72,9 +67,9 @@ def get_vip_ports(engine):
 
 
 def get_all(engine):
-    """Return the Fronts of all clusters whose load balancer is made.
+    """Return the Fronts of all clusters.
 
-    :param engine: an SQLAlchemy engine.
+    Without load balancers that are just built or deleted.
     """
     addresses = collections.defaultdict(list)
     is_made = _LB.c.provisioning_status.in_(_MADE)
@@ -101,11 +96,7 @@ def get_all(engine):
 
 
 def get_of_cluster(engine, cluster_id):
-    """Return the FrontEnds of a cluster, those with a slot first, by slot.
-
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: its id.
-    """
+    """Return the FrontEnds of a cluster, those with a slot first, by slot."""
     with engine.connect() as connection:
         return [FrontEnd(row.id, row.slot, row.state, row.vrrp_port_id)
                 for row in connection.execute(
@@ -120,11 +111,7 @@ def get_of_cluster(engine, cluster_id):
 
 
 def get_own_addresses(engine, cluster_id):
-    """Return {id of an amphora: its own address} in the network of the VIP.
-
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of which cluster.
-    """
+    """Return {id of an amphora: its own address} in the network of the VIP."""
     with engine.connect() as connection:
         return dict(connection.execute(
             sa.select(_AMPHORA.c.id, _AMPHORA.c.vrrp_ip)
@@ -137,9 +124,7 @@ def get_own_addresses(engine, cluster_id):
 def get_lookers(engine):
     """Return {id of a load balancer: addresses of its distributors}.
 
-    Of those whose members are looked at.
-
-    :param engine: an SQLAlchemy engine.
+    Only of clusters whose distributors check members.
     """
     vips = models.DistributorVIP.__table__
     found = collections.defaultdict(set)
@@ -153,13 +138,12 @@ def get_lookers(engine):
 
 
 def get_listener_ports(engine, among=None):
-    """Return {id of a cluster: frozenset of ports} of what is listened to.
+    """Return {id of a cluster: frozenset of ports of its listeners}.
 
-    Those that are about to come or go are not among them, nor are those of
-    UDP and SCTP: OVN would look at members there by TCP.
+    Without listeners that are about to come or go, and without those of UDP
+    and SCTP, at which OVN would check members by TCP.
 
-    :param engine: an SQLAlchemy engine.
-    :param among: ids of the clusters that are looked at; None for all.
+    :param among: ids of clusters to look at; None for all.
     """
     found = collections.defaultdict(set)
     conditions = [] if among is None else [

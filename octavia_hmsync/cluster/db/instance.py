@@ -2,8 +2,8 @@
 
 """Rows of ``hmsync_distributor_instance``: distributors that are booted.
 
-The distributor in one that is READY has a row of its own, by the name of its
-instance in the compute service, as soon as somebody asks for distributors.
+The distributor in a READY instance also has a row in ``hmsync_distributor``,
+by the id of its instance in the compute service, from the next sync() on.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ READY = 'READY'
 LEAVING = 'LEAVING'
 STATES = (BUILDING, READY, LEAVING)
 
-# Of whoever decides that one more is booted.
+# Taken to decide that one more is booted, or that one leaves.
 TURN = 'distributor-instance'
 
 
@@ -35,8 +35,8 @@ TURN = 'distributor-instance'
 class Instance:
     """A row; times by the database's clock, UTC.
 
-    The fields are columns of ``hmsync_distributor_instance``, and now, when
-    it was read.
+    Its fields are the columns of ``hmsync_distributor_instance``, and now,
+    when it was read.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Instance:
 
     @property
     def is_free(self):
-        """Whether nobody works on it."""
+        """Whether it has no owner."""
         return (not self.claimed_by or self.claim_expires_at is None or
                 self.claim_expires_at <= self.now)
 
@@ -83,7 +83,7 @@ def get_all(engine):
 
 
 def get_ready(engine):
-    """Return {id in the compute service: address} of those to be used."""
+    """Return {id in the compute service: address} of READY instances."""
     with engine.connect() as connection:
         return {row.compute_id: row.address for row in connection.execute(
             sa.select(_TABLE.c.compute_id, _TABLE.c.address)
@@ -92,21 +92,20 @@ def get_ready(engine):
 
 @api.retry
 def reserve(engine, instance_id, known, owner, expiry):
-    """Add one that is to be booted, claimed.
+    """Add the claimed row of an instance to be booted.
 
-    :param engine: an SQLAlchemy engine.
     :param instance_id: a new id, of this call alone.
-    :param known: ids of all that there were when this was decided.
-    :param owner: a new id, of this call alone.
+    :param known: ids of all instances when this was decided.
+    :param owner: a new claim owner, of this call alone.
     :param expiry: seconds after which the claim lapses.
-    :returns: False if there are others meanwhile.
+    :returns: False if the instances are others by now.
     """
     with engine.begin() as connection:
         turn.take(connection, TURN)
         there = set(connection.execute(sa.select(_TABLE.c.id)).scalars())
         if there != set(known):
             connection.rollback()
-            # It may be that it was added, and the answer was lost.
+            # A first try may have added it, and the answer was lost.
             return instance_id in there
         connection.execute(sa.insert(_TABLE).values(
             id=instance_id, state=BUILDING, created_at=types.utcnow(),
@@ -116,13 +115,11 @@ def reserve(engine, instance_id, known, owner, expiry):
 
 @api.retry
 def claim(engine, instance_id, owner, expiry):
-    """Claim one that nobody works on.
+    """Claim an instance that has no owner.
 
-    :param engine: an SQLAlchemy engine.
-    :param instance_id: which.
-    :param owner: a new id, of this call alone.
+    :param owner: a new claim owner, of this call alone.
     :param expiry: seconds after which the claim lapses.
-    :returns: False if somebody else works on it, or it is gone.
+    :returns: False if another owner works on it, or it is gone.
     """
     with engine.begin() as connection:
         return _CLAIMS.take(connection, instance_id, owner, expiry)
@@ -130,13 +127,13 @@ def claim(engine, instance_id, owner, expiry):
 
 @api.retry
 def record(engine, instance_id, owner, expiry, is_booted=False, **values):
-    """Go on holding a claim, and record what was found out.
+    """Renew a claim, and record columns.
 
     :param expiry: seconds after which the claim lapses.
     :param is_booted: whether the compute service is asked for it now, or it
-                      answers now.
-    :param values: columns, and what they are to have.
-    :raises Lost: if somebody else has claimed it meanwhile.
+                      first answers now.
+    :param values: new values of columns.
+    :raises Lost: if another owner has claimed it.
     """
     if is_booted:
         values['booted_at'] = types.utcnow()
@@ -148,9 +145,9 @@ def record(engine, instance_id, owner, expiry, is_booted=False, **values):
 
 @api.retry
 def release(engine, instance_id, owner):
-    """Give a claim back.
+    """Release a claim.
 
-    :returns: False if somebody else has claimed it meanwhile, or it is gone.
+    :returns: False if another owner has claimed it, or it is gone.
     """
     with engine.begin() as connection:
         return _CLAIMS.release(connection, instance_id, owner)
@@ -158,9 +155,8 @@ def release(engine, instance_id, owner):
 
 @api.retry
 def order(engine, instance_id, reason):
-    """Have one that is READY go, when another one is there for it.
+    """Order that a READY instance goes as soon as it has a substitute.
 
-    :param reason: why.
     :returns: False if it is not READY, or is to go already.
     """
     with engine.begin() as connection:
@@ -173,14 +169,13 @@ def order(engine, instance_id, reason):
 
 @api.retry
 def leave(engine, instance_id, reason, known):
-    """Have clusters leave one that is READY; then it is deleted.
+    """Set a READY instance to LEAVING: clusters leave it before its deletion.
 
-    :param reason: why.
-    :param known: ids of those that were READY when this was decided.
-    :returns: False if it is not READY, or others are not any more.
+    :param known: ids of the READY instances when this was decided.
+    :returns: False if it, or one of the others, is no longer READY.
     """
     with engine.begin() as connection:
-        # Of two that are to go at once the second one sees the first one.
+        # If two leave at once, the second call sees the first.
         turn.take(connection, TURN)
         return set(known) <= set(connection.execute(
             sa.select(_TABLE.c.id).where(_TABLE.c.state == READY)).scalars()
@@ -192,10 +187,10 @@ def leave(engine, instance_id, reason, known):
 
 @api.retry
 def forget(engine, instance_id, owner):
-    """Delete the row of one that is no distributor's any more.
+    """Delete the row of an instance whose distributor is forgotten.
 
-    :returns: False if somebody else has claimed it meanwhile, it is gone, or
-              a distributor goes by it.
+    :returns: False if another owner has claimed it, it is gone, or its
+              distributor still has a row.
     """
     with engine.begin() as connection:
         return _CLAIMS.delete(

@@ -2,9 +2,9 @@
 
 """Octavia's lock of a load balancer that has a cluster.
 
-The lock is Octavia's own, PENDING_UPDATE: whoever wants to change the load
-balancer has to wait. It says nothing of who has it; the status of the cluster
-does, which is written in the same transaction.
+The lock is Octavia's own status PENDING_UPDATE: other changes of the load
+balancer have to wait. Octavia's row does not name the owner of the lock. So
+the status of the cluster is written in the same transaction.
 """
 
 import sqlalchemy as sa
@@ -30,7 +30,7 @@ def _is_of(cluster_id):
 
 
 def _hold(connection, cluster_id, owner, expiry):
-    # First: at another node of Galera it is what keeps a second one from
+    # First: this write keeps a second owner at another node of Galera from
     # committing.
     if not claim_repo.hold(connection, cluster_id, owner, expiry):
         raise exceptions.Lost
@@ -40,7 +40,7 @@ def _enter(connection, cluster_id, status):
     return connection.execute(
         sa.update(_CLUSTER)
         .where(_CLUSTER.c.id == cluster_id,
-               # Whoever is to delete it waits for the claim.
+               # A deletion of the cluster waits for the claim.
                _CLUSTER.c.provisioning_status != compat.PENDING_DELETE)
         .values(provisioning_status=status,
                 updated_at=types.utcnow())).rowcount
@@ -50,14 +50,12 @@ def _enter(connection, cluster_id, status):
 def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
     """Lock the load balancer of a cluster.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of which cluster.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param status: the one from which it may be locked: ACTIVE or ERROR.
-    :returns: False if the load balancer is not in it: somebody else works on
-              it, or it is gone.
-    :raises Lost: if somebody else has claimed the cluster.
+    :param status: the status that the load balancer must have, ACTIVE or
+                   ERROR.
+    :returns: False if the load balancer has another status or is gone.
+    :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
         _hold(connection, cluster_id, owner, expiry)
@@ -75,16 +73,14 @@ def lock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
 
 @api.retry
 def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
-    """Give the load balancer of a cluster back.
+    """Unlock the load balancer of a cluster.
 
-    One that is not locked, or is to be deleted, stays as it is.
+    A load balancer that is not locked, or is to be deleted, stays as it is.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of which cluster.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param status: what both are then, ACTIVE or ERROR.
-    :raises Lost: if somebody else has claimed the cluster.
+    :param status: of both afterwards, ACTIVE or ERROR.
+    :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
         _hold(connection, cluster_id, owner, expiry)
@@ -104,9 +100,9 @@ def unlock(engine, cluster_id, owner, expiry, status=compat.ACTIVE):
 
 @api.retry
 def fail_deletion(engine, cluster_id, owner, expiry):
-    """Have a load balancer that could not be deleted be one in ERROR.
+    """Set a load balancer that could not be deleted to ERROR.
 
-    :raises Lost: if somebody else has claimed the cluster.
+    :raises Lost: if another owner has claimed the cluster.
     """
     with engine.begin() as connection:
         _hold(connection, cluster_id, owner, expiry)

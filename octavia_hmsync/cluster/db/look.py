@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What looks at members of clusters need to know: Octavia's own rows.
+"""Facts for the checks of members of clusters, from Octavia's rows.
 
-At which ports members are looked at is a column of their cluster, as what
-distributors are told with one version never changes. Whoever changes the
-listeners of a load balancer changes it; what somebody died with is found
-here.
+The ports at which distributors check members are a column of the cluster,
+because what they are told with one version never changes. The octavia-worker
+that changes listeners changes the column; if it died before, a housekeeper
+finds the difference here.
 """
 
 import collections
@@ -36,14 +36,12 @@ _STATISTICS = compat.LISTENER_STATISTICS
 class Drain:
     """A member that drains, and its connections.
 
-    :ivar cluster_id: of its cluster.
-    :ivar amphora_id: of its amphora.
-    :ivar recorded: how many connections its row has.
-    :ivar told: how many its last heartbeat has; None if none that counts has
-                come since it drains.
-    :ivar rest: seconds for which a connection that is open may yet be silent
-                since distributors know that it drains; below 0 if each was
-                heard of, infinite if nobody knows.
+    :ivar recorded: the number of connections in its row.
+    :ivar told: the number in its last heartbeat; None if no heartbeat that
+                counts has come since it drains.
+    :ivar rest: seconds for which an open connection may still be silent since
+                distributors know that it drains; below 0 if all have shown
+                themselves, infinite if that is not known.
     """
 
     cluster_id: str
@@ -54,11 +52,10 @@ class Drain:
 
 
 def get_ports(engine):
-    """Return at which ports members are to be looked at.
+    """Return the ports at which members should be checked.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: {id of a cluster: (what is recorded, a set of ports)}, of those
-              whose load balancer nobody changes now.
+    :returns: {id of a cluster: (its column, a set of ports)}, without load
+              balancers that are being changed.
     """
     is_open = sa.and_(
         ~sa.exists().where(_CIDR.c.listener_id == _LISTENER.c.id),
@@ -75,7 +72,7 @@ def get_ports(engine):
                     .outerjoin(_LISTENER, sa.and_(
                         _LISTENER.c.load_balancer_id == _LB.c.id,
                         _LB.c.enabled, _LISTENER.c.enabled,
-                        # Nobody knows whether members have ever had that.
+                        # Members may never have had that listener.
                         _LISTENER.c.provisioning_status != compat.ERROR,
                         _LISTENER.c.protocol.not_in(
                             compat.LVS_PROTOCOLS), is_open)))
@@ -89,11 +86,7 @@ def get_ports(engine):
 
 
 def get_looked_at(engine, distributor_id):
-    """Return the clusters that a distributor is to look at, a set of ids.
-
-    :param engine: an SQLAlchemy engine.
-    :param distributor_id: which one.
-    """
+    """Return the ids of clusters whose members a distributor checks."""
     with engine.connect() as connection:
         found = connection.execute(
             sa.select(_CLUSTER.c.id)
@@ -104,16 +97,11 @@ def get_looked_at(engine, distributor_id):
 
 
 def get_connections(engine, margin):
-    """Return how many connections are open of members that drain.
+    """Return {id of a draining member: its Drain}.
 
-    What a heartbeat tells counts once distributors have known for a while
-    that the member drains: before that new ones may have come, and the
-    numbers may be those of the heartbeat before. What goes on by datagrams is
-    in no heartbeat: where there is a listener for them zero is no answer.
-
-    :param engine: an SQLAlchemy engine.
-    :param margin: seconds after which a heartbeat counts.
-    :returns: {id of a member: its Drain}.
+    :param margin: seconds after the distributors know of the drain from which
+                   on a heartbeat counts. Before that new connections may have
+                   come, or the numbers may be of an earlier heartbeat.
     """
     told = (sa.select(sa.func.coalesce(sa.func.sum(
         _STATISTICS.c.active_connections), 0))
@@ -152,6 +140,8 @@ def get_connections(engine, margin):
 def _counts(row, margin):
     if row.last_update is None or row.applied_at is None:
         return False
+    # Heartbeats do not count datagrams: with a listener for these zero
+    # connections prove nothing.
     if row.has_datagrams and not row.told:
         return False
     since = max(row.updated_at, row.applied_at)
@@ -167,10 +157,9 @@ def _get_rest(row):
 
 @api.retry
 def forget_connections(engine):
-    """Forget how many were open of members that do not drain any more.
+    """Clear the connections of members that do not drain any more.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: of how many members.
+    :returns: number of changed members.
     """
     with engine.begin() as connection:
         return connection.execute(

@@ -2,9 +2,9 @@
 
 """Rows of ``hmsync_cluster_member``: the amphorae of a cluster.
 
-Whatever changes a member's state, slot or MAC is a new version of the
-cluster, in the same transaction: what distributors are told with one version
-never changes.
+A change of a member's state, slot or MAC makes a new version of the cluster,
+in the same transaction: what distributors are told with one version never
+changes.
 """
 
 import dataclasses
@@ -32,18 +32,19 @@ FAILED = 'FAILED'
 
 STATES = (BUILDING, STANDBY, ACTIVE, DRAINING, FAILED)
 
-# What a manager makes of what is seen of a member.
+# How a manager judges a member by its sights.
 HEALTHY = 'HEALTHY'
 SUSPECT = 'SUSPECT'
 DEAD = 'DEAD'
 
-# What somebody orders: no new connections; another one in its place.
+# Orders: no new connections; another member in its place.
 DRAIN = 'DRAIN'
 REPLACE = 'REPLACE'
 
-# In place of a config_digest: it took a slot in whose peer group others know
-# the clients, and was not told who these are. Distributors send nobody to it
-# who knows nobody; so it comes and goes with a new version of the cluster.
+# In place of a config_digest: the member took a slot in a peer group, but does
+# not have the group's stick tables yet. Meanwhile distributors send its
+# clients to members of the group that know them. So setting and ending this
+# makes a new version of the cluster.
 ALONE = 'alone'
 
 # What record() changes.
@@ -55,8 +56,8 @@ _DETAILS = frozenset(('health', 'config_digest', 'error', 'zone',
 class Member:
     """A row; times by the database's clock, UTC.
 
-    The fields are columns of ``hmsync_cluster_member``, and now, when it was
-    read. updated_at is since when it is in its state and its slot.
+    Its fields are the columns of ``hmsync_cluster_member``, and now, when it
+    was read. updated_at is when its state or slot last changed.
     """
 
     id: str
@@ -79,7 +80,7 @@ class Member:
 
     @property
     def is_configured(self) -> bool:
-        """Whether it was told all that its slot needs."""
+        """Whether it has the whole configuration of its slot."""
         return self.config_digest not in (None, ALONE)
 
 
@@ -87,7 +88,7 @@ _FIELDS = [field.name for field in dataclasses.fields(Member)]
 
 
 def select(*conditions):
-    """Return the query for those that fulfil all conditions."""
+    """Return the query for members that fulfil all conditions."""
     return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
 
 
@@ -97,7 +98,7 @@ def from_row(row):
 
 
 def _read(connection, *conditions):
-    # Those with a slot first, by slot.
+    # Members with a slot come first, by slot.
     return [from_row(row) for row in connection.execute(
         select(*conditions).order_by(
             _TABLE.c.cluster_id, _TABLE.c.slot.is_(None), _TABLE.c.slot,
@@ -116,18 +117,18 @@ def get(engine, member_id):
 
 
 def get_by_amphora(engine, amphora_id):
-    """Return the Member that an amphora is, or None if it is none."""
+    """Return the Member of an amphora, or None."""
     return _get(engine, _TABLE.c.amphora_id == amphora_id)
 
 
 def get_of_cluster(engine, cluster_id):
-    """Return the Members of a cluster, by slot, those without one last."""
+    """Return the Members of a cluster, by slot; those without a slot last."""
     with engine.connect() as connection:
         return _read(connection, _TABLE.c.cluster_id == cluster_id)
 
 
 def get_of_load_balancer(engine, load_balancer_id):
-    """Return the Members of a load balancer's cluster, none if it has none."""
+    """Return the Members of a load balancer's cluster, empty without one."""
     with engine.connect() as connection:
         return _read(connection, _TABLE.c.cluster_id == sa.select(
             _CLUSTER.c.id).where(
@@ -143,15 +144,12 @@ def get_all(engine):
 
 @api.retry
 def add(engine, cluster_id, member_id, size):
-    """Add a member that is to be built, in the first slot that is free.
+    """Add a member to be built, in the first free slot.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of which cluster.
-    :param member_id: a new id. With one that is there nothing is changed.
-    :param size: how many slots there are; 0 for one without a slot, which is
-                 to be a standby or to take another one's.
-    :returns: the Member; None if no slot is free, or there is no such
-              cluster.
+    :param member_id: a new id; with a known id nothing changes.
+    :param size: number of slots; 0 for a member without a slot, to be a
+                 standby or to take over a slot.
+    :returns: the Member; None if no slot is free, or the cluster is gone.
     """
     try:
         with engine.begin() as connection:
@@ -180,7 +178,7 @@ def _find_slot(connection, cluster_id, size):
 
 
 def _place(connection, cluster_id, slot):
-    """Return the columns that say where in a cluster a member is."""
+    """Return the columns for the place of a member in a cluster."""
     if slot is None:
         return {'slot': None, 'peer_group': None}
     size = connection.execute(
@@ -190,7 +188,7 @@ def _place(connection, cluster_id, slot):
 
 
 def _cluster_of(engine, member_id):
-    # A member never goes to another one.
+    # A member never changes its cluster.
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.cluster_id)
@@ -198,15 +196,15 @@ def _cluster_of(engine, member_id):
 
 
 def _at(version):
-    """Return what must hold of a cluster that somebody has decided on."""
+    """Return the conditions for the version for which a manager decided."""
     return () if version is None else (_CLUSTER.c.version == version,)
 
 
 def _change(engine, member_id, *conditions, version=None, **values):
-    """Change a row, and what distributors are to do.
+    """Change a row, and the version of the cluster.
 
-    :returns: False if nothing fulfils all conditions, or the cluster has
-              another version by now.
+    :returns: False if the row does not fulfil all conditions, or the cluster
+              has another version by now.
     """
     cluster_id = _cluster_of(engine, member_id)
     with engine.begin() as connection:
@@ -220,7 +218,7 @@ def _change(engine, member_id, *conditions, version=None, **values):
 
 
 def _tell_change(connection, before, values):
-    """Have it be told that a member has another state."""
+    """Record the news that a member has another state."""
     new = values.get('state')
     body = {'member_id': before.id, 'amphora_id': before.amphora_id,
             'slot': before.slot}
@@ -248,17 +246,14 @@ def _write(connection, member_id, *conditions, **values):
 
 @api.retry
 def set_state(engine, member_id, old, new, **details):
-    """Go from one state to another.
+    """Change the state of a member.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
-    :param old: the states from which that can be done.
-    :param new: the state.
-    :param details: what record() takes, where it changes.
-    :returns: False if it is in no such state, or gone, or would be ACTIVE
+    :param old: the states that it may have before.
+    :param details: changed details, as record() takes them.
+    :returns: False if it has another state, is gone, or would be ACTIVE
               without a slot.
     """
-    # Somebody may have unregistered it since the caller looked.
+    # It may have been unregistered since the caller looked.
     has_place = [_TABLE.c.slot.is_not(None)] if new == ACTIVE else []
     return _change(engine, member_id, _TABLE.c.state.in_(old), *has_place,
                    state=new, **_check_details(details))
@@ -273,12 +268,10 @@ def _check_details(details):
 
 @api.retry
 def drain(engine, member_id, version=None):
-    """Have an ACTIVE member get no new connections, and keep its slot.
+    """Drain an ACTIVE member: it gets no new connections, and keeps its slot.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
-    :param version: that of the cluster for which this was decided; None for
-                    any.
+    :param version: the version of the cluster for which this was decided;
+                    None for any.
     :returns: False if it is not ACTIVE, or the cluster has another version.
     """
     return _change(engine, member_id, _TABLE.c.state == ACTIVE,
@@ -287,13 +280,11 @@ def drain(engine, member_id, version=None):
 
 @api.retry
 def resume(engine, member_id, version=None):
-    """Have a member that drains, and has missed no change, serve again.
+    """Make a draining member ACTIVE again, if it has missed no change.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
-    :param version: as drain() takes it.
-    :returns: False if it does not drain, has no slot, is ordered to go, may
-              have missed a change, or the cluster has another version.
+    :param version: see drain().
+    :returns: False if it does not drain, has no slot, has an order, may have
+              missed a change, or the cluster has another version.
     """
     return _change(
         engine, member_id, _TABLE.c.state == DRAINING,
@@ -304,12 +295,10 @@ def resume(engine, member_id, version=None):
 
 @api.retry
 def unregister(engine, member_id, error=None, version=None):
-    """Have distributors know a member no more, which is deleted then.
+    """Set a member to FAILED without a slot, to be deleted.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
     :param error: why.
-    :param version: as drain() takes it.
+    :param version: see drain().
     :returns: False if it is so already, or gone, or the cluster has another
               version.
     """
@@ -322,12 +311,10 @@ def unregister(engine, member_id, error=None, version=None):
 
 @api.retry
 def record(engine, member_id, **details):
-    """Record what does not concern distributors.
+    """Record details that do not concern distributors.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
-    :param details: health, config_digest, error, zone or connections; None,
-                    too.
+    :param details: health, config_digest, error, zone or connections; may be
+                    None.
     :returns: False if it is gone.
     """
     if not _check_details(details):
@@ -338,20 +325,18 @@ def record(engine, member_id, **details):
 
 @api.retry
 def raise_idle_timeout(engine, cluster_id, seconds):
-    """Record that connections of members may be silent for so long.
+    """Raise the seconds for which connections of members may be silent.
 
-    What is less than before is no news: a haproxy of before a reload goes on
-    with its connections as it began.
+    A lower value changes nothing: a haproxy from before a reload keeps its
+    timeout for its connections.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of whose members.
-    :param seconds: for how long.
+    :param cluster_id: of all its members.
     """
-    # That of before is not known of all.
+    # Not of members with NULL, whose value is not known.
     is_less = sa.and_(_TABLE.c.cluster_id == cluster_id,
                       _TABLE.c.idle_timeout < seconds)
     with engine.begin() as connection:
-        # Distributors are told, too.
+        # Distributors get it, too.
         if cluster_repo.touch(connection, cluster_id,
                               sa.exists().where(is_less)):
             connection.execute(sa.update(_TABLE).where(is_less)
@@ -360,14 +345,13 @@ def raise_idle_timeout(engine, cluster_id, seconds):
 
 @api.retry
 def record_config(engine, member, digest, **details):
-    """Record which configuration a member has that was told as one of all.
+    """Record which configuration a member got together with all others.
 
-    :param engine: an SQLAlchemy engine.
-    :param member: a Member, as it was when it was told.
-    :param digest: of the configuration; None where it may have a part of it.
-    :param details: as record() takes them.
-    :returns: False, and nothing is changed, if it has another slot by now, or
-              is ALONE, and so is configured anew anyway, or is gone.
+    :param member: the Member as it was then.
+    :param digest: of the configuration; None if it may have only a part.
+    :param details: see record().
+    :returns: False, without a change, if it has another slot by now, is gone,
+              or is ALONE and so gets a new configuration anyway.
     """
     with engine.begin() as connection:
         return _write(
@@ -381,11 +365,9 @@ def record_config(engine, member, digest, **details):
 
 @api.retry
 def join_group(engine, member_id, digest):
-    """Record that a member is ALONE no more: it shares its stick tables.
+    """Record that a member is no longer ALONE, but shares its stick tables.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
-    :param digest: of the configuration that it has.
+    :param digest: of its configuration.
     :returns: False if it is not ALONE, or gone.
     """
     return _change(engine, member_id, _TABLE.c.config_digest == ALONE,
@@ -394,16 +376,13 @@ def join_group(engine, member_id, digest):
 
 @api.retry
 def set_health(engine, member_id, health, error=None):
-    """Record what a manager makes of what is seen of a member.
+    """Record how the manager of its cluster judges a member.
 
-    By the manager of its cluster alone; who sees something records that with
-    member_sight.record().
+    Distributors and health managers record sights with member_sight.record().
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
     :param health: HEALTHY, SUSPECT or DEAD.
-    :param error: what speaks against it; None leaves what is there, unless
-                  it is HEALTHY: what spoke against it does no more.
+    :param error: why; None leaves the error as it is, or clears it if health
+                  is HEALTHY.
     :returns: False if it has that health, or is gone.
     """
     values = {'health': health}
@@ -425,12 +404,10 @@ def set_health(engine, member_id, health, error=None):
 
 @api.retry
 def set_order(engine, member_id, order):
-    """Order something for a member; its manager sees to it.
+    """Record an order for a member; its manager carries it out.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: which.
-    :param order: DRAIN or REPLACE; None takes back what was ordered.
-    :returns: False if that is ordered already, or the member is gone.
+    :param order: DRAIN or REPLACE; None takes the order back.
+    :returns: False if the member has this order already, or is gone.
     """
     other = (_TABLE.c.ordered.is_not(None) if order is None else
              sa.or_(_TABLE.c.ordered.is_(None), _TABLE.c.ordered != order))
@@ -444,8 +421,8 @@ def set_order(engine, member_id, order):
 def assign_amphora(engine, member_id, amphora_id):
     """Record which amphora is built as a member.
 
-    :returns: False if it has another one, the amphora is another member, or
-              it is gone.
+    :returns: False if the member has another amphora or is gone, or the
+              amphora is another member's.
     """
     try:
         with engine.begin() as connection:
@@ -460,9 +437,9 @@ def assign_amphora(engine, member_id, amphora_id):
 
 @api.retry
 def unassign_amphora(engine, member_id, amphora_id):
-    """Record that an amphora, which is gone, is a member no more.
+    """Record that the amphora of a member is gone.
 
-    :returns: False if the member has another one, or is gone.
+    :returns: False if the member has another amphora, or is gone.
     """
     with engine.begin() as connection:
         return _update(connection, member_id,
@@ -472,19 +449,15 @@ def unassign_amphora(engine, member_id, amphora_id):
 
 @api.retry
 def choose_zone(engine, cluster_id, member_id, choose):
-    """Choose in which compute zone a member is built, and record it.
+    """Choose in which compute zone to build a member, and record it.
 
-    Nobody else chooses for another member of the cluster meanwhile.
-
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of which cluster.
-    :param member_id: of one without an amphora.
     :param choose: called with the other Members of the cluster, returns the
                    zone.
     :returns: the zone; None if the member is gone, or has an amphora.
     """
     with engine.begin() as connection:
-        # Distributors have nothing to do for that: the version stays.
+        # A turn: no other process may choose for the cluster meanwhile. Not
+        # touch(): distributors do not need to know, so the version stays.
         turn.take(connection, f'zone of {cluster_id}')
         zone = choose([member for member in _read(
             connection, _TABLE.c.cluster_id == cluster_id)
@@ -498,7 +471,7 @@ def choose_zone(engine, cluster_id, member_id, choose):
 def set_mac(engine, member_id, mac):
     """Record the MAC of a member's front-end port.
 
-    :returns: False if it is that, or the member is gone.
+    :returns: False if the member has this MAC, or is gone.
     """
     return _change(engine, member_id,
                    sa.or_(_TABLE.c.mac.is_(None), _TABLE.c.mac != mac),
@@ -507,15 +480,12 @@ def set_mac(engine, member_id, mac):
 
 @api.retry
 def take_slot(engine, member_id, slot, version=None, **values):
-    """Have a member without a slot take one that is free.
+    """Give a free slot to a member without a slot.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: who takes it.
-    :param slot: which.
-    :param version: as drain() takes it.
-    :param values: state and details where they change.
-    :returns: False if somebody has it, the member has one, or is gone, or the
-              cluster has another version.
+    :param version: see drain().
+    :param values: changed state and details.
+    :returns: False if the slot is taken, the member has a slot or is gone, or
+              the cluster has another version.
     """
     cluster_id = _cluster_of(engine, member_id)
     try:
@@ -537,20 +507,19 @@ def take_slot(engine, member_id, slot, version=None, **values):
 @api.retry
 def take_over_slot(engine, member_id, old_member_id, state=ACTIVE,
                    old_state=DRAINING, version=None, order=None, **details):
-    """Have a member take the slot of the one that it replaces.
+    """Give the slot of a member to the member that replaces it.
 
-    In one step: distributors are never told that the slot is empty.
+    In one step: distributors never see the slot empty.
 
-    :param engine: an SQLAlchemy engine.
-    :param member_id: who takes it; without a slot.
-    :param old_member_id: who has it, and is without a slot afterwards.
-    :param state: what the former is then.
-    :param old_state: what the other one is then, unless it is FAILED.
-    :param version: as drain() takes it.
-    :param order: REPLACE where the other one is not to come back.
-    :param details: of the former, as record() takes them.
-    :returns: False if the one has no slot, the other one has one, they are
-              of different clusters, one is gone, or the cluster has another
+    :param member_id: takes the slot; without a slot before.
+    :param old_member_id: loses the slot.
+    :param state: new state of the first.
+    :param old_state: new state of the second, unless it is FAILED.
+    :param version: see drain().
+    :param order: REPLACE if the second must not come back.
+    :param details: changed details of the first, see record().
+    :returns: False if the first has a slot, the second has none, they are of
+              different clusters, one is gone, or the cluster has another
               version.
     """
     cluster_id = _cluster_of(engine, member_id)
@@ -584,7 +553,7 @@ def take_over_slot(engine, member_id, old_member_id, state=ACTIVE,
 
 @api.retry
 def release_slot(engine, member_id):
-    """Have distributors know a member no more.
+    """Take the slot from a member: distributors forget it.
 
     :returns: False if it has no slot, or is gone.
     """
@@ -594,7 +563,7 @@ def release_slot(engine, member_id):
 
 @api.retry
 def delete(engine, member_id):
-    """Delete a member that distributors give no new connections.
+    """Delete a member that is not ACTIVE.
 
     :returns: False if it is ACTIVE, or gone.
     """

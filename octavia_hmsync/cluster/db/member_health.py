@@ -2,10 +2,10 @@
 
 """Octavia's rows of the health of members of clusters.
 
-Octavia fails over nobody whose ``amphora_health`` row is busy. A member's is,
-from before it boots until it is deleted: heartbeats leave that as it is. What
-makes the row anew, without that, is a heartbeat after something has deleted
-it; what takes it back is the undoing of one of Octavia's flows.
+Octavia does not fail over an amphora whose ``amphora_health`` row is busy. The
+rows of members are busy from before they boot until they are deleted;
+heartbeats do not change that. But the row may lose it: a heartbeat creates a
+deleted row anew, and the revert of an Octavia flow clears busy.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ _AMPHORA = models.Amphora.__table__
 _OCTAVIA = compat.AMPHORA
 _HEALTH = compat.AMPHORA_HEALTH
 
-# Those that are to send heartbeats. One in ERROR serves, too: a tenant's
-# change that failed left it so, or an order to fail it over. One that is
-# taken apart is its load balancer's no more.
+# Amphorae that should send heartbeats. An amphora in ERROR serves, too: a
+# tenant's change that failed, or an order to fail it over, left it so. An
+# amphora that is being deleted has no load balancer any more.
 _SERVES = sa.and_(
     _OCTAVIA.c.status.in_((*compat.FAILOVER_STATUSES, compat.ERROR)),
     _OCTAVIA.c.load_balancer_id.is_not(None))
@@ -36,8 +36,8 @@ _SERVES = sa.and_(
 class Found:
     """Members to look at more closely, by the ids of their amphorae.
 
-    :param late: those of which no heartbeat came for a while.
-    :param unmarked: those whose row is gone, or not busy.
+    :param late: without a heartbeat for a while.
+    :param unmarked: whose row is gone, or not busy.
     """
 
     late: frozenset[str]
@@ -45,13 +45,12 @@ class Found:
 
 
 def scan(engine, seconds):
-    """Look through all members: two rows of each, which is what that costs.
+    """Look through all members, and return the Found; it reads two rows each.
 
-    By the database's clock, whatever the clock of who heard them.
+    By the database's clock, though health managers write last_update by their
+    own.
 
-    :param engine: an SQLAlchemy engine.
-    :param seconds: since the last heartbeat, at least.
-    :returns: a Found.
+    :param seconds: since the last heartbeat after which a member is late.
     """
     is_late = _HEALTH.c.last_update < types.utcnow_plus(-seconds)
     is_marked = sa.func.coalesce(_HEALTH.c.busy, sa.false())
@@ -69,13 +68,13 @@ def scan(engine, seconds):
 
 
 def get_late(engine, amphora_ids):
-    """Read what there is of members that may be silent.
+    """Return rows of members that may be silent.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_ids: ids of their amphorae.
+    Without amphorae that should not send heartbeats.
+
     :returns: rows with the columns of hmsync_amphora, the amphora's ``id``,
               ``member_id``, ``last_update``, and the database's time as
-              ``now``; none of those that are not to send heartbeats.
+              ``now``.
     """
     columns = [c for c in _AMPHORA.c if c is not _AMPHORA.c.amphora_id]
     with engine.connect() as connection:
@@ -92,13 +91,11 @@ def get_late(engine, amphora_ids):
 
 @api.retry
 def keep_from_failover(engine, amphora_ids):
-    """Have Octavia never fail a member over, whatever was done to its row.
+    """Ensure that the rows of members are busy, so Octavia never fails over.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_ids: of whom; those that are not to send heartbeats stay
-                        as they are.
-    :returns: the ids of the amphorae whose row was not as it has to be, a
-              list.
+    :param amphora_ids: amphorae that should not send heartbeats stay as they
+                        are.
+    :returns: the ids of the amphorae whose row was changed.
     """
     select = (sa.select(_OCTAVIA.c.id, _HEALTH.c.busy)
               .select_from(_MEMBER)
@@ -115,7 +112,7 @@ def keep_from_failover(engine, amphora_ids):
     try:
         with engine.begin() as connection:
             if lost:
-                # From now on it is silent, unless it is heard.
+                # Its silence counts from now.
                 connection.execute(sa.insert(_HEALTH), [
                     {'amphora_id': amphora_id, 'busy': True,
                      'last_update': timeutils.utcnow().replace(
@@ -126,6 +123,6 @@ def keep_from_failover(engine, amphora_ids):
                 .where(_HEALTH.c.amphora_id.in_(found))
                 .values(busy=True))
     except db_exc.DBDuplicateEntry as e:
-        # A heartbeat came first: see what it has left.
+        # A heartbeat was faster: see what it has written.
         raise db_exc.RetryRequest(e)
     return list(found)

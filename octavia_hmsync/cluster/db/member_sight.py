@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_member_sight``: what somebody sees of a member.
+"""Rows of ``hmsync_member_sight``: what observers see of a member.
 
-Distributors see whether its front end answers; health managers, all of them
-together, whether it is silent though it could have been heard. Each writes
-what it sees, and only a cluster manager draws conclusions from it. Who has
-not looked has no row.
+A distributor sees whether the front end of a member answers. The health
+managers together see whether it is silent though it could have been heard.
+Each observer has its own row, none before its first look. Only a cluster
+manager draws conclusions.
 """
 
 import dataclasses
@@ -27,11 +27,13 @@ _VIP = models.DistributorVIP.__table__
 UP = 'UP'
 DOWN = 'DOWN'
 
-# In place of the id of a distributor: what health managers hear. DOWN is one
-# that was silent for heartbeat_timeout and could have been heard all of it.
+# In place of the id of a distributor: what health managers hear. DOWN is a
+# member that was silent for heartbeat_timeout, though it could have been heard
+# all that time.
 HEARTBEATS = 'heartbeats'
 
-# Seconds for which the status of a distributor holds; it is asked every few.
+# Seconds for which the status of a distributor holds; housekeepers ask it more
+# often.
 _RECENT = 60
 # Rows that are written in one transaction.
 _AT_ONCE = 500
@@ -39,7 +41,7 @@ _AT_ONCE = 500
 
 @dataclasses.dataclass(frozen=True)
 class Look:
-    """What somebody sees.
+    """What an observer sees.
 
     :param state: UP or DOWN.
     :param error: what is wrong, or None.
@@ -51,16 +53,15 @@ class Look:
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """A row, times by the database's clock, UTC, and who has seen it.
+    """A row with its distributor; times by the database's clock, UTC.
 
-    :param member_id: of which member.
-    :param distributor_id: who sees it, or HEARTBEATS.
+    :param distributor_id: the observer, or HEARTBEATS.
     :param state: UP or DOWN.
     :param changed_at: since when.
     :param error: what is wrong, or None.
-    :param is_active: whether that distributor is the cluster's active one.
-    :param is_online: whether that distributor is, and was a moment ago; False
-                      of HEARTBEATS.
+    :param is_active: whether the observer is the cluster's active distributor.
+    :param is_online: whether the observer is a distributor that was ONLINE a
+                      moment ago.
     :param now: when it was read.
     """
 
@@ -75,12 +76,8 @@ class Sight:
 
 
 def get_of_cluster(engine, cluster_id):
-    """Return the Sights of all members of a cluster.
-
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: its id.
-    """
-    # Nobody may have asked it for long, as while no housekeeper ran.
+    """Return the Sights of all members of a cluster."""
+    # Its status is old if no housekeeper ran for a while.
     is_online = sa.and_(
         _DISTRIBUTOR.c.status == compat.ONLINE,
         _DISTRIBUTOR.c.last_seen >= types.utcnow_plus(-_RECENT))
@@ -103,10 +100,9 @@ def get_of_cluster(engine, cluster_id):
 
 
 def get_of_observer(engine, distributor_id):
-    """Return {id of a member: Look} of what one sees.
+    """Return {id of a member: Look} of one observer.
 
-    :param engine: an SQLAlchemy engine.
-    :param distributor_id: who, or HEARTBEATS.
+    :param distributor_id: the observer, or HEARTBEATS.
     """
     with engine.connect() as connection:
         return _read(connection, distributor_id)
@@ -121,15 +117,12 @@ def _read(connection, distributor_id, *conditions):
 
 @api.retry
 def record(engine, distributor_id, looks):
-    """Record what somebody sees; what was seen before is not written again.
+    """Record what an observer sees; only changes are written.
 
-    :param engine: an SQLAlchemy engine.
-    :param distributor_id: who, or HEARTBEATS.
-    :param looks: {id of a member: Look}; of members that are gone nothing is
-                  kept.
-    :returns: ids of the members whose state is another one now, in order; of
-              those that were seen for the first time only the ones that are
-              DOWN.
+    :param distributor_id: the observer, or HEARTBEATS.
+    :param looks: {id of a member: Look}; members that are gone are skipped.
+    :returns: ids of the members whose state changed, in order; at the first
+              look only DOWN counts as a change.
     """
     ids = sorted(looks)
     changed = []
@@ -150,16 +143,16 @@ def _record(engine, distributor_id, looks):
         with engine.begin() as connection:
             return _write(connection, distributor_id, looks, known)
     except db_exc.DBDuplicateEntry as e:
-        # Somebody else wrote it at the same time.
+        # Another process wrote it at the same time.
         raise db_exc.RetryRequest(e)
 
 
 def _write(connection, distributor_id, looks, known):
-    # Nobody deletes them meanwhile, and leaves what is written here.
+    # Locked: a deletion of a member meanwhile would leave these rows.
     there = set(connection.execute(
         sa.select(_MEMBER.c.id).where(_MEMBER.c.id.in_(list(looks)))
         .order_by(_MEMBER.c.id).with_for_update(read=True)).scalars())
-    # Who deletes one with a release before leaves them.
+    # An earlier release leaves the rows when it deletes a member.
     gone = sorted(known.keys() - there)
     if gone:
         delete_of(connection, _TABLE.c.distributor_id == distributor_id,
@@ -186,7 +179,7 @@ def _write(connection, distributor_id, looks, known):
                        _TABLE.c.distributor_id == distributor_id,
                        _TABLE.c.state == before.state)
                 .values(**values)).rowcount:
-            # Somebody else wrote it since it was read, and tells it.
+            # Another process changed it since it was read, and returned it.
             raise db_exc.RetryRequest(db_exc.DBError(
                 f'What is seen of member {member_id} changes all the time.'))
     return changed
@@ -194,13 +187,13 @@ def _write(connection, distributor_id, looks, known):
 
 @api.retry
 def forget(engine, distributor_id, member_ids=None):
-    """Delete what somebody has seen.
+    """Delete the rows of an observer.
 
-    As of a distributor that has lost what it knew, or is gone; or that looks
-    at some members no more.
+    For a distributor that has lost its state, is gone, or no longer checks
+    some members.
 
-    :param member_ids: of which members; None for all.
-    :returns: how much that was.
+    :param member_ids: of these members; None for all.
+    :returns: number of deleted rows.
     """
     whose = [] if member_ids is None else [
         _TABLE.c.member_id.in_(sorted(member_ids))]
@@ -210,7 +203,7 @@ def forget(engine, distributor_id, member_ids=None):
 
 
 def delete_of(connection, *conditions):
-    """Delete what was seen, as part of a transaction.
+    """Delete rows, as part of a transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
     :param conditions: of columns of the table.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_cluster_news``: what happened to clusters and is not told.
+"""Rows of ``hmsync_cluster_news``: events of clusters to notify of.
 
-A row is written in the transaction in which something happens, so that nothing
-is missed by whoever looks rarely, and nothing is told that did not happen.
-Whoever deletes it tells: so nothing is told twice.
+A row is written in the transaction of the event. So no event is missed, and
+none is announced that did not happen. The housekeeper that deletes a row sends
+the notification, so none is sent twice.
 """
 
 import dataclasses
@@ -32,17 +32,17 @@ MEMBER_REPLACED = 'cluster_member.replaced'
 DISTRIBUTOR_UP = 'distributor.up'
 DISTRIBUTOR_DOWN = 'distributor.down'
 
-# Of members that come and go with all of it nothing is told.
+# While a cluster is built or deleted, its members' events are not announced.
 _UNTOLD = (compat.PENDING_CREATE, compat.PENDING_DELETE)
 
 
 @dataclasses.dataclass(frozen=True)
 class News:
-    """Something that happened.
+    """An event.
 
     :param id: of the row.
-    :param kind: one of those above.
-    :param body: what is known of it.
+    :param kind: one of the constants above.
+    :param body: the facts.
     """
 
     id: int
@@ -51,18 +51,18 @@ class News:
 
 
 def add(connection, kind, **body):
-    """Write down what happens in this transaction.
+    """Record an event of this transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param kind: one of those above.
-    :param body: what is known of it; plain values.
+    :param kind: one of the constants above.
+    :param body: the facts; plain values.
     """
     connection.execute(sa.insert(_TABLE).values(
         kind=kind, body=json.dumps(body), created_at=types.utcnow()))
 
 
 def add_of_cluster(connection, kind, cluster_id, **body):
-    """The same, with what is known of a cluster."""
+    """Record an event, with the facts of its cluster."""
     row = connection.execute(
         sa.select(_CLUSTER).where(_CLUSTER.c.id == cluster_id)).first()
     if row is None or (row.provisioning_status in _UNTOLD and
@@ -83,29 +83,22 @@ def add_of_cluster(connection, kind, cluster_id, **body):
 
 @api.retry
 def take(engine, limit):
-    """Return what nobody has told, and is ours to tell now.
-
-    :param engine: an SQLAlchemy engine.
-    :param limit: how many at most.
-    :returns: a list of News, the oldest first.
-    """
+    """Delete and return News that the caller has to announce, oldest first."""
     with engine.begin() as connection:
         rows = connection.execute(
             sa.select(_TABLE).order_by(_TABLE.c.id).limit(limit)).all()
         return [
             News(row.id, row.kind, json.loads(row.body)) for row in rows
-            # Nothing is deleted of what somebody else took meanwhile.
+            # Skip rows that another housekeeper took meanwhile.
             if connection.execute(
                 sa.delete(_TABLE).where(_TABLE.c.id == row.id)).rowcount]
 
 
 @api.retry
 def forget(engine, max_age):
-    """Delete what is no news any more, as where nobody is told anything.
+    """Delete old news, as they pile up without notifications.
 
-    :param engine: an SQLAlchemy engine.
     :param max_age: seconds.
-    :returns: how many.
     """
     with engine.begin() as connection:
         return connection.execute(sa.delete(_TABLE).where(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Giving back a load balancer whose change ended half-way, with its cluster.
+"""Restoring a load balancer with a cluster after an aborted change.
 
-What its members have by now nobody knows: all of them are to be told anew.
+It is not known which configuration its members have: all of them get it anew.
 """
 
 import sqlalchemy as sa
@@ -21,18 +21,16 @@ _MEMBER = models.ClusterMember.__table__
 
 @api.retry
 def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
-    """Have nobody work on a load balancer, if nothing changes meanwhile.
+    """Unlock a load balancer, if it is still as the caller saw it.
 
-    :param engine: an SQLAlchemy engine.
     :param cluster_id: its cluster.
-    :param owner: who has claimed that.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param snapshot: of the load balancer, an image_restore.Snapshot.
-    :param status: what it is from now on, ACTIVE or ERROR.
-    :param statuses: what becomes of what belongs to it, {image_restore's
-                     Object: status}.
-    :returns: False, and nothing is changed, if something has changed, or
-              somebody else has claimed the cluster.
+    :param snapshot: the image_restore.Snapshot that the caller saw.
+    :param status: its new status, ACTIVE or ERROR.
+    :param statuses: new statuses, {image_restore.Object: status}.
+    :returns: False, without a change, if something has changed, or another
+              owner has claimed the cluster.
     """
     with engine.connect() as connection, connection.begin() as transaction:
         if (_enter(connection, cluster_id, owner, expiry, status) and
@@ -42,7 +40,7 @@ def restore(engine, cluster_id, owner, expiry, snapshot, status, statuses):
                 sa.update(_MEMBER)
                 .where(_MEMBER.c.cluster_id == cluster_id,
                        _MEMBER.c.slot.is_not(None),
-                       # That one is configured anew, too.
+                       # A member that is ALONE is configured anew anyway.
                        _MEMBER.c.config_digest != member_repo.ALONE)
                 .values(config_digest=None))
             return True

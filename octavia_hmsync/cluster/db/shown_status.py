@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the Octavia API shows of a load balancer that has a cluster.
+"""The status that the Octavia API shows of a load balancer with a cluster.
 
-Each heartbeat says that its load balancer is as well as what the amphora that
-sent it sees, which knows nothing of the others. So the status of the cluster
-is a floor: what is worse than it stays, what is better is not written.
+Each heartbeat sets the status of its load balancer to what one amphora sees,
+which does not know the others. So the status of the cluster is a limit: a
+worse status stays, a better status is not written.
 """
 
 import sqlalchemy as sa
@@ -16,7 +16,7 @@ from octavia_hmsync.db import models
 _CLUSTER = models.Cluster.__table__
 _LB = compat.LOAD_BALANCER
 
-# What a cluster says, and what its load balancer must not show then.
+# By status of the cluster: which statuses its load balancer must not show.
 _BETTER = {
     compat.DEGRADED: (compat.ONLINE,),
     compat.ERROR: (compat.ONLINE, compat.DEGRADED),
@@ -24,9 +24,9 @@ _BETTER = {
 
 
 def floor(status, cluster_status):
-    """Return what a load balancer shows.
+    """Return the status that a load balancer may show.
 
-    :param status: what an amphora's heartbeat says of it.
+    :param status: from an amphora's heartbeat.
     :param cluster_status: operating_status of its cluster.
     """
     return (cluster_status if status in _BETTER.get(cluster_status, ())
@@ -34,10 +34,10 @@ def floor(status, cluster_status):
 
 
 def select(table, whereclause):
-    """Return the query for what is shown, and what the cluster has.
+    """Return the query for the statuses of a load balancer and its cluster.
 
-    :param table: Octavia's of load balancers, as whereclause has it.
-    :param whereclause: which load balancer.
+    :param table: Octavia's table of load balancers, as in whereclause.
+    :param whereclause: the condition for the load balancer.
     """
     return (sa.select(table.c.operating_status,
                       _CLUSTER.c.operating_status.label('cluster_status'))
@@ -48,15 +48,14 @@ def select(table, whereclause):
 
 @api.retry
 def lower(engine):
-    """Have load balancers show no more than their clusters have.
+    """Lower the status of load balancers to that of their clusters.
 
-    Nothing raises them here: the next heartbeat does.
+    The next heartbeat raises it again when the cluster is better.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: {id of a load balancer: what it shows from now on}.
+    :returns: {id of a changed load balancer: its new status}.
     """
     with engine.connect() as connection:
-        # Those that are well, nearly all, cost a row of ours and no more.
+        # Healthy clusters, nearly all, cost one row each.
         clusters = dict(connection.execute(
             sa.select(_CLUSTER.c.load_balancer_id,
                       _CLUSTER.c.operating_status)
@@ -83,6 +82,6 @@ def lower(engine):
 def _find_shown(row, cluster_status):
     if row.enabled:
         return floor(row.operating_status, cluster_status)
-    # Of one whose amphorae are all gone nobody else says that.
+    # Without amphorae no heartbeat sets a disabled load balancer to OFFLINE.
     return (compat.OFFLINE if cluster_status == compat.OFFLINE else
             row.operating_status)

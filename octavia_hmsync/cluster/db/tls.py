@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which clusters listen with TLS, and with which amphorae."""
+"""Which clusters terminate TLS, and their amphorae."""
 
 import dataclasses
 
@@ -16,28 +16,20 @@ _LISTENER = compat.LISTENER
 _MEMBER = models.ClusterMember.__table__
 _AMPHORA = compat.AMPHORA
 
-# In which nobody changes a load balancer, which serves.
+# Statuses of a load balancer that is not being changed, built or deleted.
 AT_REST = (compat.ACTIVE, compat.ERROR)
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """One that does.
-
-    :param id: its id.
-    :param load_balancer_id: that of its load balancer.
-    """
+    """A cluster that terminates TLS."""
 
     id: str
     load_balancer_id: str
 
 
 def get_all(engine):
-    """Return those that nobody changes, by id.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: a list of Cluster.
-    """
+    """Return the Clusters that are not being changed, by id."""
     listens = sa.exists().where(
         _LISTENER.c.load_balancer_id == _LB.c.id,
         _LISTENER.c.protocol == compat.TERMINATED_HTTPS)
@@ -50,11 +42,9 @@ def get_all(engine):
 
 
 def get_agents(engine, cluster_id):
-    """Return the agents of who serves, or stands by, by slot.
+    """Return [(id of an amphora, address of its agent)] by slot.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: of which cluster.
-    :returns: a list of (id of the amphora, address of its agent).
+    Of members that are ACTIVE or STANDBY.
     """
     with engine.connect() as connection:
         return [tuple(row) for row in connection.execute(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What amphorae of clusters have told of their traffic.
+"""The traffic of members of clusters.
 
-It is what Octavia adds up from their heartbeats, for each listener; one that
-is deleted takes its numbers with it.
+Octavia adds it up from heartbeats, for each listener. A listener's numbers are
+deleted with it.
 """
 
 import dataclasses
@@ -20,14 +20,12 @@ _STATISTICS = compat.LISTENER_STATISTICS
 
 @dataclasses.dataclass(frozen=True)
 class Traffic:
-    """That of one member, at all of its listeners.
+    """The traffic of one member, at all of its listeners.
 
-    :param load_balancer_id: whose it is.
-    :param amphora_id: of which amphora.
     :param bytes_in: from clients.
     :param bytes_out: to clients.
-    :param active_connections: that are open.
-    :param total_connections: that were opened.
+    :param active_connections: open now.
+    :param total_connections: opened so far.
     """
 
     load_balancer_id: str
@@ -42,10 +40,7 @@ _NAMES = ('bytes_in', 'bytes_out', 'active_connections', 'total_connections')
 
 
 def get_all(engine):
-    """Return {id of a member: its Traffic}, of those who told anything.
-
-    :param engine: an SQLAlchemy engine.
-    """
+    """Return {id of a member: its Traffic}, of members with any numbers."""
     sums = [sa.func.sum(_STATISTICS.c[name]).label(name) for name in _NAMES]
     with engine.connect() as connection:
         return {row.id: Traffic(row.load_balancer_id, row.amphora_id, *(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""All that a manager goes by when it decides for a cluster.
+"""All facts by which a manager decides about a cluster.
 
-What is done at once is done only where the version is the one that was read
-first: nobody has changed a member since.
+The manager acts only if the version is still the same: then no member has
+changed since the View was read.
 """
 
 import dataclasses
@@ -27,16 +27,13 @@ _AMPHORA = compat.AMPHORA
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What there is of a cluster.
+    """The facts about a cluster.
 
-    :param cluster: the Cluster.
     :param may_resize: whether its size may follow desired_size now.
-    :param load_balancer_status: Octavia's; None where the row is gone.
-    :param members: its Members.
-    :param amphora_statuses: {id: Octavia's status} of their amphorae.
-    :param sights: what somebody sees of them.
-    :param is_heard: whether a health manager is there to hear anybody.
-    :param is_distributed: whether a distributor was told of it.
+    :param load_balancer_status: Octavia's; None if the row is gone.
+    :param amphora_statuses: {id: Octavia's status} of the members' amphorae.
+    :param is_heard: whether a health manager is up that hears amphorae.
+    :param is_distributed: whether a distributor was told of the cluster.
     """
 
     cluster: cluster_repo.Cluster
@@ -52,10 +49,8 @@ class View:
 def read(engine, cluster_id, offline_after):
     """Return the View of a cluster, or None if it is gone.
 
-    :param engine: an SQLAlchemy engine.
-    :param cluster_id: its id.
     :param offline_after: seconds without a keepalive after which a health
-                          manager is not there.
+                          manager is not up.
     """
     heard = sa.exists().where(
         _HM.c.status == mem.ONLINE,
@@ -70,8 +65,8 @@ def read(engine, cluster_id, offline_after):
                 told.label('is_distributed'))).first()
     if row is None:
         return None
-    # Each of them newer than the version: what they do not agree on is not
-    # done.
+    # All of them are newer than the version: if they disagree, the version
+    # has changed, and the manager does not act.
     members = member_repo.get_of_cluster(engine, cluster_id)
     with engine.connect() as connection:
         statuses = dict(connection.execute(

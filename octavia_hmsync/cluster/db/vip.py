@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The addresses of a cluster: Octavia's own rows."""
+"""The addresses of a cluster, from Octavia's rows."""
 
 import dataclasses
 
@@ -17,12 +17,10 @@ _MORE_VIP = compat.ADDITIONAL_VIP
 class Addresses:
     """Where clients find a load balancer.
 
-    :param load_balancer_id: which.
-    :param network_id: the network of all of them.
-    :param port_id: the port of the first one; it has all.
-    :param vnic_type: of the ports of amphorae there; None where Octavia does
-                      not say.
-    :param subnets: {address: id of its subnet}, the first one first.
+    :param network_id: the network of all addresses.
+    :param port_id: the port of the VIP, which has all addresses.
+    :param vnic_type: of the ports of amphorae there, None if not known.
+    :param subnets: {address: id of its subnet}, the VIP first.
     """
 
     load_balancer_id: str
@@ -33,11 +31,7 @@ class Addresses:
 
 
 def get(engine, load_balancer_id):
-    """Return the Addresses of a load balancer, or None if it has none.
-
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer_id: its id.
-    """
+    """Return the Addresses of a load balancer, or None if it has none."""
     with engine.connect() as connection:
         vip = connection.execute(
             sa.select(*_VIP.c)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What came of the replacements of a rollout, and what became of it later."""
+"""The results of the replacements of a rollout, and their effects later."""
 
 import dataclasses
 import datetime
@@ -26,10 +26,8 @@ _BROUGHT_BY = (replace_repo.DONE, replace_repo.FAILED,
 
 @dataclasses.dataclass(frozen=True)
 class Amphora:
-    """An amphora that is not deleted, of a load balancer that is watched.
+    """An amphora of a watched load balancer, not deleted.
 
-    :param id: its id.
-    :param status: its status.
     :param created_at: by the clock of the service that built it, UTC.
     :param silent_for: seconds since its last heartbeat, None before any.
     :param is_busy: whether a failover of it has begun, or failed.
@@ -46,14 +44,11 @@ class Amphora:
 class Watched:
     """A load balancer whose replacement is DONE, as it is now.
 
-    :param replacement_id: its replacement.
-    :param load_balancer_id: its id.
-    :param provider: of the load balancer.
-    :param old_status: its operating status before, None if it is not known.
+    :param old_status: its operating status before, None if not known.
     :param operating_status: its operating status now.
     :param new_amphora_id: the amphora that was built last, or None.
     :param finished_at: when it was done, by the database's clock, UTC.
-    :param amphorae: Amphora, of all that it has.
+    :param amphorae: all its amphorae.
     """
 
     replacement_id: str
@@ -67,14 +62,11 @@ class Watched:
 
 
 def get_watched(engine, rollout_id, watch_time):
-    """Return how load balancers fare whose replacements were just done.
+    """Return the load balancers of a rollout to watch.
 
-    Those that are deleted, or that were replaced again meanwhile, are left
-    out.
+    Without load balancers that are deleted, or were replaced again since.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: of this rollout.
-    :param watch_time: seconds since it was done.
+    :param watch_time: seconds for which to watch after a replacement is done.
     :returns: (a list of Watched; seconds since the last heartbeat of any
               amphora, None for none).
     """
@@ -126,11 +118,9 @@ def _get_age(now, at):
 
 @api.retry
 def set_failed(engine, replacement_id, reason):
-    """Record that what was DONE has failed after all.
+    """Record that a replacement that was DONE has failed after all.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement_id: of what.
-    :param reason: why, in words.
+    :param reason: why, for people.
     :returns: False if it is not DONE any more.
     """
     conditions = (_TABLE.c.id == replacement_id,
@@ -144,11 +134,10 @@ def set_failed(engine, replacement_id, reason):
 
 
 def count_skipped(engine, replacement):
-    """Count how often the rollout of a replacement was SKIPPED like it.
+    """Count the SKIPPED replacements like one.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement: a Replacement; those of its load balancer and image
-                        count, itself not.
+    :param replacement: a Replacement; others of its rollout, load balancer and
+                        image count.
     """
     with engine.connect() as connection:
         return connection.execute(
@@ -162,13 +151,9 @@ def count_skipped(engine, replacement):
 
 
 def get_brought(engine, rollout_id):
-    """Return which images a rollout has brought to which load balancers.
+    """Return {id of a load balancer: images that a rollout brought to it}.
 
-    One that FAILED may have brought some amphorae there.
-
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: its id.
-    :returns: sets of images by the id of the load balancer.
+    FAILED replacements count, too: some amphorae may have the image.
     """
     found: dict[str, set[str]] = {}
     with engine.connect() as connection:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an operator wants back: rollouts, and replacements.
+"""Cancelling rollouts and replacements.
 
-One that waits is over at once. Whoever works on one that runs finds what is
-asked for in its row, goes back, and says how it ended.
+A replacement that waits ends at once. The owner of a running replacement finds
+the request in its row, goes back, and records how it ended.
 """
 
 import sqlalchemy as sa
@@ -19,13 +19,11 @@ _TABLE = models.ImageReplacement.__table__
 
 @api.retry
 def cancel(engine, replacement_id, reason):
-    """End a replacement that waits, or have one that runs go back.
+    """Cancel a replacement.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement_id: of what.
-    :param reason: why, in words; not empty.
-    :returns: CANCELLED if it is over, RUNNING if it was asked to go back,
-              None if it has ended.
+    :param reason: why, for people; not empty.
+    :returns: CANCELLED if it waited, RUNNING if its owner was asked to go
+              back, None if it has ended before.
     """
     with engine.begin() as connection:
         if connection.execute(
@@ -42,14 +40,12 @@ def cancel(engine, replacement_id, reason):
 
 @api.retry
 def cancel_rollout(engine, rollout_id, old, reason):
-    """End a rollout, and have what runs of it go back.
+    """Cancel a rollout and its running replacements.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: its id.
-    :param old: the states from which that can be done.
-    :param reason: why, in words; may be empty.
-    :returns: how many were asked to go back; None if the rollout is in no
-              such state.
+    :param old: the states that it may have before.
+    :param reason: why, for people; may be empty.
+    :returns: number of replacements that were asked to go back; None if the
+              rollout has another state.
     """
     with engine.begin() as connection:
         if not rollout_repo.change(connection, rollout_id, old,
@@ -68,7 +64,7 @@ def _request(connection, reason, *conditions):
 
 
 def get_request(engine, replacement_id):
-    """Return why an operator wants a replacement back, None if none does."""
+    """Return why an operator cancelled a replacement, or None."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.cancel_requested)

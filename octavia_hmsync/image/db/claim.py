@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who works on which row of ``hmsync_image_replacement``.
+"""The claims of rows of ``hmsync_image_replacement``.
 
-A row is claimed from the moment it runs; when a claim lapses another
-housekeeper takes the row up, in the phase that it has.
+A row is claimed while it is RUNNING. When a claim lapses, another housekeeper
+goes on with the row in its phase.
 """
 
 from oslo_db import exception as db_exc
@@ -26,18 +26,16 @@ _AT_ONCE = 500
 
 @api.retry
 def begin(engine, rollout_id, version, chosen, owner, expiry):
-    """Begin what was chosen for a rollout, and claim it.
+    """Begin the replacements that were chosen for a rollout, and claim them.
 
-    Nothing begins if the rollout has changed since it was chosen, nor does
-    that of a load balancer which has one that is open.
+    Load balancers with an open replacement are skipped.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: the rollout.
-    :param version: that for which it was chosen.
+    :param version: of the rollout when they were chosen.
     :param chosen: a list of New.
-    :param owner: who begins, unique to the call.
+    :param owner: a new claim owner, of this call alone.
     :param expiry: seconds after which the claims lapse.
-    :returns: the ids of those that began, None if the rollout has changed.
+    :returns: the ids of the replacements that began; None, without a change,
+              if the rollout has changed.
     """
     try:
         with engine.begin() as connection:
@@ -55,7 +53,7 @@ def begin(engine, rollout_id, version, chosen, owner, expiry):
                     attempts=1, started_at=types.utcnow()))
             return [new.id for new in begun]
     except db_exc.DBDuplicateEntry as e:
-        # An operator asked for one of them at the same time.
+        # An operator ordered one of them at the same time.
         raise db_exc.RetryRequest(e)
 
 
@@ -69,7 +67,7 @@ def _get_open_of(connection, load_balancer_ids):
 
 
 def _may_be_claimed():
-    """What waits and may begin, and what nobody works on any more."""
+    """Return the condition for rows that may begin, or have no owner."""
     return sa.or_(
         sa.and_(_TABLE.c.state == replace_repo.WAITING,
                 sa.or_(_TABLE.c.not_before.is_(None),
@@ -79,17 +77,15 @@ def _may_be_claimed():
 
 
 def claim(engine, owner, limit, expiry):
-    """Claim what waits, and what somebody died with.
+    """Claim replacements that wait, and those with a lapsed claim.
 
-    :param engine: an SQLAlchemy engine.
-    :param owner: a new id, of this call alone.
-    :param limit: how many at most.
+    :param owner: a new claim owner, of this call alone.
     :param expiry: seconds after which the claims lapse.
-    :returns: a list of Replacement, those that somebody died with first;
-              empty if there is nothing to claim, or others claim it now.
+    :returns: a list of Replacement, those with a lapsed claim first; empty if
+              there is nothing to claim, or others claim it now.
     """
     with engine.connect() as connection:
-        # A load balancer that is locked by one waits for it.
+        # RUNNING first: it may hold the lock of its load balancer.
         ids = connection.execute(
             sa.select(_TABLE.c.id).where(_may_be_claimed())
             .order_by(sa.case((_TABLE.c.state == replace_repo.RUNNING, 0),
@@ -101,10 +97,7 @@ def claim(engine, owner, limit, expiry):
 
 @api.retry
 def _claim(engine, ids, owner, expiry):
-    """Claim, and read what was claimed in the same transaction.
-
-    Another connection may lead to another node of Galera.
-    """
+    # One transaction: another connection may lead to another node of Galera.
     with engine.begin() as connection:
         claimed = connection.execute(
             sa.update(_TABLE)
@@ -127,14 +120,12 @@ def _is_claimed_by(replacement_id, owner):
 
 @api.retry
 def renew(engine, replacement_id, owner, expiry):
-    """Go on holding a claim, for as long as that from now.
+    """Renew a claim.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement_id: of what.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :returns: False if it lapsed and somebody else has claimed it meanwhile:
-              nothing must be done any more then.
+    :returns: False if it lapsed and another owner has claimed it: stop all
+              work then.
     """
     return _update(engine, replacement_id, owner,
                    claim_expires_at=types.utcnow_plus(expiry))
@@ -142,16 +133,14 @@ def renew(engine, replacement_id, owner, expiry):
 
 @api.retry
 def set_phase(engine, replacement_id, owner, expiry, phase, **values):
-    """Record the phase that begins, and go on holding the claim.
+    """Record the phase that begins, and renew the claim.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement_id: of what.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
     :param phase: see octavia_hmsync.image.phases.
-    :param values: old_amphora_id or new_amphora_id where they change, None
-                   too; reason where it takes its time.
-    :returns: False if somebody else has claimed it meanwhile.
+    :param values: changed old_amphora_id or new_amphora_id, may be None;
+                   reason if it takes its time.
+    :returns: False if another owner has claimed it.
     """
     return _update(engine, replacement_id, owner, phase=phase,
                    claim_expires_at=types.utcnow_plus(expiry), **values)
@@ -169,14 +158,12 @@ def _update_claimed(connection, replacement_id, owner, **values):
 
 
 def update_claimed(connection, replacement_id, owner, expiry, **values):
-    """Go on holding a claim, as part of a transaction.
+    """Renew a claim, as part of a transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param replacement_id: of what.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param values: columns that change.
-    :returns: False if somebody else has claimed it meanwhile.
+    :returns: False if another owner has claimed it.
     """
     return _update_claimed(connection, replacement_id, owner,
                            claim_expires_at=types.utcnow_plus(expiry),
@@ -185,25 +172,23 @@ def update_claimed(connection, replacement_id, owner, expiry, **values):
 
 @api.retry
 def release(engine, replacement_id, owner):
-    """Give a claim back before the end: the next one goes on from there.
+    """Release a claim before the end: the next owner goes on from there.
 
-    :returns: False if somebody else has claimed it meanwhile.
+    :returns: False if another owner has claimed it.
     """
     return _update(engine, replacement_id, owner, **_CLAIMS.none)
 
 
 @api.retry
 def finish(engine, replacement_id, owner, state, reason=None, wait=None):
-    """Record how one ended.
+    """Record how a replacement ended.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement_id: of what.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param state: DONE, FAILED, REFUSED, SKIPPED or CANCELLED.
-    :param reason: why, in words.
-    :param wait: seconds before which the next one of this load balancer does
-                 not begin, for one that was SKIPPED.
-    :returns: False if somebody else has claimed it meanwhile.
+    :param reason: why, for people.
+    :param wait: if SKIPPED, seconds until the next replacement of this load
+                 balancer may begin.
+    :returns: False if another owner has claimed it.
     """
     with engine.begin() as connection:
         rollout_repo.touch(connection, sa.select(_TABLE.c.rollout_id).where(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What Octavia's tables tell of how a load balancer is served."""
+"""Evidence, from Octavia's tables, that a load balancer is served."""
 
 import dataclasses
 import datetime
@@ -24,16 +24,14 @@ _MONITOR = compat.HEALTH_MONITOR
 class Amphora:
     """An amphora that is not deleted.
 
-    :param id: its id.
-    :param status: its status.
-    :param image_id: what it was booted from; None where nobody knows.
-    :param lb_network_ip: the address of its agent, None before it has one.
-    :param compute_id: its instance, None before it has one.
-    :param vrrp_port_id: its port in the VIP's network, None likewise.
+    :param image_id: what it was booted from; None if not known.
+    :param lb_network_ip: the address of its agent, or None.
+    :param compute_id: its instance, or None.
+    :param vrrp_port_id: its port in the VIP's network, or None.
     :param heard_at: its last heartbeat, None before the first.
     :param is_busy: whether a failover of it has begun, or failed.
-    :param created_at: when it was, by the clock of whoever built it.
-    :param listeners: ids of the listeners that its heartbeats told of.
+    :param created_at: by the clock of the service that built it.
+    :param listeners: ids of the listeners in its heartbeats.
     """
 
     id: str
@@ -50,16 +48,16 @@ class Amphora:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What the tables have of one load balancer.
+    """The rows of one load balancer.
 
-    :param now: when, by the database's clock, UTC.
+    :param now: when they were read, by the database's clock, UTC.
     :param amphorae: {id: Amphora}.
     :param listeners: {id: (enabled, provisioning_status,
                       operating_status)}.
-    :param members: {id: operating_status}, as the heartbeat that came last
-                    has it, whichever amphora's that was.
+    :param members: {id: operating_status}, from the last heartbeat of any
+                    amphora.
     :param down_after: seconds after which the slowest health monitor takes a
-                       member for one that is down.
+                       member for down.
     :param is_enabled: whether the load balancer is.
     :param without_haproxy: ids of the listeners that haproxy does not run.
     """

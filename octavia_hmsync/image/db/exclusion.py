@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_image_exclusion``: whom a rollout leaves alone."""
+"""Rows of ``hmsync_image_exclusion``: load balancers that rollouts skip."""
 
 import dataclasses
 import datetime
@@ -27,13 +27,13 @@ KINDS = (LOAD_BALANCER, PROJECT, TAG, FLAVOR, ZONE)
 
 @dataclasses.dataclass(frozen=True)
 class Exclusion:
-    """Whom a rollout leaves alone.
+    """Load balancers that rollouts skip.
 
-    :param kind: by what: LOAD_BALANCER, PROJECT, TAG, FLAVOR or ZONE.
+    :param kind: LOAD_BALANCER, PROJECT, TAG, FLAVOR or ZONE.
     :param value: an id, or the name of a tag or of an availability zone.
     :param reason: why, in the operator's words.
-    :param created_at: since when, by the database's clock, UTC.
-    :param expires_at: until when; None for as long as it is there.
+    :param created_at: by the database's clock, UTC.
+    :param expires_at: None for never.
     """
 
     kind: str
@@ -49,11 +49,7 @@ def _lasts():
 
 
 def get_all(engine):
-    """Return what is excluded now.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: a list of Exclusion, by kind and value.
-    """
+    """Return the Exclusions in force, by kind and value."""
     with engine.connect() as connection:
         return [Exclusion(row.kind, row.value, row.reason, row.created_at,
                           row.expires_at)
@@ -63,11 +59,7 @@ def get_all(engine):
 
 
 def get_tagged(engine):
-    """Return which load balancers are excluded by a tag now.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: {id: their tags that are excluded, a list}.
-    """
+    """Return {id of a load balancer: its tags that are excluded now}."""
     tagged: dict[str, list[str]] = {}
     with engine.connect() as connection:
         for row in connection.execute(
@@ -81,21 +73,19 @@ def get_tagged(engine):
 
 @api.retry
 def add(engine, exclusion_id, kind, value, reason, seconds=None):
-    """Exclude somebody, in place of an exclusion that there may be.
+    """Add an exclusion, or replace that of the same kind and value.
 
-    :param engine: an SQLAlchemy engine.
     :param exclusion_id: a new id.
     :param kind: one of KINDS.
     :param value: see Exclusion.
-    :param reason: why.
-    :param seconds: for how long; None for as long as it is there.
+    :param seconds: for how long; None for ever.
     """
     values = {'reason': reason, 'created_at': types.utcnow(),
               'expires_at': None if seconds is None
               else types.utcnow_plus(seconds)}
     try:
         with engine.begin() as connection:
-            # What was chosen before is chosen anew, without it.
+            # Invalidate decisions that may have chosen it.
             rollout_repo.touch(connection)
             connection.execute(sa.delete(_TABLE).where(sa.not_(_lasts())))
             if not connection.execute(
@@ -105,15 +95,14 @@ def add(engine, exclusion_id, kind, value, reason, seconds=None):
                 connection.execute(sa.insert(_TABLE).values(
                     id=exclusion_id, kind=kind, value=value, **values))
     except db_exc.DBDuplicateEntry as e:
-        # Somebody else was faster: this one comes after.
+        # Another process was faster: replace its row.
         raise db_exc.RetryRequest(e)
 
 
 @api.retry
 def remove(engine, kind, value):
-    """Exclude somebody no more.
+    """Remove an exclusion.
 
-    :param engine: an SQLAlchemy engine.
     :param kind: one of KINDS.
     :param value: see Exclusion.
     :returns: False if there is no such exclusion.

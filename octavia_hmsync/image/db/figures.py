@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How many replacements there are, of which kinds, and how old.
+"""Numbers of replacements, by state, and their ages.
 
-Those that have ended stay, so they are counted in an index alone.
+Ended replacements pile up, so the counts read only an index.
 """
 
 import dataclasses
@@ -18,13 +18,13 @@ _TABLE = models.ImageReplacement.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Open:
-    """Replacements of one state and phase, of those that have not ended.
+    """Open replacements of one state and phase.
 
     :param state: WAITING or RUNNING.
-    :param phase: how far they have come, or None.
+    :param phase: or None.
     :param number: how many.
-    :param unclaimed: how many of them nobody works on.
-    :param oldest: for how many seconds the first one waits, or runs.
+    :param unclaimed: how many have no owner.
+    :param oldest: seconds for which the first waits, or runs.
     """
 
     state: str
@@ -35,10 +35,7 @@ class Open:
 
 
 def get_open(engine):
-    """Count those that have not ended.
-
-    :returns: a list of Open.
-    """
+    """Return a list of Open, by state and phase."""
     is_unclaimed = sa.or_(_TABLE.c.claim_owner.is_(None),
                           _TABLE.c.claim_expires_at <= types.utcnow())
     since = sa.func.coalesce(_TABLE.c.started_at, _TABLE.c.created_at)
@@ -57,9 +54,9 @@ def get_open(engine):
 
 
 def count(engine):
-    """Count all, the ended ones too.
+    """Count all replacements, ended or not.
 
-    :returns: ({state: number}, how many were taken up more than once).
+    :returns: ({state: number}, number of those taken up more than once).
     """
     with engine.connect() as connection:
         rows = connection.execute(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rollouts and replacements that ended long ago: their rows go.
+"""Deletes the rows of rollouts and replacements that ended long ago.
 
-A rollout goes with all of its replacements, and none of them before it: what
-is shown of it, and decided by it, counts them.
+A rollout and all its replacements go together, because commands and decisions
+count the replacements.
 """
 
 import sqlalchemy as sa
@@ -20,14 +20,13 @@ _AT_ONCE = 500
 
 @api.retry
 def delete_ended(engine, retention):
-    """Delete some of what ended long ago; the next call goes on.
+    """Delete some rows that ended long ago; the next call continues.
 
-    :param engine: an SQLAlchemy engine.
-    :param retention: seconds since its end.
-    :returns: how many rollouts, and how many replacements.
+    :param retention: seconds since the end.
+    :returns: (number of rollouts, number of replacements).
     """
     cutoff = types.utcnow_plus(-retention)
-    # One that outlasted its rollout keeps that, and its companions.
+    # A replacement that outlasted its rollout keeps the whole rollout.
     lasting = (
         sa.select(_REPLACEMENT.c.rollout_id)
         .where(_REPLACEMENT.c.rollout_id.is_not(None),
@@ -52,7 +51,7 @@ def delete_ended(engine, retention):
 
 
 def _delete(connection, table, *conditions):
-    # None of them begins again.
+    # Ended rows never begin again, so no lock is needed.
     ids = connection.execute(sa.select(table.c.id).where(*conditions)
                              .limit(_AT_ONCE)).scalars().all()
     if not ids:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Octavia's load balancers with what image upgrades have to know of them.
+"""Octavia's load balancers with the facts for image upgrades.
 
 The number of statements is the same for one load balancer and for all.
 """
@@ -21,7 +21,7 @@ _ZONE = compat.AVAILABILITY_ZONE
 _ZONE_PROFILE = compat.AVAILABILITY_ZONE_PROFILE
 
 
-# No more: with thousands of rows a driver's time goes by columns.
+# Only these: with thousands of rows the driver's time depends on columns.
 _AMPHORA_COLUMNS = (_AMPHORA.c.id, _AMPHORA.c.load_balancer_id,
                     _AMPHORA.c.status, _AMPHORA.c.role, _AMPHORA.c.image_id,
                     _AMPHORA.c.lb_network_ip)
@@ -29,14 +29,15 @@ _AMPHORA_COLUMNS = (_AMPHORA.c.id, _AMPHORA.c.load_balancer_id,
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """Which load balancers are wanted; None is any.
+    """A filter for load balancers; None matches any.
 
-    :param load_balancer_id: this one alone.
+    :param load_balancer_id: only this load balancer.
     :param project_id: of this project.
     :param topology: with this topology.
     :param availability_zone: in this zone, of Octavia's.
-    :param flavor_ids: with one of these flavors; None among them is none.
-    :param providers: of one of these; None among them is none written.
+    :param flavor_ids: with one of these flavors; None among them matches load
+                       balancers without a flavor.
+    :param providers: of one of these providers; None likewise.
     """
 
     load_balancer_id: str | None = None
@@ -47,7 +48,7 @@ class Wanted:
     providers: typing.Collection[str | None] | None = None
 
     def get_conditions(self):
-        """Return what a load balancer has to be; a list."""
+        """Return the conditions for a load balancer."""
         conditions: list[sa.ColumnElement[bool]] = [
             _LB.c.provisioning_status.not_in(compat.DELETED_STATUSES)]
         conditions += [
@@ -70,11 +71,7 @@ def _is_in(column, values):
 
 
 def get_flavors(engine):
-    """Return all flavors.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: rows with id, name and flavor_data, JSON.
-    """
+    """Return rows of all flavors, with id, name and flavor_data, JSON."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_FLAVOR.c.id, _FLAVOR.c.name, _PROFILE.c.flavor_data)
@@ -83,10 +80,9 @@ def get_flavors(engine):
 
 
 def get_zones(engine):
-    """Return all availability zones of Octavia.
+    """Return rows of all availability zones of Octavia.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: rows with name and availability_zone_data, JSON.
+    With name and availability_zone_data, JSON.
     """
     with engine.connect() as connection:
         return connection.execute(
@@ -99,13 +95,10 @@ def get_zones(engine):
 def get_page(engine, wanted, after=None, limit=None):
     """Return load balancers by id, and their amphorae.
 
-    :param engine: an SQLAlchemy engine.
-    :param wanted: Wanted.
-    :param after: only load balancers behind this id.
-    :param limit: how many load balancers at most.
+    :param after: only load balancers after this id.
+    :param limit: largest number of load balancers.
     :returns: (rows of load balancers, in order; rows of their amphorae that
-              are not deleted, in order of the load balancer and the id, with
-              busy).
+              are not deleted, with busy, by load balancer and id).
     """
     conditions = wanted.get_conditions()
     if after is not None:
@@ -116,7 +109,7 @@ def get_page(engine, wanted, after=None, limit=None):
             .limit(limit)).all()
         if not load_balancers:
             return [], []
-        # By the ends of the page: it may have any number of load balancers.
+        # A range, because a page may have any number of load balancers.
         conditions.append(_LB.c.id.between(load_balancers[0].id,
                                            load_balancers[-1].id))
         amphorae = connection.execute(
@@ -130,7 +123,7 @@ def get_page(engine, wanted, after=None, limit=None):
 
 
 def exists(engine, load_balancer_id):
-    """Tell whether Octavia knows a load balancer, be it deleted or not."""
+    """Tell whether Octavia knows a load balancer, deleted or not."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_LB.c.id).where(_LB.c.id == load_balancer_id)

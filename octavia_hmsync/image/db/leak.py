@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Amphorae as those have to know them who look for what leaked.
+"""The amphorae that Octavia knows, to find instances and ports that leaked.
 
-Whatever a row stands for is no leak; what has none, or a DELETED one, is.
+An instance or port has leaked if it has no amphora row, or a DELETED one.
 """
 
 import dataclasses
@@ -29,11 +29,11 @@ _VIP = models.DistributorVIP.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Amphora:
-    """A row, also one that is DELETED.
+    """A row, DELETED or not.
 
-    :param load_balancer_id: None for one that has not got so far.
-    :param load_balancer_status: None where there is no such load balancer.
-    :param unchanged_for: seconds since the row was changed.
+    :param load_balancer_id: None if it is not assigned yet.
+    :param load_balancer_status: None without a load balancer.
+    :param unchanged_for: seconds since the row last changed.
     """
 
     id: str
@@ -48,14 +48,13 @@ class Amphora:
 
 @dataclasses.dataclass(frozen=True)
 class Known:
-    """What Octavia and we know at one moment.
+    """What Octavia and the plugin know at one moment.
 
     :param amphorae: {id: Amphora}.
-    :param replaced: the amphorae that a replacement of ours which is open
-                     names, or a cluster.
+    :param replaced: ids of amphorae of open replacements, and of clusters.
     :param now: by the database's clock, UTC.
-    :param clusters: the ids of clusters, and of those that are gone but for
-                     a VIP that a distributor still has.
+    :param clusters: ids of clusters, and of deleted clusters whose VIP a
+                     distributor still has.
     """
 
     amphorae: dict[str, Amphora]
@@ -78,11 +77,11 @@ class Known:
 
 @dataclasses.dataclass(frozen=True)
 class Heard:
-    """How much of a load balancer serves, as Octavia knows it.
+    """How many amphorae of a load balancer Octavia hears.
 
-    :param id: None for one that Octavia does not know.
-    :param needed: how many amphorae it has to have, or has in its rows.
-    :param heard: how many of these have sent heartbeats lately.
+    :param id: None if Octavia does not know the load balancer.
+    :param needed: number of amphorae that it needs, or has rows of.
+    :param heard: number of these that sent a heartbeat recently.
     """
 
     id: str | None
@@ -91,7 +90,7 @@ class Heard:
 
     @property
     def is_served(self) -> bool:
-        """Whether it needs no other amphora than those that are known."""
+        """Whether it needs no other than the known amphorae."""
         return self.id is not None and self.heard >= self.needed
 
     def describe(self) -> str:
@@ -103,13 +102,11 @@ class Heard:
 
 
 def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
-    """Read how much of a load balancer serves.
+    """Return the Heard of a load balancer.
 
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer_id: which; None where only its VIP is known.
+    :param load_balancer_id: None if only its VIP is known.
     :param vip_port_id: the port of one of its VIPs.
-    :param heartbeat_timeout: seconds within which an amphora was heard.
-    :returns: a Heard.
+    :param heartbeat_timeout: seconds within which a heartbeat counts.
     """
     with engine.connect() as connection:
         if load_balancer_id is None:
@@ -141,10 +138,9 @@ def get_heard(engine, load_balancer_id, vip_port_id, heartbeat_timeout):
 
 
 def get(engine, amphora_id=None):
-    """Return Known.
+    """Return the Known.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_id: of this amphora alone.
+    :param amphora_id: only with this amphora.
     """
     with engine.connect() as connection:
         return _read(connection, amphora_id)
@@ -155,7 +151,7 @@ def _read(connection, amphora_id):
               .outerjoin(_LB, _LB.c.id == _AMPHORA.c.load_balancer_id))
     if amphora_id is not None:
         select = select.where(_AMPHORA.c.id == amphora_id)
-    # Those that began while it was read are named by none of the others.
+    # The time first, so that what began meanwhile counts as young.
     now = connection.execute(sa.select(types.utcnow())).scalar()
     rows = connection.execute(select).all()
     replaced = connection.execute(sa.union_all(
@@ -181,12 +177,11 @@ def _make(row, now):
 
 @api.retry
 def begin_delete(engine, amphora):
-    """Keep everybody from an amphora that is to be deleted.
+    """Set an amphora to PENDING_DELETE, so that no service uses it.
 
-    :param engine: an SQLAlchemy engine.
     :param amphora: as it was judged.
-    :returns: False if it, or its load balancer, has changed since, or a
-              replacement or a cluster names it: nothing is done then.
+    :returns: False, without a change, if it, or its load balancer, has changed
+              since, or a replacement or a cluster uses it.
     """
     with engine.connect() as connection, connection.begin() as transaction:
         unchanged = (_AMPHORA.c.updated_at.is_(None)
@@ -211,10 +206,9 @@ def begin_delete(engine, amphora):
 
 @api.retry
 def end_delete(engine, amphora_id):
-    """Tell Octavia that an amphora is deleted.
+    """Set an amphora to DELETED.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_id: one of which begin_delete() has told.
+    :param amphora_id: for which begin_delete() returned True.
     """
     with engine.begin() as connection:
         connection.execute(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The lock of a load balancer whose amphorae are replaced.
+"""The lock of a load balancer in a replacement, and its amphorae.
 
-The lock is Octavia's own, PENDING_UPDATE: whoever wants to change the load
-balancer has to wait. It says nothing of who has it; the phase does, which is
-written in the same transaction.
+The lock is Octavia's own status PENDING_UPDATE: other changes of the load
+balancer have to wait. Octavia's row does not name the owner of the lock. So
+the phase of the replacement is written in the same transaction.
 """
 
 import sqlalchemy as sa
@@ -22,26 +22,23 @@ _LB = compat.LOAD_BALANCER
 def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
     """Lock a load balancer for a replacement.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement: a Replacement.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param phase: what begins with the lock.
-    :param old_amphora_id: which amphora is to be replaced.
-    :returns: False if the load balancer is not ACTIVE: somebody else works
-              on it, it is in ERROR, or gone.
-    :raises Lost: if somebody else has claimed it.
+    :param phase: the phase that begins with the lock.
+    :param old_amphora_id: the amphora to replace.
+    :returns: False if the load balancer is not ACTIVE.
+    :raises Lost: if another owner has claimed it.
     """
     with engine.begin() as connection:
-        # First: at another node of Galera it is what keeps a second one from
-        # committing.
+        # First: this write keeps a second owner at another node of Galera
+        # from committing.
         _enter(connection, replacement, owner, expiry, phase=phase,
                old_amphora_id=old_amphora_id, new_amphora_id=None)
         is_locked = connection.execute(
             sa.update(_LB)
             .where(_LB.c.id == replacement.load_balancer_id,
                    _LB.c.provisioning_status == compat.ACTIVE)
-            # "image restore" goes by when that was.
+            # "image restore" uses this time.
             .values(provisioning_status=compat.PENDING_UPDATE,
                     updated_at=types.utcnow())).rowcount
         if not is_locked:
@@ -51,14 +48,12 @@ def lock(engine, replacement, owner, expiry, phase, old_amphora_id):
 
 @api.retry
 def unlock(engine, replacement, owner, expiry, phase):
-    """Give a load balancer back, and be in a phase without the lock.
+    """Unlock a load balancer, and begin a phase without the lock.
 
-    :param engine: an SQLAlchemy engine.
-    :param replacement: a Replacement.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param expiry: seconds after which the claim lapses.
-    :param phase: what comes then.
-    :raises Lost: if somebody else has claimed it.
+    :param phase: the phase that begins.
+    :raises Lost: if another owner has claimed it.
     """
     with engine.begin() as connection:
         _enter(connection, replacement, owner, expiry, phase=phase)

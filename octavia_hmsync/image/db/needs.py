@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the next amphorae of load balancers need, as Octavia's tables have it.
+"""What the next amphorae of load balancers need, from Octavia's tables.
 
 The number of statements is the same for one load balancer and for all.
 """
@@ -31,8 +31,8 @@ ADDRESS = 'address'
 VNIC_TYPE = 'vnic_type'
 PROTOCOL = 'protocol'
 
-# Where each kind is: the load balancer, the kinds and their columns, and what
-# to join.
+# Where each kind is: the column of the load balancer, the kinds with their
+# columns, and the table or join.
 _SOURCES = (
     (_VIP.c.load_balancer_id,
      ((PORT, _VIP.c.port_id), (VIP_SUBNET, _VIP.c.subnet_id),
@@ -58,7 +58,7 @@ _SOURCES = (
      _LISTENER.join(_SNI, _SNI.c.listener_id == _LISTENER.c.id)),
 )
 
-# Likewise; what is uncommon.
+# Likewise, for uncommon values.
 _UNCOMMON = (
     (_VIP.c.load_balancer_id, VNIC_TYPE, _VIP.c.vnic_type,
      _VIP.c.vnic_type == compat.DIRECT),
@@ -69,12 +69,9 @@ _UNCOMMON = (
 def get_all(engine, first, last):
     """Return what the next amphorae of some load balancers need.
 
-    :param engine: an SQLAlchemy engine.
-    :param first: the first id of them.
-    :param last: the last one; all between them are read.
-    :returns: a dict by load balancer id of dicts by kind, PORT, VIP_SUBNET,
-              MEMBER_SUBNET, MORE_SUBNET, SECURITY_GROUP, QOS_POLICY, SECRET,
-              AUTHORITY, ADDRESS, VNIC_TYPE or PROTOCOL, of sets of values.
+    :param first: the first id of a range of load balancers.
+    :param last: the last id of the range.
+    :returns: {load balancer id: {kind: a set of values}}.
     """
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))
@@ -95,13 +92,12 @@ def get_all(engine, first, last):
 
 
 def get_uncommon(engine):
-    """Return what few load balancers have, and keeps some modes from them.
+    """Return uncommon needs, which exclude some modes.
 
-    Of thousands of load balancers no more is read than that.
+    Few load balancers have them, and only their rows are read.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: as get_all(), with VNIC_TYPE where it is on a network card, and
-              PROTOCOL where it is LVS that serves.
+    :returns: as get_all(), with VNIC_TYPE of ports on a network card, and
+              PROTOCOL of listeners that LVS serves.
     """
     found: dict = collections.defaultdict(
         lambda: collections.defaultdict(set))

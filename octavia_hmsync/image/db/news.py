@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What became of rollouts and replacements, and what was told of it.
+"""States of rollouts and replacements to notify of.
 
-Each row has the state that was told last; whoever changes that tells. So
-nothing is told twice, and what a service died with is told all the same.
+Each row has the state in its last notification. The service that changes this
+column sends the next notification. So no state is announced twice, and the
+state that a dead service left is announced, too.
 """
 
 import sqlalchemy as sa
@@ -23,11 +24,10 @@ _ENDED_STATES = (replace_repo.DONE, replace_repo.FAILED,
 
 
 def get_rollouts(engine, max_age):
-    """Return rollouts of whose state nothing was told yet.
+    """Return rollouts whose state was not announced yet.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds; what has changed before is no news any more.
-    :returns: a list of (Rollout, the state that was told last or None), the
+    :param max_age: seconds; without changes before that.
+    :returns: a list of (Rollout, the state announced last or None), the
               oldest change first.
     """
     with engine.connect() as connection:
@@ -42,20 +42,19 @@ def get_rollouts(engine, max_age):
 
 
 def get_replacements(engine, max_age, limit):
-    """Return replacements of whose state nothing was told yet.
+    """Return replacements whose state was not announced yet.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds; what has changed before is no news any more.
-    :param limit: how many that run, and how many that have ended, at most.
-    :returns: a list of (Replacement, the state that was told last or None),
-              those that have ended first, of these the first one first.
+    :param max_age: seconds; without changes before that.
+    :param limit: largest number that run, and that have ended.
+    :returns: a list of (Replacement, the state announced last or None), ended
+              replacements first, by their ends.
     """
     since = types.utcnow_plus(-max_age)
-    # Apart, so that each finds its few rows by an index.
+    # Two queries, so that each finds its few rows by an index.
     ended = (replace_repo.select(
         _REPLACEMENT.c.finished_at > since,
         _REPLACEMENT.c.state.in_(_ENDED_STATES),
-        # What an operator cancelled before it began is no news.
+        # Do not announce what an operator cancelled before it began.
         _REPLACEMENT.c.started_at.is_not(None),
         _REPLACEMENT.c.announced.is_distinct_from(_REPLACEMENT.c.state))
         .order_by(_REPLACEMENT.c.finished_at, _REPLACEMENT.c.id))
@@ -71,19 +70,17 @@ def get_replacements(engine, max_age, limit):
 
 
 def set_rollout_announced(engine, rollout_id, old, new):
-    """Record the state of a rollout that is told now.
+    """Record the state of a rollout that the caller announces now.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: its id.
-    :param old: what was told last, or None.
-    :param new: what is told now.
-    :returns: False if somebody else has told it.
+    :param old: the state announced last, or None.
+    :param new: the state to announce.
+    :returns: False if another service has announced it.
     """
     return _set_announced(engine, _ROLLOUT, rollout_id, old, new)
 
 
 def set_replacement_announced(engine, replacement_id, old, new):
-    """The same for a replacement."""
+    """Record the state of a replacement that the caller announces now."""
     return _set_announced(engine, _REPLACEMENT, replacement_id, old, new)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_image_replacement``: one is one attempt.
+"""Rows of ``hmsync_image_replacement``: one row is one attempt.
 
-Who works on which is in image_claim.
+Their claims are in image_claim.
 """
 
 import dataclasses
@@ -25,27 +25,24 @@ SKIPPED = 'SKIPPED'
 REFUSED = 'REFUSED'
 CANCELLED = 'CANCELLED'
 
-# In these there is no other one of the load balancer.
+# A load balancer has at most one replacement in these.
 OPEN_STATES = (WAITING, RUNNING)
-# One may end so before anything was touched.
+# A replacement may get these before it changed anything.
 UNTOUCHED_STATES = (SKIPPED, REFUSED, CANCELLED)
 
 
 @dataclasses.dataclass(frozen=True)
 class New:
-    """A replacement that is to be.
+    """A replacement to add.
 
     :param id: a new id.
-    :param load_balancer_id: whose.
-    :param mode: how.
-    :param target_image_id: the image that its amphorae are to have.
-    :param topology: of the load balancer.
-    :param flavor_id: likewise, or None.
-    :param availability_zone: likewise, or None.
+    :param mode: image_rollout.REPLACE or FAILOVER.
+    :param target_image_id: the image for the new amphorae.
+    :param topology: of the load balancer, like the next two.
     :param canary: whether it is a canary of its rollout.
-    :param forced: whether amphorae of the target image are replaced, too:
-                   those that were there when it was asked for.
-    :param operating_status: that of the load balancer before, or None.
+    :param forced: whether to replace amphorae that have the target image, too,
+                   if they are older than the order.
+    :param operating_status: of the load balancer before, or None.
     """
 
     id: str
@@ -64,8 +61,8 @@ class New:
 class Replacement:
     """A row; times by the database's clock, UTC.
 
-    The fields are columns of ``hmsync_image_replacement``, and now, when it
-    was read.
+    Its fields are the columns of ``hmsync_image_replacement``, and now,
+    when it was read.
     """
 
     id: str
@@ -99,7 +96,7 @@ _FIELDS = [field.name for field in dataclasses.fields(Replacement)]
 
 
 def select(*conditions):
-    """Return the query for those that fulfil all conditions."""
+    """Return the query for replacements that fulfil all conditions."""
     return sa.select(_TABLE, types.utcnow().label('now')).where(*conditions)
 
 
@@ -125,29 +122,25 @@ def get(engine, replacement_id):
 
 
 def get_open(engine):
-    """Return all that wait or run, whatever began them, the oldest first."""
+    """Return all Replacements that wait or run, the oldest first."""
     return _get(engine, select(_TABLE.c.active_key.is_not(None))
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
 def get_of_rollout(engine, rollout_id):
-    """Return all of a rollout, the ended ones too, the oldest first."""
+    """Return all Replacements of a rollout, ended or not, oldest first."""
     return _get(engine, select(_TABLE.c.rollout_id == rollout_id)
                 .order_by(_TABLE.c.created_at, _TABLE.c.id))
 
 
 def get_standing(engine, rollout_id, watch_time=None):
-    """Return what decides about a rollout's next step, of thousands of them.
+    """Return rows that decide about a rollout's next step.
 
-    Of these the time goes by columns, those with times above all.
+    Only the columns for that: with thousands of rows, columns take the time,
+    above all those with times.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: of this rollout, the ended ones too.
-    :param watch_time: seconds: of those that have ended only FAILED ones, and
-                       those that were done since then; None for all.
-    :returns: rows with state, load_balancer_id, target_image_id, topology,
-              flavor_id, availability_zone, canary, not_before and
-              finished_at.
+    :param watch_time: seconds: of the ended replacements only FAILED ones, and
+                       those DONE since then; None for all.
     """
     c = _TABLE.c
     conditions = [c.rollout_id == rollout_id]
@@ -166,20 +159,18 @@ def get_standing(engine, rollout_id, watch_time=None):
 
 
 def get_of_load_balancer(engine, load_balancer_id):
-    """Return all of a load balancer, the newest first."""
+    """Return all Replacements of a load balancer, the newest first."""
     return _get(engine, select(
         _TABLE.c.load_balancer_id == load_balancer_id)
         .order_by(_TABLE.c.created_at.desc(), _TABLE.c.id))
 
 
 def get_start_ages(engine, seconds):
-    """Return how long ago replacements of any rollout began.
+    """Return how many seconds ago replacements of any rollout began.
 
-    Those that ended before anything was touched do not count.
+    Without replacements that ended before they changed anything.
 
-    :param engine: an SQLAlchemy engine.
     :param seconds: no longer ago than that.
-    :returns: a list of seconds.
     """
     with engine.connect() as connection:
         return [(row.now - row.started_at).total_seconds()
@@ -189,18 +180,13 @@ def get_start_ages(engine, seconds):
                     .where(_TABLE.c.rollout_id.is_not(None),
                            _TABLE.c.started_at > types.utcnow_plus(-seconds),
                            sa.or_(_TABLE.c.state.not_in(UNTOUCHED_STATES),
-                                  # Which one is written with the lock.
+                                  # This is written with the lock.
                                   _TABLE.c.old_amphora_id.is_not(None)))
                     .order_by(_TABLE.c.started_at)).all()]
 
 
 def get_durations(engine, limit):
-    """Return how long replacements took that were done last.
-
-    :param engine: an SQLAlchemy engine.
-    :param limit: how many at most.
-    :returns: a list of seconds.
-    """
+    """Return the seconds that the last DONE replacements took."""
     with engine.connect() as connection:
         return [(row.finished_at - row.started_at).total_seconds()
                 for row in connection.execute(
@@ -214,9 +200,7 @@ def get_durations(engine, limit):
 def count_states(engine, rollout_ids):
     """Count replacements by state.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_ids: of these rollouts.
-    :returns: {id of the rollout: {state: number}}.
+    :returns: {id of a rollout: {state: number}}.
     """
     counts: dict[str, dict[str, int]] = {i: {} for i in rollout_ids}
     with engine.connect() as connection:
@@ -231,11 +215,9 @@ def count_states(engine, rollout_ids):
 
 @api.retry
 def add(engine, new):
-    """Have one waiting that an operator asked for.
+    """Add a WAITING replacement that an operator ordered.
 
-    :param engine: an SQLAlchemy engine.
-    :param new: New.
-    :returns: False if the load balancer has one that is open.
+    :returns: False if the load balancer has an open one.
     """
     try:
         with engine.begin() as connection:
@@ -247,6 +229,6 @@ def add(engine, new):
 
 
 def make_values(new):
-    """Return the columns of one that is to be."""
+    """Return the columns for the row of a New."""
     return {**dataclasses.asdict(new), 'active_key': new.load_balancer_id,
             'created_at': types.utcnow()}

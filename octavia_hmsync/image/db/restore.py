@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A load balancer as a failover has left it, and giving it back.
+"""A load balancer that a failover has left locked, and unlocking it.
 
-What Octavia would write is written here, in one transaction and only if
-nothing has changed since it was read: a worker may take it up at any moment.
+This writes what Octavia would write, in one transaction and only if nothing
+has changed since it was read: an octavia-worker may go on at any moment.
 """
 
 import dataclasses
@@ -25,7 +25,8 @@ _MORE_VIP = compat.ADDITIONAL_VIP
 _OURS = models.Amphora.__table__
 _REPLACEMENT = models.ImageReplacement.__table__
 
-# What belongs to a load balancer, and how to get from it there.
+# Kinds of objects of a load balancer: the table, its join, and the column
+# with the load balancer.
 _OBJECTS = (
     ('listener', compat.LISTENER, compat.LISTENER,
      compat.LISTENER.c.load_balancer_id),
@@ -54,8 +55,7 @@ _TABLES = {kind: table for kind, table, _source, _owner in _OBJECTS}
 class Amphora:
     """An amphora that is not DELETED.
 
-    :param heartbeat_age: seconds since it was heard, by Octavia; None if
-                          nobody knows.
+    :param heartbeat_age: seconds since Octavia heard it; None if not known.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Listener:
 
 @dataclasses.dataclass(frozen=True)
 class Object:
-    """What belongs to a load balancer and is not ACTIVE.
+    """An object of a load balancer that is not ACTIVE.
 
     :param kind: listener, pool, member, health_monitor, l7policy or l7rule.
     """
@@ -98,11 +98,11 @@ class Snapshot:
     """A load balancer, and all that may be restored with it.
 
     :param status: its provisioning_status.
-    :param unchanged_for: seconds since its row, or that of an amphora, was
+    :param unchanged_for: seconds since its row, or that of an amphora, last
                           changed.
-    :param replacement_phase: that of a replacement of ours that is open; None
-                              without, WAITING for one that has not begun.
-    :param vips: its addresses, that of the load balancer first.
+    :param replacement_phase: of its open replacement; WAITING if that has not
+                              begun, None without one.
+    :param vips: its addresses, the VIP first.
     """
 
     id: str
@@ -121,7 +121,7 @@ class Snapshot:
 
 
 def get(engine, load_balancer_id):
-    """Return a Snapshot, or None where there is no such load balancer."""
+    """Return the Snapshot of a load balancer, or None if it is gone."""
     with engine.connect() as connection:
         row = connection.execute(
             sa.select(*_LB.c, types.utcnow().label('now'))
@@ -190,15 +190,14 @@ def _read_phase(connection, load_balancer_id):
 
 @api.retry
 def restore(engine, snapshot, amphora_statuses, detached, statuses):
-    """Give a load balancer back, if nothing has changed since it was read.
+    """Unlock a load balancer, if nothing has changed since it was read.
 
-    :param engine: an SQLAlchemy engine.
-    :param snapshot: the Snapshot that it was judged by.
-    :param amphora_statuses: what becomes of each amphora, {id: status}; one
-                             that is ALLOCATED is not busy any more.
-    :param detached: ids of amphorae that are the load balancer's no more.
-    :param statuses: what becomes of objects, {Object: status}.
-    :returns: False, and nothing is changed, if something has changed.
+    :param snapshot: the Snapshot by which it was judged.
+    :param amphora_statuses: new statuses of all amphorae, {id: status};
+                             ALLOCATED amphorae are no longer busy.
+    :param detached: ids of amphorae to detach from the load balancer.
+    :param statuses: new statuses of objects, {Object: status}.
+    :returns: False, without a change, if something has changed.
     """
     with engine.connect() as connection, connection.begin() as transaction:
         if _restore(connection, snapshot, amphora_statuses, detached,
@@ -209,7 +208,8 @@ def restore(engine, snapshot, amphora_statuses, detached, statuses):
 
 
 def _restore(connection, snapshot, amphora_statuses, detached, statuses):
-    # First, as whoever locks a load balancer does: from here on it is ours.
+    # First, as all that lock a load balancer do: from here on no other
+    # process can.
     if not take_over(connection, snapshot):
         return False
     if (_read_phase(connection, snapshot.id) is not None or
@@ -232,12 +232,11 @@ def _restore(connection, snapshot, amphora_statuses, detached, statuses):
 
 
 def take_over(connection, snapshot, status=compat.ACTIVE):
-    """Have nobody work on a load balancer any more, in a transaction.
+    """Change the status of a load balancer, as part of a transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param snapshot: its Snapshot.
-    :param status: what it is from now on.
-    :returns: False if its row is not what it was.
+    :param status: its new status.
+    :returns: False if its row has changed since the Snapshot.
     """
     return _update(connection, _LB, snapshot.id, snapshot.updated_at,
                    _LB.c.provisioning_status == snapshot.status,
@@ -245,11 +244,11 @@ def take_over(connection, snapshot, status=compat.ACTIVE):
 
 
 def change_objects(connection, statuses):
-    """Give objects other statuses, in a transaction.
+    """Change the statuses of objects, as part of a transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param statuses: {Object: status}.
-    :returns: False if one of them is not what it was.
+    :param statuses: {Object: new status}.
+    :returns: False if the status of an object has changed.
     """
     for found, status in statuses.items():
         table = _TABLES[found.kind]
@@ -263,7 +262,7 @@ def change_objects(connection, statuses):
 
 
 def _update(connection, table, row_id, updated_at, *conditions, **values):
-    """Change a row of Octavia's as it was read; tell whether it still is."""
+    """Change a row of Octavia's; False if it has changed since it was read."""
     unchanged = (table.c.updated_at.is_(None) if updated_at is None else
                  table.c.updated_at == updated_at)
     return connection.execute(

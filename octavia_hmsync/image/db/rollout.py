@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_image_rollout``: one rollout at a time, and the ended.
+"""Rows of ``hmsync_image_rollout``: at most one active, and the ended ones.
 
-A rollout has a version, which counts up with whatever decides what may begin
-next: that one of its replacements began or ended, that somebody is left
-alone, that it is paused. A decision is carried out only with the version for
-which it was made; several housekeepers need no lock for that.
+The version of a rollout counts up with each change that affects what may begin
+next: a replacement begins or ends, a load balancer is excluded, an operator
+pauses the rollout. A housekeeper carries a decision out only with the version
+for which it was made. So several housekeepers need no lock.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ HALTED = 'HALTED'
 REPLACE = 'replace'
 FAILOVER = 'failover'
 
-# In these it may go on.
+# Not ended.
 ACTIVE_STATES = (RUNNING, PAUSED)
 
 _ACTIVE_KEY = 'rollout'
@@ -38,19 +38,19 @@ _ACTIVE_KEY = 'rollout'
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How fast a rollout is, and when it may begin something.
+    """How fast a rollout is, and when replacements may begin.
 
-    :param mode: how amphorae are replaced, REPLACE or FAILOVER.
-    :param canaries: how many of each group come first.
-    :param parallel: how many load balancers at once.
-    :param parallel_per_az: how many of an availability zone at once, 0 for
-                            no limit of its own.
-    :param rate_per_hour: how many may begin within an hour, 0 for no limit.
-    :param max_failures: with so many it ends.
-    :param windows: when something may begin, as the operator wrote it; empty
-                    for always.
-    :param watch_time: for how many seconds what is done is watched before it
-                       makes room for the next one.
+    :param mode: how to replace amphorae, REPLACE or FAILOVER.
+    :param canaries: load balancers of each group that come first.
+    :param parallel: most load balancers at once.
+    :param parallel_per_az: most load balancers of an availability zone at
+                            once, 0 for no such limit.
+    :param rate_per_hour: most that may begin within an hour, 0 for no limit.
+    :param max_failures: number of failures that ends it.
+    :param windows: when replacements may begin, as the operator wrote it;
+                    empty for always.
+    :param watch_time: seconds for which a done replacement is watched before
+                       it makes room for the next one.
     """
 
     mode: str
@@ -65,15 +65,12 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Rollout:
-    """A rollout, by the database's clock, UTC.
+    """A rollout; times by the database's clock, UTC.
 
-    :param id: its id.
     :param state: RUNNING, PAUSED, CANCELLED, DONE or HALTED.
-    :param version: what a decision is made for.
+    :param version: see the module.
     :param reason: why it is in this state; may be empty.
-    :param settings: Settings.
-    :param created_at: when it was started.
-    :param updated_at: when its state changed last.
+    :param updated_at: when its state last changed.
     :param finished_at: when it ended, or None.
     :param now: when the row was read.
     :param undo_of: the id of the rollout that this one takes back, or None.
@@ -95,7 +92,7 @@ def from_row(row):
     """Return the Rollout that a row of select() is."""
     settings = {field.name: getattr(row, field.name)
                 for field in dataclasses.fields(Settings)}
-    # None where a release that does not watch has started it.
+    # None if a release that does not watch started it.
     settings['watch_time'] = settings['watch_time'] or 0
     return Rollout(
         id=row.id, state=row.state, version=row.version, reason=row.reason,
@@ -126,12 +123,7 @@ def get(engine, rollout_id):
 
 
 def get_all(engine, limit=None):
-    """Return rollouts, the newest first.
-
-    :param engine: an SQLAlchemy engine.
-    :param limit: how many at most.
-    :returns: a list of Rollout.
-    """
+    """Return Rollouts, the newest first."""
     with engine.connect() as connection:
         return [from_row(row) for row in connection.execute(
             select().order_by(_TABLE.c.created_at.desc(), _TABLE.c.id)
@@ -140,14 +132,12 @@ def get_all(engine, limit=None):
 
 @api.retry
 def add(engine, rollout_id, settings, reason='', undo_of=None):
-    """Start a rollout, unless there is one that has not ended.
+    """Start a rollout, unless one is active.
 
-    :param engine: an SQLAlchemy engine.
     :param rollout_id: a new id.
-    :param settings: Settings.
     :param reason: why, in the operator's words.
     :param undo_of: the id of the rollout that it takes back, or None.
-    :returns: False if there is another one.
+    :returns: False if one is active.
     """
     try:
         with engine.begin() as connection:
@@ -163,34 +153,27 @@ def add(engine, rollout_id, settings, reason='', undo_of=None):
 
 @api.retry
 def change_state(engine, rollout_id, old, new, reason=''):
-    """Go from one state to another.
+    """Change the state of a rollout.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: its id.
-    :param old: the states from which that can be done.
-    :param new: the state.
-    :param reason: why.
-    :returns: False if the rollout is in no such state.
+    :param old: the states that it may have before.
+    :returns: False if the rollout has another state.
     """
     with engine.begin() as connection:
         return change(connection, rollout_id, old, new, reason)
 
 
 def change(connection, rollout_id, old, new, reason=''):
-    """The same as part of a transaction."""
+    """Change the state of a rollout, as part of a transaction."""
     return _change(connection, new, reason, _TABLE.c.id == rollout_id,
                    _TABLE.c.state.in_(old))
 
 
 @api.retry
 def end(engine, rollout_id, version, state, reason):
-    """End a rollout that runs, if nothing has changed since that was decided.
+    """End a RUNNING rollout, if its version has not changed.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout_id: its id.
-    :param version: that for which it was decided.
+    :param version: the version for which it was decided.
     :param state: DONE or HALTED.
-    :param reason: why.
     :returns: False if something has changed.
     """
     with engine.begin() as connection:
@@ -213,13 +196,12 @@ def _change(connection, state, reason, *conditions):
 def take(connection, rollout_id, version):
     """Begin to carry out a decision.
 
-    Has to come first in a transaction: nobody else's decision is carried out
-    before that commits.
+    Must come first in a transaction: no other decision is carried out until
+    it commits.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param rollout_id: its id.
-    :param version: that for which it was decided.
-    :returns: False if something has changed since, or it does not run.
+    :param version: the version for which it was decided.
+    :returns: False if something has changed since, or it is not RUNNING.
     """
     return connection.execute(
         sa.update(_TABLE)
@@ -229,13 +211,12 @@ def take(connection, rollout_id, version):
 
 
 def touch(connection, rollout_id=None):
-    """Have decisions that were made before this transaction made anew.
+    """Invalidate earlier decisions: raise the version.
 
-    Has to come first in it.
+    Must come first in a transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param rollout_id: its id, or a query for it; None for the one that has
-                       not ended.
+    :param rollout_id: its id, or a query for it; None for the active rollout.
     """
     which = (_TABLE.c.active_key == _ACTIVE_KEY if rollout_id is None
              else _TABLE.c.id == rollout_id)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_network``: the management network, and who works on it.
+"""Rows of ``hmsync_network``: the management network, and its claim.
 
-Neutron has no unique names and no transactions: whoever makes, changes or
-deletes a network claims its row first.
+Neutron has neither unique names nor transactions. So a process claims the row
+of a network before it makes, changes or deletes the network.
 """
 
 import dataclasses
@@ -22,12 +22,9 @@ _CLAIMS = claims.Claims(_TABLE, _TABLE.c.name, _TABLE.c.claim_owner)
 
 @dataclasses.dataclass(frozen=True)
 class Ids:
-    """What Neutron calls the parts of a management network.
+    """Neutron's ids of the parts of a management network.
 
-    :param network_id: the network.
-    :param subnet_id: its subnet.
-    :param amphora_security_group_id: the security group of the amphorae.
-    :param health_manager_security_group_id: that of the controllers' ports.
+    :param health_manager_security_group_id: of the controllers' ports.
     """
 
     network_id: str
@@ -39,7 +36,6 @@ class Ids:
 def get_row(engine, name):
     """Return the row of a network, or None.
 
-    :param engine: an SQLAlchemy engine.
     :param name: ``[hmsync_network] network_name``.
     """
     with engine.connect() as connection:
@@ -50,7 +46,6 @@ def get_row(engine, name):
 def get_ids(engine, name):
     """Return the Ids of a network, or None if there is no such network.
 
-    :param engine: an SQLAlchemy engine.
     :param name: ``[hmsync_network] network_name``.
     """
     row = get_row(engine, name)
@@ -62,14 +57,11 @@ def get_ids(engine, name):
 
 @api.retry
 def claim(engine, name, owner, seconds):
-    """Claim a network, whether it is there or still to be made.
+    """Claim a network, which may exist or not, or renew the claim.
 
-    Again, to go on for as long as that from now.
-
-    :param engine: an SQLAlchemy engine.
     :param name: ``[hmsync_network] network_name``.
-    :param owner: who claims it, unique to the call.
-    :param seconds: after which anybody else may.
+    :param owner: a new claim owner, of this call alone.
+    :param seconds: after which the claim lapses.
     :returns: None if this call claimed it, otherwise the owner.
     """
     for _attempt in range(2):
@@ -87,20 +79,19 @@ def claim(engine, name, owner, seconds):
                     name=name, repairs=0, **_CLAIMS.make(owner, seconds)))
             return None
         except db_exc.DBDuplicateEntry:
-            # Somebody else was faster, and is the owner now.
+            # Another process was faster, and is the owner now.
             continue
-    return 'somebody else'
+    return 'another process'
 
 
 @api.retry
 def claim_unreconciled(engine, name, owner, seconds, interval):
-    """Claim a network that was not looked at for some time.
+    """Claim a network that no housekeeper has looked at for some time.
 
-    :param engine: an SQLAlchemy engine.
     :param name: ``[hmsync_network] network_name``.
-    :param owner: who claims it, unique to the call.
-    :param seconds: after which anybody else may.
-    :param interval: seconds since it was last looked at.
+    :param owner: a new claim owner, of this call alone.
+    :param seconds: after which the claim lapses.
+    :param interval: seconds since the last look.
     :returns: True if this call claimed it. The look counts from now.
     """
     with engine.begin() as connection:
@@ -115,7 +106,7 @@ def claim_unreconciled(engine, name, owner, seconds, interval):
 
 @api.retry
 def release(engine, name, owner):
-    """Give a claim back; the row of a network that was not made goes."""
+    """Release a claim, and delete the row of a network that was not made."""
     with engine.begin() as connection:
         _CLAIMS.delete(connection, name, owner, _TABLE.c.network_id.is_(None))
         _CLAIMS.release(connection, name, owner)
@@ -123,15 +114,13 @@ def release(engine, name, owner):
 
 @api.retry
 def record(engine, name, owner, ids, repairs=None):
-    """Record what a network consists of now.
+    """Record the Ids of a network.
 
-    :param engine: an SQLAlchemy engine.
     :param name: ``[hmsync_network] network_name``.
-    :param owner: who has claimed it.
-    :param ids: its Ids.
-    :param repairs: how many things were ever put right, None for as many
-                    as before. In all, so that doing it again adds none.
-    :returns: False if somebody else has claimed it meanwhile.
+    :param owner: the claim owner.
+    :param repairs: total number of repairs so far, None for no change. The
+                    total, so that a retry does not add any.
+    :returns: False if another owner has claimed it.
     """
     values = dataclasses.asdict(ids)
     if repairs is not None:
@@ -145,7 +134,7 @@ def record(engine, name, owner, ids, repairs=None):
 def forget(engine, name, owner):
     """Delete the row of a network that was deleted.
 
-    :returns: False if somebody else has claimed it meanwhile.
+    :returns: False if another owner has claimed it.
     """
     with engine.begin() as connection:
         return _CLAIMS.delete(connection, name, owner)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_port``: the nodes' ports, and who works on each.
+"""Rows of ``hmsync_port``: the nodes' ports, and their claims.
 
-What Neutron says is true; the row remembers what a lost port was like, and
-lets health managers check their address without Neutron.
+Neutron is the truth. The row remembers a lost port, and lets health managers
+check their address without Neutron.
 """
 
 import dataclasses
@@ -24,18 +24,15 @@ _HEALTH_MANAGER = models.HealthManager.__table__
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """What is remembered of a node's port; ages by the database's clock.
+    """A node's port; ages by the database's clock.
 
-    :param host: the health manager host that it is for.
-    :param port_id: what Neutron calls it.
-    :param mac: its MAC address.
-    :param ip_addresses: its addresses, a tuple of text.
+    :param host: ``[DEFAULT] host`` of its health manager.
+    :param ip_addresses: a tuple of text.
     :param binding_host: the node that it is bound to.
     :param is_registered: whether its health manager has registered since the
-                          node began with it.
-    :param plugged_age: seconds since the node plugged it last, None if it
-                        never did.
-    :param repairs: how often something was put right.
+                          node first plugged it.
+    :param plugged_age: seconds since the node last plugged it, None if never.
+    :param repairs: number of repairs.
     """
 
     host: str
@@ -60,28 +57,22 @@ def _to_port(row):
 
 
 def _select():
-    # One that is claimed for the first time is not there yet.
+    # A port that is claimed for the first time is not made yet.
     return sa.select(_TABLE, types.utcnow().label('now')).where(
         _TABLE.c.port_id.is_not(None))
 
 
 def get_all(engine):
-    """Return all remembered ports.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: a list of Port, by host.
-    """
+    """Return all Ports, by host."""
     with engine.connect() as connection:
         return [_to_port(row) for row in connection.execute(
             _select().order_by(_TABLE.c.host)).all()]
 
 
 def get(engine, host):
-    """Return the port of a host.
+    """Return the Port of a host, or None.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host`` of its health manager.
-    :returns: a Port, or None.
     """
     with engine.connect() as connection:
         row = connection.execute(
@@ -91,12 +82,11 @@ def get(engine, host):
 
 @api.retry
 def claim(engine, host, owner, seconds):
-    """Claim the port of a host, whether it is there or still to be made.
+    """Claim the port of a host, which may exist or not.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host`` of its health manager.
-    :param owner: who claims it, unique to the call.
-    :param seconds: after which anybody else may.
+    :param owner: a new claim owner, of this call alone.
+    :param seconds: after which the claim lapses.
     :returns: True if this call claimed it.
     """
     with engine.begin() as connection:
@@ -113,13 +103,12 @@ def claim(engine, host, owner, seconds):
 
 @api.retry
 def renew(engine, host, owner, seconds):
-    """Go on holding a claim, for as long as that from now.
+    """Renew a claim.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host`` of its health manager.
-    :param owner: who has claimed it.
-    :param seconds: after which anybody else may.
-    :returns: False if somebody else has claimed it meanwhile.
+    :param owner: the claim owner.
+    :param seconds: after which the claim lapses.
+    :returns: False if another owner has claimed it.
     """
     with engine.begin() as connection:
         return _CLAIMS.hold(connection, host, owner, seconds)
@@ -127,7 +116,7 @@ def renew(engine, host, owner, seconds):
 
 @api.retry
 def release(engine, host, owner):
-    """Give a claim back; the row of a port that was not made goes."""
+    """Release a claim, and delete the row of a port that was not made."""
     with engine.begin() as connection:
         _CLAIMS.delete(connection, host, owner, _TABLE.c.port_id.is_(None))
         _CLAIMS.release(connection, host, owner)
@@ -136,17 +125,14 @@ def release(engine, host, owner):
 @api.retry
 def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
            repairs=0):
-    """Record what a port is like now.
+    """Record the facts about a port.
 
-    :param engine: an SQLAlchemy engine.
-    :param owner: who has claimed it.
+    :param owner: the claim owner.
     :param host: ``[DEFAULT] host`` of its health manager.
-    :param port_id: what Neutron calls it.
-    :param mac: its MAC address.
-    :param ip_addresses: its addresses, a tuple of text.
+    :param ip_addresses: texts.
     :param binding_host: the node that it is bound to.
-    :param repairs: how often something was put right, so far.
-    :returns: False if somebody else has claimed it meanwhile.
+    :param repairs: total number of repairs so far.
+    :returns: False if another owner has claimed it.
     """
     with engine.begin() as connection:
         return _CLAIMS.change(
@@ -157,12 +143,11 @@ def record(engine, owner, host, port_id, mac, ip_addresses, binding_host,
 
 @api.retry
 def set_plugged(engine, host):
-    """Record that the node uses its port now.
+    """Record that the node plugs its port now.
 
-    Without a health manager's row it begins anew: that a health manager of
-    the host was deleted some time ago tells nothing any more.
+    Without a row of its health manager this clears registered_at: an earlier
+    deletion of the health manager no longer counts.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host`` of its health manager.
     :returns: False if there is no such port.
     """
@@ -179,8 +164,7 @@ def set_plugged(engine, host):
 def set_registered(engine):
     """Record which hosts' health managers have registered.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: how many were not known.
+    :returns: number of hosts that were not recorded before.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -194,10 +178,9 @@ def set_registered(engine):
 def forget(engine, host, owner):
     """Delete the row of a port that was deleted.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host`` of its health manager.
-    :param owner: who has claimed it.
-    :returns: False if somebody else has claimed it meanwhile.
+    :param owner: the claim owner.
+    :returns: False if another owner has claimed it.
     """
     with engine.begin() as connection:
         return _CLAIMS.delete(connection, host, owner)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which lists each amphora may be using, at the worst."""
+"""All lists that each amphora may be using."""
 
 import sqlalchemy as sa
 
@@ -17,15 +17,12 @@ _OCTAVIA = compat.AMPHORA
 
 
 def get_senders(engine):
-    """Return what each amphora may be sending to.
+    """Return {amphora id: port_retention.UsedLists} of all amphorae.
 
-    Also those that nobody hears: where their heartbeats go is not known.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: {amphora id: port_retention.UsedLists}.
+    Also of amphorae that no health manager hears.
     """
-    # In this order: an amphora that gets ready meanwhile is in the second
-    # answer, and a list that it gets meanwhile in the last one.
+    # In this order: an amphora that gets an agent meanwhile is in the second
+    # answer, and a list that it gets meanwhile is in the last.
     building = _get_building(engine)
     rows = amphora_repo.get_rows(engine)
     previous = previous_repo.get_all(engine, rows)
@@ -36,7 +33,7 @@ def get_senders(engine):
 
 
 def _get_building(engine):
-    """Return the amphorae that boot, with the list of a moment ago."""
+    """Return the ids of amphorae that boot; their lists are not known."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id).where(
@@ -51,7 +48,7 @@ def _to_sender(row, previous, history):
     others = [p for p in previous if not isinstance(p, adoption.Unknown)]
     is_unknown = len(others) < len(previous)
     if row.result != upload_result.APPLIED or row.claim_owner is not None:
-        # Any of these may have arrived, or is on its way.
+        # Any later list may have arrived, or is on its way.
         later = [g for g in history if g.number > row.generation]
         others += [g.addresses for g in later]
         is_unknown = is_unknown or (

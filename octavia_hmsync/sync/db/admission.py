@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which amphorae get a new list before the others, and how they fare."""
+"""Which amphorae get a new list before the others, and how they behave."""
 
 import dataclasses
 import datetime
@@ -26,13 +26,12 @@ _HARM = {role: rank for rank, role in enumerate(compat.ROLES_BY_HARM)}
 class Candidate:
     """An amphora that could be admitted.
 
-    :param amphora_id: its id.
-    :param load_balancer: whose amphora it is; its own id if it has none.
-    :param generation: the newest one that it acknowledged, or None.
+    :param load_balancer: id of its load balancer, or its own id without one.
+    :param generation: the newest that it acknowledged, or None.
     :param addresses: the list that it has, None if that is not known.
-    :param harm: what its failover would do, from 0 on.
-    :param is_mute: whether it was seen to go on with a list before.
-    :param fell_silent: whether it once did while a list was on trial.
+    :param harm: how much its failover would harm, from 0.
+    :param is_mute: whether it was seen to keep an old list.
+    :param fell_silent: whether it did so before, with a list on trial.
     :param key_digest: digest of the key that it got with that list, None if
                        that is not known.
     """
@@ -51,16 +50,15 @@ class Candidate:
 class AdmittedAmphora:
     """An amphora that was admitted to a generation.
 
-    :param amphora_id: its id.
-    :param load_balancer: whose amphora it is; its own id if it has none.
-    :param is_tried: whether the upload has ended, one way or another.
+    :param load_balancer: id of its load balancer, or its own id without one.
+    :param is_tried: whether the upload has ended, well or not.
     :param is_applied: whether its agent acknowledged the list.
     :param applied_at: when.
     :param fell_silent: whether it was seen to be silent since.
     :param has_adopted: whether it was seen to use the list.
     :param adopted_via: at which address, if that is known.
-    :param last_update: when Octavia says that it was heard last, or None.
-    :param is_held: whether the failover guard wrote that.
+    :param last_update: when it was last heard, by Octavia's row, or None.
+    :param is_held: whether the failover guard wrote last_update.
     """
 
     amphora_id: str
@@ -76,15 +74,13 @@ class AdmittedAmphora:
 
 
 def get_candidates(engine, number, good=None):
-    """Return the amphorae that are behind a generation and not admitted.
+    """Return Candidates: amphorae without a generation, not yet admitted.
 
-    Of those that Octavia takes for healthy, and of those that got one before
-    it which nobody found good.
+    Octavia takes them for healthy, or they got a list after the last good
+    one.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param good: the last good one, None if there is none.
-    :returns: a list of Candidate.
+    :param good: number of the last good generation, or None.
     """
     with engine.connect() as connection:
         rows = connection.execute(
@@ -96,10 +92,10 @@ def get_candidates(engine, number, good=None):
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
             .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)
             .where(amphora_repo.that_get_lists(), amphora_repo.behind(number),
-                   # Of members of clusters that is so all their life.
+                   # Members of clusters are always busy, see member_health.
                    sa.or_(_HEALTH.c.busy.is_(sa.false()),
                           _OCTAVIA.c.role == compat.ROLE_IN_CLUSTER),
-                   # Others may be silent for reasons of their own.
+                   # Other amphorae may be silent for their own reasons.
                    sa.or_(sa.and_(_OCTAVIA.c.status ==
                                   compat.AMPHORA_ALLOCATED,
                                   _TABLE.c.held_since.is_(None)),
@@ -118,9 +114,7 @@ def get_candidates(engine, number, good=None):
 def admit(engine, number, amphora_ids):
     """Let amphorae have a generation that is on trial.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param amphora_ids: their ids.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -129,13 +123,11 @@ def admit(engine, number, amphora_ids):
 
 
 def get_admitted(engine, number):
-    """Return the amphorae that were admitted to a generation.
+    """Return the AdmittedAmphorae of a generation.
 
-    Not one that is about to be replaced: its silence says nothing.
+    Without amphorae that are being replaced: their silence proves nothing.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :returns: a list of AdmittedAmphora.
     """
     with engine.connect() as connection:
         rows = connection.execute(
@@ -150,7 +142,7 @@ def get_admitted(engine, number):
                    amphora_repo.that_get_lists())).all()
     return [AdmittedAmphora(
         row.amphora_id, row.load_balancer_id or row.amphora_id,
-        # One that had this very list was not uploaded to.
+        # An amphora that had this list already gets no upload.
         is_tried=number in (row.attempted_generation, row.generation),
         is_applied=row.generation == number, applied_at=row.applied_at,
         fell_silent=_is_since(row.fell_silent_at, row.applied_at),
@@ -167,9 +159,7 @@ def _is_since(when, then):
 def note_silence(engine, number, amphora_ids):
     """Record that amphorae fell silent while a list was on trial with them.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param amphora_ids: their ids.
     """
     with engine.begin() as connection:
         connection.execute(

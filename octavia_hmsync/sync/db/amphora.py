@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_amphora``: which there are, and how far they are."""
+"""Rows of ``hmsync_amphora``: which exist, and which have the newest list."""
 
 import collections
 import dataclasses
@@ -29,35 +29,35 @@ CERTIFICATE_ENDS_SOON = 3 * 86400
 
 
 def with_agent():
-    """Amphorae that have an agent to talk to.
+    """Return the condition for amphorae with an agent to talk to.
 
-    Whatever their status but DELETED: one in ERROR or FAILOVER_STOPPED still
-    sends heartbeats, and only these can bring it back.
+    Any status but DELETED will do: an amphora in ERROR or FAILOVER_STOPPED
+    still sends heartbeats, and only these can bring it back.
     """
     return sa.and_(_OCTAVIA.c.lb_network_ip.is_not(None),
                    _OCTAVIA.c.status.not_in(compat.DELETED_STATUSES))
 
 
 def that_get_lists():
-    """Amphorae that are to have the list: with an agent, and in service.
+    """Return the condition for amphorae that get the list.
 
-    While a replacement has one in hand it is left alone, and nothing waits
-    for it; see the module replaced.
+    They have an agent, and no replacement works on them; see the module
+    replaced.
     """
     return sa.and_(with_agent(), replaced_repo.not_in_hand())
 
 
 def behind(number):
-    """Amphorae that were not brought to a generation yet."""
+    """Return the condition for amphorae that do not have a generation yet."""
     return sa.or_(_TABLE.c.generation.is_(None),
                   _TABLE.c.generation < number)
 
 
 def admitted(admitted_to=None, not_admitted_to=None):
-    """Amphorae that were admitted to a generation, or those that were not.
+    """Return the condition for amphorae that were admitted, or were not.
 
-    :param admitted_to: only those that were admitted to this generation.
-    :param not_admitted_to: only those that were not admitted to this one.
+    :param admitted_to: amphorae that were admitted to this generation.
+    :param not_admitted_to: amphorae that were not admitted to this one.
     """
     if admitted_to is not None:
         return _TABLE.c.admitted_generation == admitted_to
@@ -69,12 +69,11 @@ def admitted(admitted_to=None, not_admitted_to=None):
 
 @api.retry
 def add_missing(engine, amphora_ids=None):
-    """Give each amphora with an agent a row, so that it can be claimed.
+    """Add a row for each amphora with an agent, so that it can be claimed.
 
-    :param engine: an SQLAlchemy engine.
     :param amphora_ids: only these; by default all, which reads every row of
                         both tables.
-    :returns: how many were added.
+    :returns: number of added rows.
     """
     select = _select_missing(with_agent())
     if amphora_ids is not None:
@@ -88,12 +87,11 @@ def add_missing(engine, amphora_ids=None):
 
 @api.retry
 def add_building(engine):
-    """Give each amphora that is being built a row, before it has an agent.
+    """Add a row for each amphora that is being built.
 
-    So it is due as soon as it has one. Octavia has an index for these.
+    So it is due as soon as it has an agent. Octavia has an index for these.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: how many were added.
+    :returns: number of added rows.
     """
     with engine.connect() as connection:
         missing = connection.execute(_select_missing(
@@ -118,17 +116,17 @@ def _add(engine, missing):
             connection.execute(sa.insert(_TABLE), rows)
         return len(rows)
     except db_exc.DBDuplicateEntry as e:
-        # Another one adds the same ones: see what it leaves.
+        # Another process adds the same rows: see what is left.
         raise db_exc.RetryRequest(e)
 
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """How many amphorae there are, and how far they are.
+    """Numbers of amphorae.
 
-    :param amphorae: those that are to have the list.
-    :param due: those that are not at the newest generation, for any reason.
-    :param results: how many had each result at the last attempt.
+    :param amphorae: amphorae that get the list.
+    :param due: amphorae without the newest generation, for any reason.
+    :param results: {result of the last attempt: number}.
     """
 
     amphorae: int
@@ -137,13 +135,11 @@ class Counts:
 
 
 def count(engine, number):
-    """Count the amphorae.
+    """Return the Counts.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the newest generation, 0 if there is none.
-    :returns: Counts.
     """
-    # outerjoin: an amphora without a row of ours is behind as well.
+    # outerjoin: an amphora without a row is behind, too.
     is_due = sa.func.coalesce(_TABLE.c.generation, -1) < number
     with engine.connect() as connection:
         rows = connection.execute(
@@ -165,8 +161,8 @@ def count(engine, number):
 def get_ending_certificates(engine):
     """Return the ids of amphorae whose certificate ends soon, or has ended.
 
-    Of those that Octavia rotates the certificates of. With one that has ended
-    nobody can tell an agent anything.
+    Only of amphorae whose certificates Octavia rotates. No controller can
+    talk to an agent after its certificate has ended.
     """
     with engine.connect() as connection:
         return list(connection.execute(
@@ -180,15 +176,12 @@ def get_ending_certificates(engine):
 def count_other_key(engine, key_digest):
     """Count the amphorae that are not known to sign with a key.
 
-    Also those that a replacement has in hand: what they send is signed, too.
-
-    :param engine: an SQLAlchemy engine.
-    :param key_digest: digest of the key; None for no particular one.
-    :returns: how many.
+    :param key_digest: digest of the key; with None there are none.
     """
     if key_digest is None:
         return 0
     with engine.connect() as connection:
+        # with_agent(): an amphora that is being replaced signs, too.
         return connection.execute(
             sa.select(sa.func.count())
             .select_from(_OCTAVIA.outerjoin(
@@ -200,9 +193,7 @@ def count_other_key(engine, key_digest):
 def count_adoptions(engine, members, settings):
     """Count the amphorae by whether they use the list that they acknowledged.
 
-    :param engine: an SQLAlchemy engine.
-    :param members: all registered health managers, a list of Member.
-    :param settings: timing.Settings.
+    :param members: all registered health managers.
     :returns: a Counter by adoption.Adoption.
     """
     judged = doubt_repo.judge(
@@ -215,7 +206,7 @@ def count_adoptions(engine, members, settings):
             sa.select(sa.func.count()).select_from(acknowledged)
             .where(that_get_lists(),
                    _TABLE.c.adopted_at.is_not(None))).scalar()
-        # One that adopts meanwhile is among the others by now.
+        # Leave out amphorae that have adopted since judge() looked.
         unproven = connection.execute(
             sa.select(_TABLE.c.amphora_id).select_from(acknowledged)
             .where(that_get_lists(), _TABLE.c.adopted_at.is_(None))
@@ -227,7 +218,7 @@ def count_adoptions(engine, members, settings):
 
 
 def get_rows(engine):
-    """Return all amphorae with an agent, with or without a row of ours."""
+    """Return all amphorae with an agent, with or without a row here."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id, _OCTAVIA.c.lb_network_ip,
@@ -239,12 +230,10 @@ def get_rows(engine):
 
 
 def get_page(engine, after, size):
-    """Return some of Octavia's amphorae, by their ids.
+    """Return a page of ids of Octavia's amphorae, in order.
 
-    :param engine: an SQLAlchemy engine.
     :param after: the last id of the page before, '' for the first page.
-    :param size: how many at most; fewer on the last page.
-    :returns: ids, a list.
+    :param size: most ids on a page; fewer on the last page.
     """
     with engine.connect() as connection:
         return connection.execute(
@@ -253,7 +242,7 @@ def get_page(engine, after, size):
 
 
 def get_own_page(engine, after, size):
-    """Return some of those that have a row of ours, as get_page()."""
+    """Return a page of ids of amphorae with a row here, as get_page()."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
@@ -262,11 +251,9 @@ def get_own_page(engine, after, size):
 
 
 def find_wanted(engine, amphora_ids):
-    """Find those that are still to have the list.
+    """Find the amphorae that still get the list.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_ids: ids; some may be deleted by now, or in the hand of a
-                        replacement.
+    :param amphora_ids: some may be deleted by now, or being replaced.
     :returns: a set of ids.
     """
     with engine.connect() as connection:
@@ -277,11 +264,8 @@ def find_wanted(engine, amphora_ids):
 
 
 def is_any_behind(engine, number):
-    """Tell whether one that is to have the list is not at a generation.
+    """Tell whether any amphora with a row here does not have a generation.
 
-    Of those that have a row.
-
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
     """
     with engine.connect() as connection:
@@ -296,9 +280,8 @@ def is_any_behind(engine, number):
 def delete_gone(engine, amphora_ids=None):
     """Delete the rows of amphorae that are deleted or purged.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_ids: look at these only.
-    :returns: how many were deleted.
+    :param amphora_ids: only of these; by default of all.
+    :returns: number of deleted rows.
     """
     select = (
         sa.select(_TABLE.c.amphora_id)
@@ -309,7 +292,7 @@ def delete_gone(engine, amphora_ids=None):
         select = select.where(_TABLE.c.amphora_id.in_(amphora_ids))
     with engine.connect() as connection:
         gone = connection.execute(select).scalars().all()
-        # Rare enough for a look at all to be the time for it.
+        # A look at all amphorae is rare enough to look for orphans, too.
         orphans = (previous_repo.find_orphans(connection)
                    if amphora_ids is None else [])
     if not gone and not orphans:

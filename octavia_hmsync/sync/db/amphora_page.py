@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Octavia's amphorae with our rows, for who looks at them page by page."""
+"""Octavia's amphorae with their rows here, for commands, page by page."""
 
 import dataclasses
 import typing
@@ -22,14 +22,14 @@ _AT_ONCE = 500
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """Which amphorae are wanted; None is any.
+    """A filter for amphorae; None matches any.
 
     :param ids: one of these ids.
     :param load_balancer_id: of this load balancer.
     :param status: with this status, of Octavia's.
     :param role: with this role.
-    :param result: whose last attempt ended so.
-    :param address: whose list has this address.
+    :param result: with this result of the last attempt.
+    :param address: with a list that has this address.
     """
 
     ids: typing.Collection[str] | None = None
@@ -40,7 +40,7 @@ class Wanted:
     address: str | None = None
 
     def get_conditions(self):
-        """Return what a row has to be; a list."""
+        """Return the conditions for a row."""
         conditions = [
             column == value for column, value in (
                 (_OCTAVIA.c.load_balancer_id, self.load_balancer_id),
@@ -57,13 +57,9 @@ class Wanted:
 
 
 def get_page(engine, wanted, after=None, limit=None):
-    """Return amphorae with an agent, with or without a row of ours, by id.
+    """Return rows of amphorae with an agent, by id.
 
-    :param engine: an SQLAlchemy engine.
-    :param wanted: Wanted.
-    :param after: only those behind this id.
-    :param limit: how many at most.
-    :returns: a list of rows.
+    :param after: only ids after this one.
     """
     if wanted.ids is None:
         return _get(engine, wanted.get_conditions(), after, limit)
@@ -93,7 +89,7 @@ def _get(engine, conditions, after, limit):
 
 
 def exists(engine, amphora_id):
-    """Tell whether Octavia knows an amphora, be it deleted or not."""
+    """Tell whether Octavia knows an amphora, deleted or not."""
     with engine.connect() as connection:
         return connection.execute(
             sa.select(_OCTAVIA.c.id).where(_OCTAVIA.c.id == amphora_id)
@@ -101,11 +97,9 @@ def exists(engine, amphora_id):
 
 
 def find_load_balancers(engine, name):
-    """Find load balancers that are not deleted.
+    """Find the ids of load balancers that are not deleted, in order.
 
-    :param engine: an SQLAlchemy engine.
-    :param name: an id, or a name.
-    :returns: ids, in order: that one alone if it is an id.
+    :param name: an id, or a name; an id counts before equal names.
     """
     with engine.connect() as connection:
         ids = connection.execute(

@@ -2,11 +2,10 @@
 
 """What amphorae said in their heartbeats while one of them is replaced.
 
-Octavia has one row for a member, whichever amphora saw it last. Here is a row
-for each heartbeat of each amphora of a load balancer of which an amphora is
-replaced, from the moment at which that is taken up until the old one goes.
-Otherwise nothing is written. Health managers write, the owner of the
-replacement reads.
+Octavia keeps one status per member, as the last amphora saw it. Health
+managers write one row here for each heartbeat of each amphora of a load
+balancer during a replacement, until the old amphora goes. The owner of the
+replacement reads the rows.
 """
 
 import dataclasses
@@ -25,11 +24,11 @@ _TABLE = models.AmphoraView.__table__
 _REPLACEMENT = models.ImageReplacement.__table__
 _AMPHORA = compat.AMPHORA
 
-# See octavia_hmsync.image.phases, which is above this layer: from here on
-# nobody asks any more what they say.
+# Phases in which the owner no longer reads the rows; see
+# octavia_hmsync.image.phases, which is above this layer.
 _OVER = ('DELETE_OLD', 'UNLOCK')
 _RUNNING = 'RUNNING'
-# Seconds; a proof looks back for as long as it takes itself.
+# Seconds; longer than any proof looks back.
 RETENTION = 3600
 # Characters; ten thousand members have fewer.
 _LONGEST = 2**20
@@ -37,13 +36,12 @@ _LONGEST = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What an amphora said in one heartbeat.
+    """What an amphora reported in one heartbeat.
 
-    :param id: no other one has it.
-    :param amphora_id: who said it.
+    :param id: unique.
     :param seen_at: when it was recorded, by the database's clock, UTC.
     :param listeners: ids of the listeners that ran there.
-    :param members: {id: operating_status}, of the members that it told of.
+    :param members: {id: operating_status}, of the members in the heartbeat.
     """
 
     id: str
@@ -56,9 +54,8 @@ class View:
 def get_watched(engine):
     """Return the amphorae whose heartbeats are to be recorded.
 
-    One statement, which reads nothing but the replacements that run.
+    One statement, which reads only the replacements that run.
 
-    :param engine: an SQLAlchemy engine.
     :returns: {amphora id: load balancer id}.
     """
     with engine.connect() as connection:
@@ -73,11 +70,10 @@ def get_watched(engine):
 
 @api.retry
 def record(engine, view_id, load_balancer_id, heartbeat):
-    """Record a heartbeat once, unless it is one without an end.
+    """Record a heartbeat once, unless it is implausibly long.
 
-    :param engine: an SQLAlchemy engine.
-    :param view_id: a new id, by which one that is recorded is known.
-    :param load_balancer_id: of which load balancer its amphora is.
+    :param view_id: a new id, so that a retry does not record it twice.
+    :param load_balancer_id: the load balancer of its amphora.
     :param heartbeat: a heartbeat.Heartbeat.
     """
     listeners = json.dumps(sorted(heartbeat.listeners))
@@ -96,13 +92,10 @@ def record(engine, view_id, load_balancer_id, heartbeat):
 
 
 def get(engine, load_balancer_id, since):
-    """Return what amphorae of a load balancer said, in order.
+    """Return the Views of a load balancer, in order of time.
 
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer_id: of which load balancer.
-    :param since: only what was recorded then or later, by the database's
-                  clock, UTC.
-    :returns: a list of View.
+    :param since: only those recorded then or later, by the database's clock,
+                  UTC.
     """
     with engine.connect() as connection:
         return [View(row.id, row.amphora_id, row.seen_at,
@@ -116,7 +109,7 @@ def get(engine, load_balancer_id, since):
 
 
 def delete_of(connection, load_balancer_ids):
-    """Delete what amphorae of load balancers said, as part of a transaction.
+    """Delete the rows of load balancers, as part of a transaction.
 
     :param connection: an SQLAlchemy connection, in a transaction.
     :param load_balancer_ids: a subquery, or a list.
@@ -127,12 +120,10 @@ def delete_of(connection, load_balancer_ids):
 
 @api.retry
 def delete_old(engine):
-    """Delete what nobody looks back to any more.
+    """Delete rows that no owner needs any more.
 
-    What a health manager recorded as its replacement ended, and what one that
-    goes on for hours has left.
-
-    :param engine: an SQLAlchemy engine.
+    A health manager may record a heartbeat when its replacement has just
+    ended, and a replacement may go on for hours.
     """
     old = _TABLE.c.seen_at < types.utcnow_plus(-RETENTION)
     with engine.connect() as connection:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_attempt``: which uploader tries which amphora in vain.
+"""Rows of ``hmsync_attempt``: failed attempts, by uploader and amphora.
 
-Each uploader waits for what it found itself, and for nothing else. The first
-time at which any of them should look at an amphora stands in the amphora's
-own row, for an index.
+Each uploader waits only after its own failures. The earliest time at which any
+uploader should try an amphora is in the amphora's own row, for an index.
 """
 
 import collections
@@ -23,13 +22,13 @@ _UPLOADER = models.Uploader.__table__
 
 # Amphorae in one statement.
 _AT_ONCE = 500
-# What was tried more often was found long ago: the amphora may have come back
-# since, and nothing follows for who tried it.
+# After more attempts in vain the amphora may have been down meanwhile: that
+# another uploader reaches it now proves nothing about this one.
 _FRESH = 2
 
 
 def get_uploaders(connection):
-    """Return all uploaders, a list of reach.Uploader."""
+    """Return all reach.Uploaders, by name."""
     rows = connection.execute(
         sa.select(_UPLOADER, types.utcnow().label('now'))
         .order_by(_UPLOADER.c.name)).all()
@@ -48,19 +47,19 @@ def _waiting(number, *conditions):
 
 
 def nobody_waits(number, uploaders):
-    """Amphorae that none of these uploaders is to leave alone for now.
+    """Return the condition for amphorae for which no uploader waits.
 
-    :param number: the generation that they would be brought to.
-    :param uploaders: names; one of these by itself asks for its own work.
+    :param number: the generation to upload.
+    :param uploaders: names; an uploader looks for work with its own name.
     """
     return ~_waiting(number,
                      _TABLE.c.uploader.in_(list(uploaders))).exists()
 
 
 def somebody_may_try(number, uploaders):
-    """Amphorae that one of these uploaders has not to leave alone for now.
+    """Return the condition for amphorae that any of these uploaders may try.
 
-    :param number: the generation that they would be brought to.
+    :param number: the generation to upload.
     :param uploaders: names.
     """
     uploaders = list(uploaders)
@@ -70,12 +69,10 @@ def somebody_may_try(number, uploaders):
 
 
 def get_attempts(engine, number, amphora_ids):
-    """Return the attempts in vain at amphorae.
+    """Return the failed attempts at amphorae.
 
-    :param engine: an SQLAlchemy engine.
-    :param number: the newest generation; those at others do not count.
-    :param amphora_ids: ids of the amphorae.
-    :returns: a list of reach.Attempt by amphora id, for those that have any.
+    :param number: the newest generation; only attempts with it count.
+    :returns: {amphora id: a list of reach.Attempt, never empty}.
     """
     attempts = collections.defaultdict(list)
     amphora_ids = list(amphora_ids)
@@ -98,8 +95,7 @@ def record(connection, number, name, outcomes, max_age):
     :param name: the uploader's name.
     :param outcomes: a list of outcome.Outcome.
     :param max_age: ``[hmsync] offline_after``, seconds.
-    :returns: when each amphora that failed is to be looked at, a dict; None
-              for at once.
+    :returns: {id of a failed amphora: when to try it again, None for now}.
     """
     rows = connection.execute(sa.select(_TABLE).where(
         _TABLE.c.amphora_id.in_([o.amphora_id for o in outcomes]))).all()
@@ -131,7 +127,7 @@ def record(connection, number, name, outcomes, max_age):
 
 
 def _delete(connection, rows):
-    """Delete rows that are there: what is not would lock a gap on MySQL."""
+    """Delete existing rows only: a missing one would lock a gap on MySQL."""
     by_uploader = collections.defaultdict(list)
     for row in rows:
         by_uploader[row.uploader].append(row.amphora_id)
@@ -165,7 +161,7 @@ def _insert_failed(connection, number, name, failed, own):
 
 
 def _record_uploaders(connection, name, tried, reached, overtaken, own):
-    """Note who reaches whom, in an order that is the same for everybody."""
+    """Record which uploaders reach amphorae, in one order for all callers."""
     others = collections.Counter(row.uploader for row in overtaken
                                  if row.attempts <= _FRESH)
     for uploader in sorted({name, *others}):
@@ -181,10 +177,9 @@ def _record_uploaders(connection, name, tried, reached, overtaken, own):
 
 
 def set_reached(connection, name):
-    """Record that somebody answered an uploader.
+    """Record that an amphora answered an uploader.
 
     :param connection: a connection in a transaction.
-    :param name: its name.
     """
     connection.execute(
         sa.update(_UPLOADER).where(_UPLOADER.c.name == name)
@@ -202,10 +197,10 @@ def _set_failing(connection, name, seconds, failures):
 
 
 def look_again(connection, name):
-    """Have an uploader not wait for what others found.
+    """Make all amphorae due, except after this uploader's own attempts.
 
     :param connection: a connection in a transaction.
-    :param name: its name; what it found itself stays as it is.
+    :param name: of the uploader.
     """
     tried = sa.select(_TABLE.c.amphora_id).where(
         _TABLE.c.amphora_id == _AMPHORA.c.amphora_id,
@@ -219,7 +214,7 @@ def look_again(connection, name):
 
 
 def forget_times(connection):
-    """Have all amphorae looked at now.
+    """Make all amphorae due now.
 
     :param connection: a connection in a transaction.
     """
@@ -229,10 +224,10 @@ def forget_times(connection):
 
 
 def forget_older(connection, number):
-    """Have amphorae looked at now that wait after another list failed.
+    """Make amphorae due now that wait after a failure with an older list.
 
     :param connection: a connection in a transaction.
-    :param number: the generation that they are to be brought to.
+    :param number: the generation to upload.
     """
     connection.execute(
         sa.update(_AMPHORA)
@@ -242,13 +237,11 @@ def forget_older(connection, number):
 
 
 def retry_now(connection, amphora_ids=None):
-    """Have uploaders wait no longer.
-
-    What they have tried so far is still known.
+    """End the wait of all uploaders; their attempts stay recorded.
 
     :param connection: a connection in a transaction.
     :param amphora_ids: for these amphorae, None for any.
-    :returns: the ids of the amphorae for which one waited, a set.
+    :returns: the ids of the amphorae for which an uploader waited, a set.
     """
     condition = sa.and_(
         _TABLE.c.next_attempt_at > types.utcnow(),
@@ -271,10 +264,9 @@ def get_waiting(engine):
 
 
 def forget(connection, name):
-    """Forget what an uploader has tried in vain.
+    """Delete the failed attempts of an uploader.
 
     :param connection: a connection in a transaction.
-    :param name: its name.
     """
     connection.execute(sa.delete(_TABLE).where(_TABLE.c.uploader == name))
 
@@ -283,7 +275,6 @@ def delete_gone(connection, amphora_ids):
     """Delete the rows of amphorae that are deleted.
 
     :param connection: a connection in a transaction.
-    :param amphora_ids: ids of the amphorae.
     """
     connection.execute(
         sa.delete(_TABLE).where(_TABLE.c.amphora_id.in_(amphora_ids)))

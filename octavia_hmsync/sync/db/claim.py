@@ -31,16 +31,14 @@ class ClaimedAmphora:
 
     :param id: the amphora's id.
     :param lb_network_ip: address of its agent.
-    :param topology: topology of its load balancer, None if it has none.
-    :param role: its role, or None.
+    :param topology: topology of its load balancer, or None without one.
     :param addresses: the list that its agent last acknowledged, or None.
     :param result: how the last attempt ended, or None.
-    :param attempts: how often the uploader has tried it in vain with the
-                     newest generation.
+    :param attempts: failed attempts of this uploader with the newest
+                     generation.
     :param claimed_for: seconds until the claim lapses.
-    :param load_balancer_id: id of its load balancer, or None.
-    :param has_failed: whether the last attempt that was recorded failed;
-                       other than result this outlives a claim that lapsed.
+    :param has_failed: whether the last recorded attempt failed; unlike result
+                       this survives a claim that lapsed.
     :param key_digest: digest of the key with which it signs, None if that is
                        not known.
     """
@@ -58,8 +56,8 @@ class ClaimedAmphora:
     key_digest: str | None = None
 
 
-# Batches that begin at once go for the same amphorae; one of them gets them,
-# and the others look again.
+# Batches that begin at once try to claim the same amphorae. One of them
+# succeeds, and the others look again.
 _CLAIM_TRIES = 10
 
 
@@ -67,16 +65,13 @@ def claim_due(engine, number, owner, limit, expiry, admitted_to=None,
               not_admitted_to=None, uploader=None):
     """Claim amphorae that are behind a generation and may be tried now.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the newest generation.
     :param owner: a new id, of this batch alone, 36 characters at most.
-    :param limit: how many at most.
+    :param limit: largest number of amphorae.
     :param expiry: seconds after which the claim lapses.
-    :param admitted_to: only those that were admitted to this generation.
-    :param not_admitted_to: only those that were not.
-    :param uploader: name of the uploader: not those that it waits for.
-    :returns: what was claimed, a list of ClaimedAmphora, empty if none was
-              due.
+    :param admitted_to: see amphora.admitted(), like not_admitted_to.
+    :param uploader: name of the uploader: without amphorae that it waits for.
+    :returns: ClaimedAmphorae, empty if none was due.
     """
     conditions = _is_due_for(uploader, number, admitted_to, not_admitted_to)
     for _ in range(_CLAIM_TRIES):
@@ -94,9 +89,9 @@ def _unclaimed():
 
 
 def _get_ranges(number):
-    """Return conditions for those behind that do not wait.
+    """Return conditions for amphorae that are behind and do not wait.
 
-    Each is a range of one index, in which those that wait are not read.
+    Each is a range of one index, without the amphorae that wait.
     """
     at_once = _TABLE.c.next_attempt_at.is_(None)
     return (sa.and_(at_once, _TABLE.c.generation.is_(None)),
@@ -124,7 +119,7 @@ def _is_due_for(uploader, *which):
 
 def _find_due(engine, limit, conditions):
     with engine.connect() as connection:
-        # Those that failed come last: they are the ones that take long.
+        # Amphorae that failed come last, because they take long.
         return connection.execute(
             sa.select(_TABLE.c.amphora_id)
             .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
@@ -136,19 +131,12 @@ def _find_due(engine, limit, conditions):
 
 def is_due(engine, number, admitted_to=None, not_admitted_to=None,
            uploader=None):
-    """Tell whether claim_due() would find any.
-
-    :param engine: an SQLAlchemy engine.
-    :param number: see claim_due().
-    :param admitted_to: likewise.
-    :param not_admitted_to: likewise.
-    :param uploader: likewise.
-    """
+    """Tell whether claim_due() would find any; it has the same parameters."""
     condition = _may_be_claimed(admitted_to, not_admitted_to)
     if uploader is not None:
         condition = sa.and_(condition, attempt_repo.nobody_waits(
             number, [uploader]))
-    # One by one: MariaDB reads all that are behind for the three together.
+    # Three queries: for one condition MariaDB reads all that are behind.
     looks = [sa.select(_TABLE.c.amphora_id)
              .join(_OCTAVIA, _OCTAVIA.c.id == _TABLE.c.amphora_id)
              .where(part, condition).limit(1).subquery()
@@ -162,13 +150,9 @@ def count_due(engine, number, admitted_to=None, not_admitted_to=None,
               condition=None):
     """Count the amphorae that could be claimed now.
 
-    :param engine: an SQLAlchemy engine.
-    :param number: see claim_due().
-    :param admitted_to: likewise.
-    :param not_admitted_to: likewise.
+    :param number: see claim_due(), like the next two.
     :param condition: called with number for another condition, such as
                       attempt.somebody_may_try().
-    :returns: how many amphorae could be claimed now.
     """
     conditions = [_is_due(number, admitted_to, not_admitted_to)]
     if condition is not None:
@@ -182,19 +166,16 @@ def count_due(engine, number, admitted_to=None, not_admitted_to=None,
 
 @api.retry
 def _claim(engine, number, owner, amphora_ids, expiry, uploader):
-    """Claim, and read what was claimed in the same transaction.
-
-    Another connection may lead to another node of Galera, which does not know
-    of the claims yet.
-    """
+    # One transaction: another connection may lead to another node of Galera,
+    # which does not have the claims yet.
     with engine.begin() as connection:
         count = connection.execute(
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(amphora_ids), _unclaimed(),
                    amphora_repo.behind(number))
             .ordered_values(
-                # A claim that lapsed: its batch may have uploaded another
-                # list before it died, so what was recorded is void.
+                # The batch of a lapsed claim may have uploaded another list
+                # before it died, so the recorded result is void.
                 (_TABLE.c.result, sa.case(
                     (_TABLE.c.claim_owner.is_not(None), None),
                     else_=_TABLE.c.result)),
@@ -204,7 +185,7 @@ def _claim(engine, number, owner, amphora_ids, expiry, uploader):
         claimed = _get_claimed(connection, number, owner,
                                uploader) if count else []
         if len(claimed) < count:
-            # Their agents are gone since they were found.
+            # The other amphorae have lost their agents since _find_due().
             connection.execute(
                 sa.update(_TABLE)
                 .where(_TABLE.c.claim_owner == owner,
@@ -243,21 +224,18 @@ def _get_claimed(connection, number, owner, uploader):
 
 @api.retry
 def release(engine, owner):
-    """Give back what a batch claimed and did not finish.
+    """Release the amphorae that a batch claimed and did not finish.
 
-    What their agents have by now is not known, so they have no result.
-
-    :param engine: an SQLAlchemy engine.
     :param owner: the batch.
     """
+    # It is not known which list their agents have: leave no result.
     _release(engine, _TABLE.c.claim_owner == owner, result=None)
 
 
 @api.retry
 def give_back(engine, owner):
-    """Give back what a batch claimed and did not begin with.
+    """Release the amphorae that a batch claimed and did not upload to.
 
-    :param engine: an SQLAlchemy engine.
     :param owner: the batch.
     """
     _release(engine, _TABLE.c.claim_owner == owner)
@@ -265,13 +243,10 @@ def give_back(engine, owner):
 
 @api.retry
 def release_all(engine, prefix):
-    """Give back what batches claimed that did not come to their end.
+    """Release the amphorae of batches that did not end, as release() does.
 
-    What their agents have by now is not known, so they have no result.
-
-    :param engine: an SQLAlchemy engine.
-    :param prefix: what the owners of these batches begin with.
-    :returns: how many amphorae were given back.
+    :param prefix: of the owners of these batches.
+    :returns: number of released amphorae.
     """
     return _release(
         engine, _TABLE.c.claim_owner.startswith(prefix, autoescape=True),
@@ -288,10 +263,9 @@ def _release(engine, condition, **values):
 
 @api.retry
 def retry_now(engine):
-    """Have amphorae whose last attempt failed tried now.
+    """Make all amphorae due now whose last attempt failed.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: how many there are.
+    :returns: number of amphorae.
     """
     with engine.begin() as connection:
         waiting = set(connection.execute(
@@ -303,12 +277,10 @@ def retry_now(engine):
 
 @api.retry
 def upload_again(engine, amphora_ids):
-    """Have amphorae uploaded to once more, whatever they have.
+    """Make amphorae due for another upload, whatever list they have.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_ids: their ids; those that a batch works on are left
-                        alone.
-    :returns: how many there are.
+    :param amphora_ids: amphorae that a batch works on stay as they are.
+    :returns: number of amphorae that are due now.
     """
     with engine.begin() as connection:
         return sum(_upload_again(connection, amphora_ids[n:n + _AT_ONCE])

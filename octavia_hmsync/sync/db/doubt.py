@@ -30,15 +30,13 @@ _AT_ONCE = 500
 class Unproven:
     """An amphora that acknowledged a list and was not seen to use it yet.
 
-    :param amphora_id: the amphora's id.
-    :param doubt: an adoption.Doubt.
     :param applied_at: when its agent acknowledged, by the database's clock.
-    :param last_update: Octavia's word of when it was heard last, or None;
-                        not taken for more than a value that changes.
-    :param is_held: whether the failover guard wrote it instead.
-    :param is_certain: False while another upload is under way, or if it may
-                       have arrived: then nothing is recorded.
-    :param is_named: whether it was told that it goes on with another list.
+    :param last_update: when it was last heard, by Octavia's row, or None;
+                        used only as a value that changes.
+    :param is_held: whether the failover guard wrote last_update.
+    :param is_certain: False while another upload is under way, or may have
+                       arrived: then nothing is recorded.
+    :param is_named: whether a notification said that it keeps another list.
     :param key_digest: digest of the heartbeat key that came with the list,
                        None if that is not known.
     """
@@ -57,11 +55,10 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
                  limit=None, amphora_ids=None):
     """Return the amphorae that were not seen to use their list yet.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: leave out those that acknowledged it longer ago, seconds.
-    :param min_age: leave out those that acknowledged it later, seconds.
-    :param amphora_id: only this one.
-    :param limit: how many at most.
+    :param max_age: seconds; without amphorae that acknowledged earlier.
+    :param min_age: seconds; without amphorae that acknowledged later.
+    :param amphora_id: only this amphora.
+    :param limit: largest number of amphorae.
     :param amphora_ids: only these.
     :returns: a list of Unproven.
     """
@@ -92,7 +89,7 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
         row.amphora_id, adoption.Doubt(
             addr.split_list(row.controller_ip_port_list),
             previous[row.amphora_id] + (
-                # Another one, that may have arrived.
+                # An unfinished upload, which may have arrived.
                 () if row.result == upload_result.APPLIED
                 else (adoption.Unknown(),)),
             (row.now - row.applied_at).total_seconds()),
@@ -102,13 +99,12 @@ def get_unproven(engine, max_age=None, min_age=None, amphora_id=None,
 
 
 def get_overdue_page(engine, after, size, min_age):
-    """Return some of the amphorae that have been unproven for long.
+    """Return a page of amphorae that have been unproven for long.
 
-    :param engine: an SQLAlchemy engine.
     :param after: the last (applied_at, id) of the page before, None for the
                   first page.
-    :param size: how many at most; fewer on the last page.
-    :param min_age: leave out those that acknowledged later, seconds.
+    :param size: most amphorae on a page; fewer on the last page.
+    :param min_age: seconds; without amphorae that acknowledged later.
     :returns: a list of (applied_at, id), in that order.
     """
     select = (sa.select(_TABLE.c.applied_at, _TABLE.c.amphora_id)
@@ -128,12 +124,10 @@ def get_overdue_page(engine, after, size, min_age):
 
 
 def judge_page(engine, rows, members, settings):
-    """Tell the same as judge_all() of some amphorae.
+    """Judge some amphorae, as judge_all().
 
-    :param engine: an SQLAlchemy engine.
     :param rows: with adopted_at, and the amphora's id as ``id``.
-    :param members: all registered health managers, a list of Member.
-    :param settings: timing.Settings.
+    :param members: all registered health managers.
     :returns: {amphora id: adoption.Adoption}.
     """
     judged = {row.id: adoption.Adoption.ADOPTED for row in rows
@@ -149,11 +143,9 @@ def judge_page(engine, rows, members, settings):
 
 
 def judge_all(engine, members, settings):
-    """Tell of each amphora that acknowledged a list whether it uses it.
+    """Judge whether amphorae use the lists that they acknowledged.
 
-    :param engine: an SQLAlchemy engine.
-    :param members: all registered health managers, a list of Member.
-    :param settings: timing.Settings.
+    :param members: all registered health managers.
     :returns: {amphora id: adoption.Adoption}.
     """
     with engine.connect() as connection:
@@ -167,12 +159,11 @@ def judge_all(engine, members, settings):
 
 
 def judge(unproven, heartbeats, members, settings):
-    """Tell of amphorae that were not seen to use their list what is known.
+    """Judge amphorae that were not seen to use their list.
 
     :param unproven: a list of Unproven.
     :param heartbeats: what heartbeat.get_heartbeats() returned.
-    :param members: all registered health managers, a list of Member.
-    :param settings: timing.Settings.
+    :param members: all registered health managers.
     :returns: {amphora id: adoption.Adoption}.
     """
     observed = {m.address for m in members if m.is_heard and
@@ -186,16 +177,15 @@ def judge(unproven, heartbeats, members, settings):
 def set_previous(engine, unproven, previous):
     """Record which lists an amphora may still be using.
 
-    :param engine: an SQLAlchemy engine.
-    :param unproven: an Unproven; left alone if it got another list since.
-    :param previous: what is left of its doubt.previous.
+    :param unproven: an Unproven; skipped if it got another list since.
+    :param previous: the rest of its doubt.previous.
     """
     with engine.begin() as connection:
         if connection.execute(
                 sa.update(_TABLE).where(_are_still([unproven]))
                 .values(previous_ip_port_lists='')).rowcount:
-            # And back: at another node of Galera only a row that has changed
-            # is in anybody's way.
+            # Back to NULL. The change is needed: at another node of Galera
+            # only a changed row stops other transactions.
             connection.execute(
                 sa.update(_TABLE)
                 .where(_TABLE.c.amphora_id == unproven.amphora_id)
@@ -205,7 +195,7 @@ def set_previous(engine, unproven, previous):
 
 
 def _are_still(unproven):
-    """Whether no upload has come, or is coming, in between."""
+    """Return the condition that no upload came, or is coming, in between."""
     return sa.and_(
         _have_still(unproven), _TABLE.c.adopted_at.is_(None),
         _TABLE.c.result == upload_result.APPLIED,
@@ -213,7 +203,7 @@ def _are_still(unproven):
 
 
 def _have_still(unproven):
-    """Whether they have acknowledged no other list since."""
+    """Return the condition that they acknowledged no other list since."""
     return sa.and_(
         # For the index.
         _TABLE.c.amphora_id.in_([row.amphora_id for row in unproven]),
@@ -222,12 +212,11 @@ def _have_still(unproven):
 
 
 def set_not_adopted(engine, unproven):
-    """Record that amphorae were seen to go on with another list.
+    """Record that amphorae were seen to keep another list.
 
-    :param engine: an SQLAlchemy engine.
-    :param unproven: a list of Unproven; one that got another list since, or
-                     was found so by somebody else, is left alone.
-    :returns: the ids of those that were recorded, a list.
+    :param unproven: a list of Unproven; an amphora that got another list
+                     since, or is recorded already, is skipped.
+    :returns: the ids of the amphorae that this call recorded.
     """
     return [amphora_id for n in range(0, len(unproven), _AT_ONCE)
             for amphora_id in _set_not_adopted(engine,
@@ -256,12 +245,10 @@ def _set_not_adopted(engine, unproven):
 def set_adopted(engine, unproven, address=None):
     """Record that amphorae were seen to use their lists.
 
-    :param engine: an SQLAlchemy engine.
-    :param unproven: a list of Unproven; one that got another list since, or
-                     was proven by somebody else, is left alone.
-    :param address: of the health manager that saw it, None if it cannot be
-                    told which.
-    :returns: how many were recorded.
+    :param unproven: a list of Unproven; an amphora that got another list
+                     since, or is recorded already, is skipped.
+    :param address: of the health manager that saw it, None if not known.
+    :returns: number of recorded amphorae.
     """
     return sum(_set_adopted(engine, unproven[n:n + _AT_ONCE], address)
                for n in range(0, len(unproven), _AT_ONCE))

@@ -18,20 +18,19 @@ _GENERATION = models.Generation.__table__
 
 
 def _is_again():
-    """Those that an operator wants uploaded to once more."""
+    """Return the condition for amphorae that an operator wants anew."""
     return sa.and_(_TABLE.c.generation.is_(None),
                    _TABLE.c.applied_at.is_not(None))
 
 
 def get_oldest_age(engine):
-    """Return for how long the amphora that waits longest has been due.
+    """Return the seconds for which the amphora that waits longest is due.
 
     It is due since the first list that it does not have was published, or
     since its creation if that came later. Lists that were rolled back do not
-    count; neither do the amphorae of get_again().
+    count, nor do the amphorae of get_again().
 
-    :param engine: an SQLAlchemy engine.
-    :returns: seconds, 0.0 if none is due.
+    :returns: 0.0 if none is due.
     """
     with engine.connect() as connection:
         published = connection.execute(
@@ -40,7 +39,7 @@ def get_oldest_age(engine):
             .order_by(_GENERATION.c.number)).all()
         if not published:
             return 0.0
-        # All of one generation have missed the same list.
+        # All amphorae with one generation have missed the same list.
         groups = connection.execute(
             sa.select(_TABLE.c.generation, types.utcnow().label('now'),
                       sa.func.min(_OCTAVIA.c.created_at).label('created_at'))
@@ -61,12 +60,9 @@ def get_oldest_age(engine):
 
 
 def get_again(engine):
-    """Return amphorae that had a list, and that are to be uploaded to anew.
+    """Return the ids of amphorae that had a list and should get it anew.
 
-    Since when stands nowhere.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: their ids, a list.
+    It is not recorded since when.
     """
     with engine.connect() as connection:
         return connection.execute(

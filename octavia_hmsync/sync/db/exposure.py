@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What amphorae may be sending to, for the failover guard to know."""
+"""Which lists amphorae may be using, for the failover guard."""
 
 import sqlalchemy as sa
 
@@ -14,9 +14,8 @@ _TABLE = models.Amphora.__table__
 
 
 def get_all(engine):
-    """Return where all amphorae may be sending to; this reads all rows.
+    """Return the Sendings of all amphorae; this reads all rows.
 
-    :param engine: an SQLAlchemy engine.
     :returns: {amphora id: exposure.Sending, None if it never acknowledged a
               list}.
     """
@@ -24,22 +23,19 @@ def get_all(engine):
 
 
 def get_page(engine, after, size):
-    """Return what some amphorae may be sending to, by their ids.
+    """Return a page of Sendings, in the order of the ids.
 
-    :param engine: an SQLAlchemy engine.
     :param after: the last id of the page before, '' for the first page.
-    :param size: how many at most; fewer on the last page.
-    :returns: as get_all(), in the order of the ids.
+    :param size: most amphorae on a page; fewer on the last page.
+    :returns: as get_all().
     """
     return _get(engine, _select().where(_TABLE.c.amphora_id > after)
                 .order_by(_TABLE.c.amphora_id).limit(size))
 
 
 def get_since(engine, seconds):
-    """Return that of the amphorae that acknowledged a list lately.
+    """Return the Sendings of amphorae that acknowledged in the last seconds.
 
-    :param engine: an SQLAlchemy engine.
-    :param seconds: how long ago at most.
     :returns: as get_all().
     """
     return _get(engine, _select().where(
@@ -47,12 +43,10 @@ def get_since(engine, seconds):
 
 
 def get_without(engine, after, size=None):
-    """Return amphorae that never acknowledged a list, by their ids.
+    """Return a page of ids of amphorae that never acknowledged a list.
 
-    :param engine: an SQLAlchemy engine.
     :param after: the last id of the page before, '' for the first page.
-    :param size: how many at most, None for all.
-    :returns: their ids, a list.
+    :param size: most ids on a page, None for all.
     """
     with engine.connect() as connection:
         return connection.execute(

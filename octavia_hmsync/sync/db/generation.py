@@ -25,16 +25,15 @@ class Generation:
     """A published list.
 
     :param number: counts up by one with each published list.
-    :param slots: slot by address, a dict in the order of the list; see
+    :param slots: slot by address, in the order of the list; see
                   sync.rules.subset.
-    :param reason: why it was published.
-    :param status: how far it may go, see sync.rules.trial.
+    :param status: which amphorae may get it, see sync.rules.trial.
     :param wave: how many times amphorae were admitted to it.
     :param published_at: when, by the database's clock, UTC.
-    :param completed_at: when the last amphora was at it, or None.
+    :param completed_at: when the last amphora got it, or None.
     :param key_digest: digest of the heartbeat key that amphorae get with it,
-                       None if it does not tell.
-    :param zones: zone by address, of those that have one; see
+                       None if it does not name one.
+    :param zones: zone by address, of addresses with a zone; see
                   sync.rules.zones.
     """
 
@@ -54,9 +53,9 @@ class Generation:
         return tuple(self.slots)
 
     def slots_for(self, names):
-        """Return the slots of what amphorae of a zone can reach.
+        """Return the slots of the addresses that amphorae of a zone reach.
 
-        :param names: what the zone is called, see zones.Names.
+        :param names: of the zone, see zones.Names.
         """
         return zn.slots_of(self.slots, self.zones, names)
 
@@ -93,17 +92,15 @@ def get_newest(engine):
 
 
 def get_last_good(engine):
-    """Return the newest Generation that any amphora may have, or None."""
+    """Return the newest Generation that is OPEN, or None."""
     return _find(engine, _TABLE.c.status == trial.OPEN)
 
 
 def is_wanted(engine, number):
-    """Tell whether amphorae are still to be brought to a generation.
+    """Tell whether amphorae should still get a generation.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :returns: False once a later one has taken its place, or it was rolled
-              back.
+    :returns: False after a later one took its place, or it was rolled back.
     """
     newest = get_newest(engine)
     if newest is None:
@@ -115,11 +112,9 @@ def is_wanted(engine, number):
 
 
 def find_doubtful(engine, numbers):
-    """Find generations that nobody has found good.
+    """Find the numbers of generations that are not OPEN, a set.
 
-    :param engine: an SQLAlchemy engine.
-    :param numbers: among these; None is no number.
-    :returns: a set of numbers.
+    :param numbers: search among these; may contain None.
     """
     numbers = set(numbers) - {None}
     if not numbers:
@@ -156,7 +151,7 @@ def _insert(connection, number, slots, reason, status, published_by,
         status=status, wave=0, published_at=types.utcnow(),
         key_digest=key_digest,
         zones=json.dumps(zones, sort_keys=True) if zones else None))
-    # A new list is tried at once by everybody.
+    # All uploaders try a new list at once.
     attempt_repo.forget_times(connection)
 
 
@@ -165,14 +160,12 @@ def publish(engine, number, slots, reason, published_by,
             status=trial.OPEN, key_digest=None, zones=None):
     """Publish a list, if no other housekeeper was faster.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the newest number that the caller has seen, plus one.
-    :param slots: slot by address, a dict in the order of the list.
-    :param reason: why.
+    :param slots: slot by address, in the order of the list.
     :param published_by: ``[DEFAULT] host``.
-    :param status: how far it may go, see sync.rules.trial.
+    :param status: which amphorae may get it, see sync.rules.trial.
     :param key_digest: digest of the key that amphorae get with it.
-    :param zones: zone by address, of those that have one.
+    :param zones: zone by address, of addresses with a zone.
     :returns: True if this call published it; False if the number is taken.
     """
     try:
@@ -186,12 +179,10 @@ def publish(engine, number, slots, reason, published_by,
 
 @api.retry
 def set_key_digest(engine, number, key_digest):
-    """Record the key that amphorae get with a list that did not tell.
+    """Record the key that comes with a list that did not name one.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param key_digest: digest of the key.
-    :returns: True if this call was the first to say so.
+    :returns: True if this call was the first.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -204,10 +195,9 @@ def set_key_digest(engine, number, key_digest):
 def begin_wave(engine, number, wave, status):
     """Begin to admit more amphorae, if no other housekeeper was faster.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param wave: how many waves it had, as the caller has seen.
-    :param status: its status from now on.
+    :param wave: number of waves that the caller has seen.
+    :param status: its new status.
     :returns: True if this call began it.
     """
     with engine.begin() as connection:
@@ -220,9 +210,9 @@ def begin_wave(engine, number, wave, status):
 
 @api.retry
 def set_open(engine, number):
-    """Let every amphora have a generation that is on trial.
+    """End the trial of a generation: every amphora gets it.
 
-    :returns: True if this call was the first to say so.
+    :returns: True if this call was the first.
     """
     with engine.begin() as connection:
         is_first = connection.execute(
@@ -241,14 +231,12 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
               good_zones=None):
     """Withdraw a generation, and publish a good list in its place.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the newest generation.
-    :param suspects: the addresses that are found fault with.
+    :param suspects: the addresses found at fault.
     :param good_slots: slot by address of the good list, None if there is
                        none.
-    :param reason: why.
     :param published_by: ``[DEFAULT] host``.
-    :param statuses: those that it may have; on trial only, by default.
+    :param statuses: which statuses it may have; on trial only, by default.
     :param good_key_digest: digest of the key of the good list.
     :param good_zones: zone by address of the good list.
     :returns: True if this call did it; False if it has another status, or is
@@ -274,10 +262,7 @@ def roll_back(engine, number, suspects, good_slots, reason, published_by,
 
 
 def get_suspects(engine):
-    """Return the addresses that roll backs found fault with.
-
-    :returns: {address: seconds since}.
-    """
+    """Return {address that a roll back found at fault: seconds since}."""
     with engine.connect() as connection:
         rows = connection.execute(
             sa.select(_TABLE.c.suspect_ip_port_list, _TABLE.c.rolled_back_at,
@@ -293,10 +278,10 @@ def get_suspects(engine):
 
 @dataclasses.dataclass(frozen=True)
 class Ages:
-    """How long ago things happened; seconds, None if they never did.
+    """Seconds since events of generations, None without such an event.
 
     :param newest: since the newest generation was published.
-    :param roll_back: since one was rolled back, of those that are kept.
+    :param roll_back: since the last roll back, of generations still kept.
     """
 
     newest: float | None
@@ -316,9 +301,9 @@ def get_ages(engine):
 
 @api.retry
 def clear_suspects(engine):
-    """Give every address another chance.
+    """Give every suspect address another chance.
 
-    :returns: the addresses that roll backs had found fault with, a list.
+    :returns: the addresses that were suspect.
     """
     suspects = list(get_suspects(engine))
     with engine.begin() as connection:
@@ -331,9 +316,9 @@ def clear_suspects(engine):
 
 @api.retry
 def set_completed(engine, number):
-    """Record that every amphora is at a generation.
+    """Record that every amphora has a generation.
 
-    :returns: True if this call was the first to say so.
+    :returns: True if this call was the first.
     """
     with engine.begin() as connection:
         result = connection.execute(
@@ -345,19 +330,17 @@ def set_completed(engine, number):
 
 @api.retry
 def delete_old(engine, keep):
-    """Delete all but the newest generations, and the last good one.
+    """Delete all but the newest generations and the last good one.
 
-    That is what amphorae get while later ones are on trial, however many of
-    these come to nothing. Where an older one is still in use, the row of each
-    amphora has its list.
+    An older list that is still in use stays in the row of its amphora.
 
-    :param engine: an SQLAlchemy engine.
-    :param keep: how many to keep.
+    :param keep: number of the newest generations to keep.
     """
     newest = get_newest(engine)
     if newest is None or newest.number <= keep:
         return
-    # Whoever rolls it back from here on publishes its successor with that.
+    # Amphorae get the last good list while later ones are on trial. A roll
+    # back of it from here on publishes its successor in the same transaction.
     good = get_last_good(engine)
     conditions = [_TABLE.c.number <= newest.number - keep]
     if good is not None:

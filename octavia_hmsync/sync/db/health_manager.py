@@ -37,17 +37,17 @@ def _is_held(row, offline_after):
 def register(engine, host, ip_address, port, instance, offline_after,
              key_digest=None, is_observing=False, plugin_version=None,
              configured_key_digest=None, zone=None, start_took=None):
-    """Make a host ONLINE at an address, in place of what it had before.
+    """Set a host to ONLINE at an address, in place of its earlier address.
 
-    A process that is DRAINING stays so: only another one, or the operator,
+    A DRAINING process stays DRAINING: only another process, or the operator,
     ends that.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host``.
     :param ip_address: the advertised address, in its normal form.
     :param port: the UDP port.
     :param instance: id of this process.
-    :param offline_after: seconds after which a silent row is nobody's.
+    :param offline_after: seconds of silence after which another host may take
+                          over an address.
     :param key_digest: digest of the heartbeat key that it listens with.
     :param is_observing: whether it calls set_heard() when it hears any
                          amphora.
@@ -62,7 +62,8 @@ def register(engine, host, ip_address, port, instance, offline_after,
     """
     address = addr.format_address(ip_address, port)
     with engine.begin() as connection:
-        # A write first: SQLite cannot turn a read into one under load.
+        # Write first: under load SQLite cannot turn a read transaction into a
+        # write transaction.
         connection.execute(
             sa.update(_TABLE).where(_TABLE.c.host == host)
             .values(host=host))
@@ -114,13 +115,12 @@ def register(engine, host, ip_address, port, instance, offline_after,
 
 
 def _find_restart_took(before, address, start_took):
-    """Return how long a restart took that ends with a registration.
+    """Return the seconds that a restart took, up to a registration, or None.
 
-    :param before: the row of the address until then, or else of the host; or
+    :param before: the earlier row of the address, or else of the host, or
                    None.
-    :param address: the address by now.
+    :param address: the new address.
     :param start_took: see register().
-    :returns: seconds, or None if that is not known.
     """
     if before is not None and before.status == mem.OFFLINE and (
             _address(before) == address):
@@ -146,12 +146,10 @@ def _conflict(address, holder):
 @api.retry
 def touch(engine, host, instance, ip_address, port, offline_after,
           configured_key_digest=None):
-    """Write a keepalive.
+    """Write a keepalive; the parameters are those of register().
 
-    The parameters are those of register().
-
-    :returns: True if it was written; False if this process is not (or no
-              longer) ONLINE there at this address and has to register.
+    :returns: False if this process is not ONLINE at this address, or no
+              longer, and has to register.
     """
     with engine.begin() as connection:
         result = connection.execute(
@@ -159,8 +157,9 @@ def touch(engine, host, instance, ip_address, port, offline_after,
             .where(_TABLE.c.host == host, _TABLE.c.instance == instance,
                    _TABLE.c.ip_address == ip_address, _TABLE.c.port == port,
                    _TABLE.c.status != mem.OFFLINE,
-                   # Who was silent for longer has been taken for dead, and
-                   # starts anew. Not asked before: this statement may hang.
+                   # After a longer silence others took it for dead, so it
+                   # registers anew. The condition is part of this statement
+                   # because the statement may hang.
                    _TABLE.c.keepalive_at.between(
                        types.utcnow_plus(-offline_after),
                        types.utcnow_plus(offline_after)))
@@ -171,12 +170,11 @@ def touch(engine, host, instance, ip_address, port, offline_after,
 
 @api.retry
 def set_starting(engine, host, instance):
-    """Tell that a process of a health manager starts, which is known already.
+    """Record that a new process of a known health manager starts.
 
-    It keeps its place in the list meanwhile.
+    The health manager keeps its place in the list meanwhile.
 
-    :param engine: an SQLAlchemy engine.
-    :param host: ``[DEFAULT] host`` of it.
+    :param host: its ``[DEFAULT] host``.
     :param instance: id of this process.
     :returns: True if another process of it had registered.
     """
@@ -189,13 +187,12 @@ def set_starting(engine, host, instance):
 
 @api.retry
 def age_future(engine, offline_after):
-    """Have keepalives that are yet to come count as silence, from now on.
+    """Make keepalives from the future count as silence from now on.
 
-    Those of health managers that ended before the database's clock went back:
-    when it comes there again they would look alive.
+    They are of health managers that ended before the database's clock went
+    back, and would look alive when the clock gets there again.
 
-    :param engine: an SQLAlchemy engine.
-    :param offline_after: seconds for which they count as silent by then.
+    :param offline_after: seconds of silence to record.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -207,7 +204,7 @@ def age_future(engine, offline_after):
 
 @api.retry
 def set_offline(engine, host, instance):
-    """Say goodbye, or that nobody listens any more.
+    """Set a health manager to OFFLINE: its process no longer listens.
 
     :returns: True if the row was this process's own.
     """
@@ -221,19 +218,18 @@ def set_offline(engine, host, instance):
 
 @api.retry
 def change_status(engine, host, old, new, check=None):
-    """Have a health manager drain, or resume.
+    """Drain or resume a health manager.
 
-    :param engine: an SQLAlchemy engine.
-    :param host: ``[DEFAULT] host`` of it.
-    :param old: the status that it has to have.
-    :param new: the status that it gets.
-    :param check: called with all Members as they are then, while nobody else
-                  can change them; if it raises, nothing is changed.
-    :returns: True if it had that status.
+    :param host: its ``[DEFAULT] host``.
+    :param old: the status that it must have.
+    :param new: its new status.
+    :param check: called with all Members as they are then, while no other
+                  process can change them; if it raises, nothing changes.
+    :returns: True if it had the old status.
     """
     with engine.begin() as connection:
         if check:
-            # The locks below are known at one node of a cluster only.
+            # On Galera the row locks below hold at one node only.
             turn.take(connection, 'health manager status')
         was_changed = connection.execute(
             sa.update(_TABLE)
@@ -246,9 +242,10 @@ def change_status(engine, host, old, new, check=None):
 
 
 def get_clock_offset(engine):
-    """Return by how many seconds the clock here is ahead of the database's.
+    """Return the seconds by which this clock is ahead of the database's.
 
-    At the least: how long an answer takes does not count.
+    At least so many; less than 0 if it is behind. The time that the answer
+    takes does not count.
     """
     with engine.connect() as connection:
         before = timeutils.utcnow()
@@ -260,19 +257,16 @@ def get_clock_offset(engine):
 
 
 def find_ahead(engine):
-    """Find keepalives that are yet to be written, by the clock that answers.
+    """Find keepalives from the future of the database node that answers.
 
-    They have the time of the node of the database that took them: its clock
-    is ahead of that of the node which answers now.
+    The clock of the node that took them is ahead.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: by how many seconds, at the least, by host; without those that
-              are no more than CLOCKS_APART.
+    :returns: {host: least seconds ahead}, of those above CLOCKS_APART.
     """
     began = time.monotonic()
     rows = get_rows(engine)
-    # A node that lags waits before it reads, and answers with the time of
-    # before.
+    # A node that lags waits before it reads, and answers with its time from
+    # before the wait.
     waited = time.monotonic() - began
     ahead = {row.host: -_age(row, 'keepalive_at') - waited for row in rows}
     return {host: seconds for host, seconds in ahead.items()
@@ -283,9 +277,8 @@ def find_ahead(engine):
 def delete(engine, host, keepalive_at):
     """Delete a row, if there was no keepalive since the caller looked.
 
-    :param engine: an SQLAlchemy engine.
-    :param host: ``[DEFAULT] host`` of the health manager.
-    :param keepalive_at: what the caller has seen.
+    :param host: its ``[DEFAULT] host``.
+    :param keepalive_at: as the caller has seen it.
     :returns: True if it was deleted.
     """
     is_it = (_TABLE.c.host == host, _TABLE.c.keepalive_at == keepalive_at)
@@ -304,10 +297,9 @@ def delete(engine, host, keepalive_at):
 def set_heard(engine, host, instance):
     """Record that heartbeats arrive at a health manager.
 
-    :param engine: an SQLAlchemy engine.
-    :param host: ``[DEFAULT] host`` of it.
-    :param instance: id of the process at which they do.
-    :returns: True if it was not known.
+    :param host: its ``[DEFAULT] host``.
+    :param instance: id of the process at which they arrive.
+    :returns: True if this was not recorded before.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -319,13 +311,14 @@ def set_heard(engine, host, instance):
 
 @api.retry
 def set_announced(engine, host, old, new):
-    """Record what is told of a health manager, if nobody else was faster.
+    """Record the next notification of a health manager.
 
-    :param engine: an SQLAlchemy engine.
-    :param host: ``[DEFAULT] host`` of it.
-    :param old: what was told before, as the caller has seen; may be None.
-    :param new: what is told now.
-    :returns: True if it is for this caller to tell.
+    :param host: its ``[DEFAULT] host``.
+    :param old: what the last notification said, as the caller has seen; may
+                be None.
+    :param new: what the next one says.
+    :returns: True if the caller has to send it; False if another process was
+              faster.
     """
     with engine.begin() as connection:
         return connection.execute(
@@ -350,12 +343,11 @@ def find_usurper(engine, host, instance, offline_after):
 
 
 def find(engine, host, instance):
-    """Return a health manager as this process of it has registered.
+    """Return the Member that a process has registered.
 
-    :param engine: an SQLAlchemy engine.
-    :param host: ``[DEFAULT] host`` of it.
+    :param host: its ``[DEFAULT] host``.
     :param instance: id of the process.
-    :returns: a Member, or None if the row is gone or another process's.
+    :returns: None if the row is gone or another process's.
     """
     with engine.connect() as connection:
         row = connection.execute(
@@ -365,10 +357,7 @@ def find(engine, host, instance):
 
 
 def get_all(engine):
-    """Return all registered health managers.
-
-    :returns: a list of membership Members, by host.
-    """
+    """Return the Members of all registered health managers, by host."""
     return get_all_at(engine)[0]
 
 
@@ -393,21 +382,19 @@ def _to_member(row):
 
 
 def get_key_digests(engine, offline_after):
-    """Return digests of heartbeat keys by host, of those that are up.
+    """Return digests of keys by host, of health managers that are up.
 
-    :param engine: an SQLAlchemy engine.
-    :param offline_after: seconds after which a silent one is not.
+    :param offline_after: seconds of silence after which one is not up.
     """
     return {row.host: row.key_digest for row in get_rows(engine)
             if _is_held(row, offline_after)}
 
 
 def get_outdated(engine, offline_after):
-    """Find those that listen with another key than their octavia.conf has.
+    """Find health managers whose key is not that of their octavia.conf.
 
-    :param engine: an SQLAlchemy engine.
-    :param offline_after: seconds after which a silent one is not up.
-    :returns: the hosts of those that are up, a list.
+    :param offline_after: seconds of silence after which one is not up.
+    :returns: hosts, of health managers that are up.
     """
     return [row.host for row in get_rows(engine)
             if _is_held(row, offline_after) and row.configured_key_digest and
@@ -415,10 +402,9 @@ def get_outdated(engine, offline_after):
 
 
 def get_plugin_versions(engine, offline_after):
-    """Return releases of the plugin by host, of those that are up.
+    """Return releases of the plugin by host, of health managers that are up.
 
-    :param engine: an SQLAlchemy engine.
-    :param offline_after: seconds after which a silent one is not.
+    :param offline_after: seconds of silence after which one is not up.
     """
     return {row.host: row.plugin_version for row in get_rows(engine)
             if _is_held(row, offline_after)}

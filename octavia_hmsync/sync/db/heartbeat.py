@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where and when amphorae were heard, for telling which lists they use."""
+"""Where and when amphorae were heard, to find out which lists they use."""
 
 import time
 
@@ -21,9 +21,8 @@ _HEALTH = compat.AMPHORA_HEALTH
 def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
     """Return where unproven amphorae were heard since they acknowledged.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_id: only this one.
-    :param max_age: leave out those that acknowledged longer ago, seconds.
+    :param amphora_id: only this amphora.
+    :param max_age: seconds; without amphorae that acknowledged earlier.
     :param amphora_ids: only these.
     :returns: {amphora id: {address: seconds since}}.
     """
@@ -48,12 +47,9 @@ def get_heartbeats(engine, amphora_id=None, max_age=None, amphora_ids=None):
 
 
 def get_last_updates(engine):
-    """Return Octavia's word of when each amphora was heard last.
+    """Return {amphora id: when it was last heard}, from Octavia's rows.
 
-    What the failover guard wrote is left out.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: {amphora id: a time}.
+    Without times that the failover guard wrote.
     """
     with engine.connect() as connection:
         rows = connection.execute(
@@ -68,8 +64,6 @@ def get_last_updates(engine):
 def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
     """Note where an amphora was heard.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_id: the amphora's id.
     :param address: of the health manager that heard it.
     :param seconds_ago: when.
     """
@@ -79,8 +73,8 @@ def note_heartbeat(engine, amphora_id, address, seconds_ago=0.0):
 
 @api.retry
 def _note_heartbeat(engine, amphora_id, address, arrived):
-    # Anew at each attempt: a note that is late makes the next heartbeat look
-    # early.
+    # Computed anew at each retry: a late time would make the next heartbeat
+    # look early.
     values = {'heard_at': types.utcnow_plus(arrived - time.monotonic())}
     with engine.begin() as connection:
         if connection.execute(
@@ -99,10 +93,9 @@ def _note_heartbeat(engine, amphora_id, address, arrived):
 
 
 def delete_heartbeats(connection, amphora_ids):
-    """Delete what was noted of amphorae.
+    """Delete the heartbeats of amphorae.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param amphora_ids: their ids.
     """
     connection.execute(sa.delete(_TABLE).where(
         _TABLE.c.amphora_id.in_(amphora_ids)))

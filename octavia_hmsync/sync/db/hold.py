@@ -2,8 +2,8 @@
 
 """Amphorae held back from failover.
 
-Refreshing ``amphora_health.last_update``, as a heartbeat does, is the one
-thing that keeps every health manager of Octavia from a failover.
+Only a fresh ``amphora_health.last_update``, as a heartbeat writes it, keeps
+all health managers of Octavia from a failover.
 """
 
 import collections
@@ -25,17 +25,16 @@ _HEALTH = compat.AMPHORA_HEALTH
 
 
 def find_silent(engine, before, amphora_ids=None, max_age=None):
-    """Find amphorae that nobody has heard for a while.
+    """Find amphorae that were not heard for a while.
 
-    Only those that Octavia would fail over, and none that a replacement has in
-    hand: a hold writes what looks like a heartbeat, which is to prove that
-    the new one serves. Octavia has no index for that: to look among all reads
-    all.
+    Only amphorae that Octavia would fail over, and no amphora that is being
+    replaced: a hold looks like a heartbeat, by which a replacement proves that
+    the new amphora serves. Octavia has no index for this: without amphora_ids
+    it reads all rows.
 
-    :param engine: an SQLAlchemy engine.
     :param before: by the controller's clock, as Octavia's own times, UTC.
     :param amphora_ids: only among these.
-    :param max_age: only those that acknowledged a list in the last seconds.
+    :param max_age: seconds; only amphorae that acknowledged a list since.
     :returns: rows with the columns of hmsync_amphora, ``last_update``, and the
               database's time as ``now``.
     """
@@ -59,7 +58,7 @@ def find_silent(engine, before, amphora_ids=None, max_age=None):
 
 
 def is_last_update_ours(row):
-    """Tell whether last_update is what a hold wrote, and no heartbeat's.
+    """Tell whether a hold wrote last_update, and not a heartbeat.
 
     :param row: with ``held_at`` and ``last_update``.
     """
@@ -72,7 +71,6 @@ def count_held(engine, heartbeat_timeout):
 
     By the controller's clock, as Octavia looks at what a hold has written.
 
-    :param engine: an SQLAlchemy engine.
     :param heartbeat_timeout: seconds for which a hold lasts.
     """
     since = timeutils.utcnow() - datetime.timedelta(seconds=heartbeat_timeout)
@@ -91,14 +89,12 @@ def count_held(engine, heartbeat_timeout):
 def hold(engine, amphora_ids, at, begun_before=None):
     """Hold amphorae back for another heartbeat_timeout.
 
-    :param engine: an SQLAlchemy engine.
-    :param amphora_ids: ids of amphorae that have a row of ours.
+    :param amphora_ids: ids of amphorae with a row here.
     :param at: now, by the controller's clock, UTC, in whole seconds.
-    :param begun_before: by amphora id, how many seconds ago its hold counts
-                         as begun, if it begins now; 0 for one that is not
-                         there.
-    :returns: the ids of those whose hold this call begins, a list; another
-              guard may have begun the others'.
+    :param begun_before: {amphora id: how many seconds ago its hold counts as
+                         begun, if it begins now}; 0 for others.
+    :returns: ids of the amphorae whose hold this call begins; another guard
+              may have begun the other holds.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -110,8 +106,9 @@ def hold(engine, amphora_ids, at, begun_before=None):
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(amphora_ids))
             .values(
-                # Never back: another controller's clock may be ahead, and
-                # what it wrote is no heartbeat.
+                # Never earlier: another guard, whose clock is ahead, may have
+                # written the last_update, which must not look like a
+                # heartbeat.
                 held_at=sa.case((_TABLE.c.held_at > at, _TABLE.c.held_at),
                                 else_=at)))
         # From here on these rows are this call's alone.
@@ -125,7 +122,7 @@ def hold(engine, amphora_ids, at, begun_before=None):
 
 
 def _by_seconds(amphora_ids, begun_before):
-    # In whole seconds they are few, however many amphorae there are.
+    # Whole seconds make few groups, however many amphorae there are.
     groups = collections.defaultdict(list)
     for amphora_id in amphora_ids:
         groups[math.ceil(begun_before.get(amphora_id, 0))].append(amphora_id)
@@ -140,13 +137,12 @@ def _select_ids(connection, amphora_ids, condition):
 
 
 def get_held_page(engine, after, size, min_age):
-    """Return some of the amphorae whose hold began long ago, in that order.
+    """Return a page of amphorae whose hold began long ago, in that order.
 
-    :param engine: an SQLAlchemy engine.
     :param after: the last (held_since, id) of the page before, None for the
                   first page.
-    :param size: how many at most; fewer on the last page.
-    :param min_age: leave out those that are held for less, seconds.
+    :param size: most amphorae on a page; fewer on the last page.
+    :param min_age: seconds; without amphorae that are held for less.
     :returns: a list of (held_since, id).
     """
     select = (sa.select(_TABLE.c.held_since, _TABLE.c.amphora_id)
@@ -168,11 +164,10 @@ def get_held_page(engine, after, size, min_age):
 def release_heard(engine, amphora_ids=None, max_age=None):
     """End the holds of amphorae that were heard since.
 
-    :param engine: an SQLAlchemy engine.
     :param amphora_ids: only of these.
-    :param max_age: only those that began in the last seconds.
-    :returns: the ids of those whose hold this call ends, a list; another
-              guard may have ended the others'.
+    :param max_age: seconds; only holds that began since.
+    :returns: ids of the amphorae whose hold this call ends; another guard may
+              have ended the other holds.
     """
     select = (sa.select(_TABLE.c.amphora_id)
               .join(_HEALTH, _HEALTH.c.amphora_id == _TABLE.c.amphora_id)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_house_keeper``: what each controller's file has."""
+"""Rows of ``hmsync_house_keeper``: each controller's configuration."""
 
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
@@ -16,11 +16,10 @@ _TABLE = models.HouseKeeper.__table__
 
 @api.retry
 def touch(engine, host, pinned, key_digest=None):
-    """Write a keepalive with what the host's file has.
+    """Write a keepalive with the configuration of the host.
 
-    :param engine: an SQLAlchemy engine.
     :param host: ``[DEFAULT] host``.
-    :param pinned: well-formed addresses that it lists.
+    :param pinned: well-formed addresses that its file lists.
     :param key_digest: digest of its heartbeat key.
     """
     values = {'pinned_ip_port_list': addr.join_list(pinned),
@@ -42,24 +41,22 @@ def touch(engine, host, pinned, key_digest=None):
 
 
 def get_pinned(engine, max_age):
-    """Return the addresses that any controller's file lists.
+    """Return the addresses that the file of any controller lists.
 
-    The union, so that removing the option one controller at a time changes
-    nothing before the last.
+    So an operator can remove the option from one controller after the other,
+    and only the last removal has an effect.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds after which a housekeeper's word lapses.
-    :returns: a tuple of addresses.
+    :param max_age: seconds without a keepalive after which a file no longer
+                    counts.
     """
     return addr.canonical(a for a, age in get_pins(engine).items()
                           if age <= max_age)
 
 
 def get_pins(engine):
-    """Return for how long nobody has said that a file lists an address.
+    """Return {pinned address: seconds since a housekeeper last confirmed it}.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: seconds by address, of all housekeepers that are not forgotten.
+    Of all housekeepers that still have a row.
     """
     with engine.connect() as connection:
         rows = connection.execute(
@@ -75,9 +72,7 @@ def get_pins(engine):
 def get_up(engine, max_age):
     """Return the hosts of the housekeepers that are up.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds without a keepalive after which one is not.
-    :returns: a list.
+    :param max_age: seconds without a keepalive after which one is not up.
     """
     with engine.connect() as connection:
         return connection.execute(
@@ -89,11 +84,9 @@ def get_up(engine, max_age):
 def get_replacers(engine, max_age):
     """Return the hosts of the housekeepers that replace amphorae.
 
-    Those of a release before that are up, too, and do not.
+    Housekeepers of an earlier release may be up, but do not.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds without a keepalive after which one does not.
-    :returns: a list.
+    :param max_age: seconds without a keepalive after which one is not up.
     """
     with engine.connect() as connection:
         return connection.execute(
@@ -103,12 +96,12 @@ def get_replacers(engine, max_age):
 
 
 def get_key_digests(engine, max_age=None):
-    """Return digests of heartbeat keys by host, of those that are up.
+    """Return digests of heartbeat keys by host, of housekeepers that are up.
 
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds without a keepalive after which one is not; None
-                    where that cannot be told.
-    :returns: a dict; None for one of a release that does not tell.
+    :param max_age: seconds without a keepalive after which one is not up;
+                    None for all.
+    :returns: a dict; None for a housekeeper of a release that does not report
+              its key.
     """
     select = (sa.select(_TABLE.c.host, _TABLE.c.key_digest)
               .order_by(_TABLE.c.host))
@@ -122,12 +115,9 @@ def get_key_digests(engine, max_age=None):
 
 @api.retry
 def age_future(engine, max_age):
-    """Have keepalives that are yet to come lapse.
+    """Make keepalives from the future lapse; see health_manager.age_future().
 
-    See the same of health managers.
-
-    :param engine: an SQLAlchemy engine.
-    :param max_age: seconds after which a housekeeper's word lapses.
+    :param max_age: seconds without a keepalive after which one is not up.
     """
     with engine.begin() as connection:
         connection.execute(

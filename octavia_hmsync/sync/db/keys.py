@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who has which heartbeat key."""
+"""Which service has which heartbeat key."""
 
 from octavia_hmsync.sync.db import generation as generation_repo
 from octavia_hmsync.sync.db import house_keeper as keeper_repo
@@ -10,23 +10,16 @@ from octavia_hmsync.sync.rules import trial
 
 
 def get_keys(engine, settings):
-    """Read who has which key.
-
-    :param engine: an SQLAlchemy engine.
-    :param settings: timing.Settings.
-    :returns: key.Keys.
-    """
+    """Return the key.Keys."""
     return make_keys(engine, listeners_repo.get_listeners(engine, settings),
                      generation_repo.get_newest(engine))
 
 
 def make_keys(engine, listeners, newest):
-    """Read the rest of who has which key.
+    """Return the key.Keys.
 
-    :param engine: an SQLAlchemy engine.
     :param listeners: listening.Listeners, for any key.
     :param newest: the newest Generation, or None.
-    :returns: key.Keys.
     """
     return key.Keys(
         newest.key_digest if newest and newest.status != trial.ROLLED_BACK

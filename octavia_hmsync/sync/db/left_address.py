@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_left_address``: where a health manager was, and is no more.
+"""Rows of ``hmsync_left_address``: former addresses of health managers.
 
-They are written in the transaction that moves or deletes the row of the
-health manager: an address is in one of the two tables from the moment on at
-which somebody registers there for the first time.
+A row is written in the transaction that moves or deletes the row of the health
+manager. So each address at which one ever registered is in one of the two
+tables.
 """
 
 import sqlalchemy as sa
@@ -18,10 +18,10 @@ _TABLE = models.LeftAddress.__table__
 
 
 def add(connection, address):
-    """Record that a health manager is not registered at an address any more.
+    """Record that a health manager has left an address.
 
-    :param connection: one with a transaction, in which nobody else can
-                       register there.
+    :param connection: in a transaction in which no other process can register
+                       at the address.
     :param address: as in controller_ip_port_list.
     """
     if not connection.execute(
@@ -32,23 +32,20 @@ def add(connection, address):
 
 
 def remove(connection, address):
-    """Record that somebody registers at an address.
+    """Record that a health manager registers at an address.
 
-    :param connection: one with a transaction.
+    :param connection: in a transaction.
     :param address: as in controller_ip_port_list.
     """
     connection.execute(sa.delete(_TABLE).where(_TABLE.c.address == address))
 
 
 def get_all(engine):
-    """Return the addresses that were left.
+    """Return the addresses that health managers have left, a frozenset.
 
-    Read the members first: whoever moves in between is then seen at one
-    address or the other; the other way round its old address could look like
-    one at which nobody has ever registered. A member at one of these
-    addresses counts for more.
-
-    :returns: a frozenset.
+    Read the members before this: otherwise the old address of a health manager
+    that moves in between is in neither answer. A member at one of these
+    addresses takes precedence.
     """
     with engine.connect() as connection:
         return frozenset(connection.execute(
@@ -57,14 +54,12 @@ def get_all(engine):
 
 @api.retry
 def delete_expired(engine, retention):
-    """Delete the addresses that nobody pins, and that were left long ago.
+    """Delete addresses that were left long ago and that no file lists.
 
-    One that a configuration file still lists would count as alive again.
-
-    :param engine: an SQLAlchemy engine.
     :param retention: seconds.
     """
     conditions = [_TABLE.c.left_at <= types.utcnow_plus(-retention)]
+    # Without its row a pinned address would count as alive again.
     pinned = keeper_repo.get_pinned(engine, float('inf'))
     if pinned:
         conditions.append(_TABLE.c.address.not_in(pinned))

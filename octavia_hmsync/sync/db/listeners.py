@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who listens for heartbeats, as the database knows it."""
+"""Who listens for heartbeats, from the database."""
 
 import math
 
@@ -13,16 +13,13 @@ from octavia_hmsync.sync.rules import listening
 def get_listeners(engine, settings,
                   note_look=lambda now: (math.inf, math.inf),
                   key_digest=None):
-    """Read who listens where.
+    """Return the listening.Listeners.
 
-    :param engine: an SQLAlchemy engine.
-    :param settings: timing.Settings.
     :param note_look: called when the members have been read, with the
-                      database's time then, None if that is not known; returns
+                      database's time then or None; returns
                       (reader_steady_for, clock_steady_for), see
                       listening.Listeners.
-    :param key_digest: likewise.
-    :returns: listening.Listeners.
+    :param key_digest: see listening.Listeners.
     """
     members, now = hm_repo.get_all_at(engine)
     steady_for, clock_steady_for = note_look(now)

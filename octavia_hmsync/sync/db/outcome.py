@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Recording what came of the attempts at claimed amphorae."""
+"""Recording how attempts at claimed amphorae ended."""
 
 import collections
 import dataclasses
@@ -27,14 +27,13 @@ _ERROR_LENGTH = 1000
 class Outcome:
     """How an attempt at one amphora ended.
 
-    :param amphora_id: the amphora's id.
     :param result: one of upload_result.ALL.
     :param addresses: the list that was uploaded.
     :param error: one line for the operator, None when APPLIED.
     :param retry_after: seconds until the next attempt, None when APPLIED.
     :param uploaded: False if the amphora had this very list already.
-    :param is_unanswered: whether nobody answered at its address, not even
-                          with an error.
+    :param is_unanswered: whether no answer came from its address, not even an
+                          error.
     :param seconds: how long the attempt took.
     """
 
@@ -51,19 +50,18 @@ class Outcome:
 @api.retry
 def record(engine, number, owner, outcomes, key_digest=None, uploader=None,
            max_age=0):
-    """Record how the attempts of a batch ended, and give the claims back.
+    """Record how the attempts of a batch ended, and release the claims.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation that was attempted.
     :param owner: the batch that claimed them.
     :param outcomes: a list of Outcome.
     :param key_digest: digest of the heartbeat key that was uploaded.
-    :param uploader: name of the uploader; None if nothing is to be known of
-                     whom it reaches.
+    :param uploader: name of the uploader; None to record nothing about what
+                     it reaches.
     :param max_age: ``[hmsync] offline_after``, seconds.
-    :returns: the ids of those that were recorded, a set; not of one that is
-              deleted, or whose claim had lapsed and that another batch took
-              over.
+    :returns: the ids of the recorded amphorae, a set; without amphorae that
+              are deleted, or that another batch took over after the claim
+              lapsed.
     """
     ids = {outcome.amphora_id for outcome in outcomes}
     acknowledged = [o.amphora_id for o in outcomes if _is_acknowledged(o)]
@@ -75,7 +73,8 @@ def record(engine, number, owner, outcomes, key_digest=None, uploader=None,
                        key_digest) == len(ids):
                 _record_reach(connection, number, uploader, outcomes, max_age)
                 return ids
-            # From here on it could not be told which ones they were.
+            # Roll back: after a commit it would not be known which amphorae
+            # still had the claim.
             raise _NotAllClaimed()
     except _NotAllClaimed:
         with engine.begin() as connection:
@@ -90,7 +89,7 @@ def record(engine, number, owner, outcomes, key_digest=None, uploader=None,
 
 
 class _NotAllClaimed(Exception):
-    """Undoes what was recorded."""
+    """Rolls the transaction back."""
 
 
 def _is_acknowledged(outcome):
@@ -115,12 +114,12 @@ def _record(connection, number, owner, outcomes, claimed, key_digest):
             sa.update(_TABLE)
             .where(_TABLE.c.amphora_id.in_(o.amphora_id for o in group),
                    _TABLE.c.claim_owner == owner)
-            # MySQL evaluates SET in order, and some of them look at the old
-            # values of others.
+            # MySQL evaluates SET in order, and some values use the old values
+            # of other columns.
             .ordered_values(*_values(number, result, uploaded, is_other,
                                      group, key_digest))).rowcount
     if recorded == len(outcomes):
-        # Otherwise it is undone.
+        # Otherwise the caller rolls back.
         previous_repo.replace(connection, {
             amphora_id: known.rows for amphora_id, known in claimed.items()},
             previous)
@@ -130,19 +129,19 @@ def _record(connection, number, owner, outcomes, claimed, key_digest):
 def _get_use(claimed, amphora_id):
     if amphora_id in claimed:
         return claimed[amphora_id].use
-    # Of another batch meanwhile, or gone; if not, nothing is known of it.
+    # Another batch has it, or it is gone; if not, nothing is known about it.
     return adoption.Use(None, (), is_certain=False)
 
 
 def _record_reach(connection, number, uploader, outcomes, max_age):
-    """Note whom the uploader reached; what failed waits for the others."""
+    """Record which amphorae the uploader reached, and when to retry others."""
     if uploader is None:
         return
     times = attempt_repo.record(connection, number, uploader, outcomes,
                                 max_age)
     if times:
         if number < _get_newest(connection):
-            # A list that was published meanwhile waits for nobody.
+            # A newer list was published meanwhile: try it at once.
             times = dict.fromkeys(times)
         connection.execute(
             sa.update(_TABLE).where(_TABLE.c.amphora_id.in_(times))
@@ -153,17 +152,17 @@ def _record_reach(connection, number, uploader, outcomes, max_age):
 
 
 def _get_newest(connection):
-    # Locked: whoever publishes comes before, or after all of this.
+    # Locked, so that a publication comes before or after this transaction.
     return connection.execute(
         sa.select(_GENERATION.c.number).order_by(_GENERATION.c.number.desc())
         .limit(1).with_for_update(read=True)).scalar() or 0
 
 
 def _of_each(outcomes, get, type_):
-    """Return an expression for a value that each amphora has its own of.
+    """Return an expression for a value that differs by amphora.
 
-    One statement for all: with a list of its own for each amphora, and an
-    error for each that fails, there would be one for every amphora.
+    So one statement is enough for all amphorae, though each may have its own
+    list and its own error.
     """
     values = {outcome.amphora_id: get(outcome) for outcome in outcomes}
     if len(set(values.values())) == 1:
@@ -176,8 +175,8 @@ def _of_each(outcomes, get, type_):
 def storable(text):
     """Make a text that a column of any character set takes.
 
-    Part of it can come from an agent, and one character that MySQL refuses
-    would void the whole batch; a terminal may print it as well.
+    Agents may send any text. One character that MySQL rejects would fail the
+    whole batch, and the text must be safe for a terminal.
     """
     return ''.join(c if c.isascii() and c.isprintable() else '?'
                    for c in text)[:_ERROR_LENGTH]

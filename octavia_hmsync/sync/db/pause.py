@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The row of ``hmsync_pause``: whether amphorae are to be left alone."""
+"""The row of ``hmsync_pause``: whether uploads are paused."""
 
 import dataclasses
 import datetime
@@ -18,7 +18,7 @@ _NUMBER = 1
 
 @dataclasses.dataclass(frozen=True)
 class Pause:
-    """A time in which no amphora is uploaded to.
+    """A time without uploads.
 
     :param reason: why, in the operator's words; may be empty.
     :param begun_at: since when, by the database's clock, UTC.
@@ -31,7 +31,7 @@ class Pause:
 
 
 def get(engine):
-    """Return the Pause that there is now, or None."""
+    """Return the current Pause, or None."""
     with engine.connect() as connection:
         row = connection.execute(
             sa.select(_TABLE).where(_TABLE.c.ends_at > types.utcnow())
@@ -41,12 +41,9 @@ def get(engine):
 
 @api.retry
 def begin(engine, seconds, reason):
-    """Begin a pause, in place of the one that there may be.
+    """Begin a pause, or replace the current one; return the Pause.
 
-    :param engine: an SQLAlchemy engine.
     :param seconds: for how long.
-    :param reason: why.
-    :returns: the Pause.
     """
     values = {'reason': reason, 'begun_at': types.utcnow(),
               'ends_at': types.utcnow_plus(seconds)}
@@ -57,7 +54,7 @@ def begin(engine, seconds, reason):
                 connection.execute(
                     sa.insert(_TABLE).values(number=_NUMBER, **values))
             except db_exc.DBDuplicateEntry as e:
-                # Somebody else was faster: this one comes after.
+                # Another process was faster: replace its pause.
                 raise db_exc.RetryRequest(e)
         row = connection.execute(sa.select(_TABLE)).one()
     return Pause(row.reason, row.begun_at, row.ends_at)
@@ -67,7 +64,6 @@ def begin(engine, seconds, reason):
 def end(engine):
     """End the pause.
 
-    :param engine: an SQLAlchemy engine.
     :returns: True if there was one.
     """
     with engine.begin() as connection:

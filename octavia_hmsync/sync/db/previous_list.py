@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which other lists each amphora may be using instead of its newest.
+"""Rows of ``hmsync_previous_list``: which other lists an amphora may use.
 
-A service of a release before has no such rows; it keeps them as text, in
+An earlier release has no such rows. It keeps the lists as text, in
 previous_ip_port_lists of hmsync_amphora, and sets that to NULL when it sees
-that the amphora has adopted its list. So a text that is there is newer than
-the rows and counts instead of them. Nobody else writes any; to such a service
-NULL means that the lists are not known.
+that the amphora has adopted its list; otherwise NULL means to it that the
+lists are not known. This release never writes such a text. So a text is newer
+than the rows, and counts instead of them.
 
-Rows change in a transaction that has changed the amphora's own row before,
-and not to what it was: on Galera that would keep nobody away.
+A transaction that changes rows changes the amphora's own row first, to other
+values: on Galera an UPDATE to the same values does not stop others.
 """
 
 import collections
@@ -30,15 +30,14 @@ _COLUMNS = (_TABLE.c.number, _TABLE.c.before_generation,
 
 # Amphorae in one statement.
 _AT_ONCE = 500
-# Stands in a text for an adoption.Unknown, before its number.
+# In a text: an adoption.Unknown, followed by its number.
 _UNKNOWN = '?'
 
 
 @dataclasses.dataclass(frozen=True)
 class Claimed:
-    """What is known of an amphora that a batch has claimed.
+    """The lists of an amphora that a batch has claimed.
 
-    :param use: an adoption.Use.
     :param rows: its rows here, {number: list or adoption.Unknown}.
     """
 
@@ -49,11 +48,10 @@ class Claimed:
 def get_all(engine, rows):
     """Return which other lists amphorae may be using.
 
-    :param engine: an SQLAlchemy engine.
     :param rows: with the columns of hmsync_amphora, and the amphora's id as
                  ``id``.
-    :returns: {amphora id: a tuple as adoption.Doubt.previous}, of those that
-              acknowledged a list and were not seen to use it yet.
+    :returns: {amphora id: a tuple as adoption.Doubt.previous}, of amphorae
+              that acknowledged a list and were not seen to use it yet.
     """
     texts = {row.id: row.previous_ip_port_lists for row in rows
              if row.adopted_at is None and
@@ -71,11 +69,9 @@ def get_all(engine, rows):
 
 
 def get_known(engine, rows):
-    """Return the known ones of get_all().
+    """Return get_all() without adoption.Unknown.
 
-    :param engine: an SQLAlchemy engine.
     :param rows: see get_all().
-    :returns: {amphora id: a tuple of tuples}.
     """
     return {amphora_id: tuple(p for p in previous
                               if not isinstance(p, adoption.Unknown))
@@ -85,7 +81,6 @@ def get_known(engine, rows):
 def execute(connection, select):
     """Select amphorae in doubt, and which other lists they may be using.
 
-    :param connection: an SQLAlchemy connection.
     :param select: a SELECT of, among others, amphora_id and
                    previous_ip_port_lists of hmsync_amphora.
     :returns: (rows, {amphora id: a tuple as adoption.Doubt.previous}).
@@ -111,14 +106,12 @@ def _execute(connection, select):
 
 
 def get_claimed(engine, owner, amphora_ids):
-    """Return what amphorae that a batch has claimed may be using.
+    """Return which lists amphorae that a batch has claimed may be using.
 
-    That does not change until the batch records it or loses its claim.
+    These do not change until the batch records it or loses its claim.
 
-    :param engine: an SQLAlchemy engine.
     :param owner: the batch.
-    :param amphora_ids: their ids.
-    :returns: {amphora id: Claimed}, of those whose claim is still there.
+    :returns: {amphora id: Claimed}, of amphorae that it still has claimed.
     """
     with engine.connect() as connection:
         rows, found = _execute(
@@ -149,14 +142,14 @@ def _to_previous(text, found):
     if text is not None:
         return _split(text)
     if not found:
-        # A release that did not look for adoption; or one that wrote a text
-        # which is gone, and rows that are gone with it.
+        # An earlier release that did not look for adoption, or whose text is
+        # gone.
         return (adoption.Unknown(),)
     return tuple(dict.fromkeys(found[number] for number in sorted(found)))
 
 
 def _split(text):
-    """Read the text of a release before."""
+    """Read the text of an earlier release."""
     return tuple(
         adoption.Unknown(int(line.removeprefix(_UNKNOWN)) if line !=
                          _UNKNOWN else None)
@@ -168,16 +161,16 @@ def replace(connection, rows, previous):
     """Set which other lists amphorae may be using.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param rows: {amphora id: Claimed.rows}; whatever there is of one that is
-                 not in it goes.
+    :param rows: {amphora id: Claimed.rows}; all rows of other amphorae in
+                 previous are deleted.
     :param previous: {amphora id: a tuple as adoption.Doubt.previous}.
     """
     delete(connection, [a for a in previous if a not in rows])
     gone, new = [], []
     for amphora_id, lists in previous.items():
         old = rows.get(amphora_id, {})
-        # Mostly one is added, and the gaps between rows, which a DELETE locks
-        # on MySQL, are left to other batches.
+        # Delete only rows that must go: mostly a row is added, and a DELETE
+        # on MySQL locks gaps in which other batches insert.
         gone += [(amphora_id, number) for number, item in old.items()
                  if item not in lists]
         new += [_to_row(amphora_id, number, item) for number, item in
@@ -203,10 +196,9 @@ def _to_row(amphora_id, number, item):
 
 
 def delete(connection, amphora_ids):
-    """Delete what is here of amphorae.
+    """Delete the rows of amphorae.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param amphora_ids: their ids.
     """
     for n in range(0, len(amphora_ids), _AT_ONCE):
         connection.execute(sa.delete(_TABLE).where(
@@ -214,12 +206,9 @@ def delete(connection, amphora_ids):
 
 
 def delete_needless(connection, amphora_ids):
-    """Delete what is kept of amphorae in doubt, of those that have adopted.
-
-    Their lists here, and where they were heard.
+    """Delete the rows here, and the heartbeats, of amphorae that have adopted.
 
     :param connection: an SQLAlchemy connection, in a transaction.
-    :param amphora_ids: their ids.
     """
     for table in (_TABLE, models.Heartbeat.__table__):
         connection.execute(sa.delete(table).where(
@@ -230,11 +219,7 @@ def delete_needless(connection, amphora_ids):
 
 
 def find_orphans(connection):
-    """Find amphorae that a service of a release before has deleted.
-
-    :param connection: an SQLAlchemy connection.
-    :returns: their ids.
-    """
+    """Find the ids of amphorae whose rows an earlier release left here."""
     return connection.execute(
         sa.select(_TABLE.c.amphora_id).distinct()
         .outerjoin(_AMPHORA, _AMPHORA.c.amphora_id == _TABLE.c.amphora_id)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How far amphorae are on their way to a generation, for people to watch."""
+"""How many amphorae have a generation already, for people to watch."""
 
 import dataclasses
 
@@ -18,13 +18,13 @@ _OCTAVIA = compat.AMPHORA
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How many amphorae are how far.
+    """Numbers of amphorae.
 
-    :param amphorae: how many there are.
-    :param done: those whose agents acknowledged the list.
-    :param adopted: those of them that were seen to use it.
-    :param claimed: those that a batch works on now.
-    :param failed: those that do not have it because an attempt failed.
+    :param amphorae: all that get the list.
+    :param done: whose agents acknowledged the list.
+    :param adopted: of these, those seen to use it.
+    :param claimed: a batch works on them now.
+    :param failed: without the list because an attempt failed.
     """
 
     amphorae: int
@@ -42,13 +42,10 @@ def _has_failed(number):
 
 
 def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
-    """Count how far the amphorae that are to have the list are.
+    """Return the Progress.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param admitted_to: only those that were admitted to this generation.
-    :param not_admitted_to: only those that were not.
-    :returns: Progress.
+    :param admitted_to: see amphora.admitted(), like not_admitted_to.
     """
     done = _TABLE.c.generation >= number
 
@@ -72,11 +69,10 @@ def get_progress(engine, number, admitted_to=None, not_admitted_to=None):
 
 
 def get_failed(engine, number, limit):
-    """Return amphorae that do not have a list because attempts failed.
+    """Return rows of amphorae that lack a list because attempts failed.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
-    :param limit: how many at most; those tried most often come first.
+    :param limit: largest number; those tried most often come first.
     :returns: rows, each with the database's time as ``now``.
     """
     with engine.connect() as connection:

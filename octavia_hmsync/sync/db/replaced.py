@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Amphorae that somebody has in hand, whom the list leaves alone.
+"""Amphorae that are being built or replaced, which get no uploads.
 
-A new amphora of a SINGLE load balancer boots as one of a pair, so that it
-leaves the VIP alone; an upload of the list would tell it what it is before its
-time. The replacement gives it the list of its zone; it gets others once it is
-proven to serve, and not only at the end: the deletion of the old one may have
-to wait for a service that is down. One that an octavia-worker builds in mode
-failover is as any other that Octavia fails over, from when it has an agent: it
-has to get the list of its zone to be heard, and the guard holds it meanwhile.
-The old one goes from the moment at which the VIP is taken from it; while it is
-given the VIP back it is an amphora as any other. A member of a cluster is in
-the hands of whoever builds it until it is built.
+A new amphora of a SINGLE load balancer boots as one of a pair, so that it does
+not take the VIP; an upload of the list would tell it its real topology too
+early. The replacement itself gives it the list of its zone. It gets other
+lists as soon as it is proven to serve, and not only at the end: the deletion
+of the old amphora may have to wait for a service that is down.
+
+A new amphora that an octavia-worker builds in mode failover gets lists as soon
+as it has an agent, as in any failover of Octavia: it needs the list of its
+zone to be heard, and the guard holds it meanwhile.
+
+An old amphora gets no lists from the moment at which it loses the VIP; while
+it gets the VIP back it counts again.
+
+A member of a cluster gets no lists until it is built.
 """
 
 import sqlalchemy as sa
@@ -25,22 +29,22 @@ _OCTAVIA = compat.AMPHORA
 
 # See octavia_hmsync.image.phases, which is above this layer.
 OLD_GOES_IN = ('SWITCH', 'PROVE_SWITCHED', 'DELETE_OLD', 'UNLOCK', 'FAILOVER')
-# Those of clusters are as any other member.
+# ORDER is a phase of clusters: their new amphorae get lists as members.
 NEW_SERVES_IN = ('DELETE_OLD', 'UNLOCK', 'FAILOVER', 'ORDER')
 # See cluster_member.
 BUILDING = 'BUILDING'
 
 
 def _in_hand(column, condition):
-    # The first of these has an index, with few rows that are open.
+    # active_key has an index, with few open rows.
     return sa.select(column.label('amphora_id')).where(
         _TABLE.c.active_key.is_not(None), column.is_not(None), condition)
 
 
 def not_in_hand():
-    """Amphorae, of Octavia's table, that nobody has in hand."""
-    # MariaDB makes a table of a union once, with an index; other subqueries
-    # it may run for each amphora.
+    """Return the condition for amphorae that are not built or replaced now."""
+    # MariaDB makes one indexed table of a union, but may run another subquery
+    # for each amphora.
     in_hand = sa.union_all(
         _in_hand(_TABLE.c.new_amphora_id,
                  sa.func.coalesce(_TABLE.c.phase, '').not_in(NEW_SERVES_IN)),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Rows of ``hmsync_uploader``: how the services that upload fare."""
+"""Rows of ``hmsync_uploader``: which uploaders can reach amphorae."""
 
 from oslo_db import exception as db_exc
 import sqlalchemy as sa
@@ -18,18 +18,16 @@ _AMPHORA = models.Amphora.__table__
 _ATTEMPT = models.Attempt.__table__
 _OCTAVIA = compat.AMPHORA
 
-# Amphorae to which a way is looked for; one may have died.
+# Amphorae to probe: more than one, because one may have died.
 _SAMPLE = 3
 
 
 @api.retry
 def touch(engine, name, max_age):
-    """Write a keepalive of a service that looks for work.
+    """Write a keepalive of an uploader.
 
-    One that has not for a while is not kept waiting by what others have
-    tried in vain meanwhile.
+    After a longer absence it does not wait after failures of other uploaders.
 
-    :param engine: an SQLAlchemy engine.
     :param name: service and host.
     :param max_age: ``[hmsync] offline_after``, seconds.
     """
@@ -54,17 +52,16 @@ def _touch(connection, name, *conditions):
 
 
 def get_all(engine):
-    """Return all uploaders, a list of reach.Uploader."""
+    """Return all reach.Uploaders, by name."""
     with engine.connect() as connection:
         return attempt_repo.get_uploaders(connection)
 
 
 def get_reachable(engine, name):
-    """Return agents that answered somebody last.
+    """Return agents that other uploaders reached recently, to probe them.
 
-    :param engine: an SQLAlchemy engine.
-    :param name: an uploader; not those that it tries in vain.
-    :returns: when each did, a dict by lb_network_ip.
+    :param name: the uploader; without agents that it has tried in vain.
+    :returns: {lb_network_ip: when the agent answered}.
     """
     with engine.connect() as connection:
         in_vain = connection.execute(
@@ -83,11 +80,10 @@ def get_reachable(engine, name):
 
 @api.retry
 def forget_older(engine, number):
-    """Have amphorae looked at now that wait after another list failed.
+    """Make amphorae due now that wait after a failure with an older list.
 
-    Publishing a list does so too; services of an older release do not.
+    A publication does so, too, but not by an earlier release.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the newest generation.
     """
     with engine.begin() as connection:
@@ -96,11 +92,10 @@ def forget_older(engine, number):
 
 @api.retry
 def set_reached(engine, name):
-    """Record that an uploader can reach amphorae, after attempts in vain.
+    """Record that an uploader can reach amphorae again.
 
-    If others reached those that it did not, it tries all of them anew.
+    If others reached amphorae that it did not, it tries all of them anew.
 
-    :param engine: an SQLAlchemy engine.
     :param name: the uploader's name.
     """
     with engine.begin() as connection:
@@ -115,11 +110,10 @@ def set_reached(engine, name):
 
 @api.retry
 def set_overtaken(engine, name, number):
-    """Record that others reach amphorae to which an uploader has no way.
+    """Record that others reach amphorae that an uploader cannot reach.
 
-    :param engine: an SQLAlchemy engine.
     :param name: the uploader's name.
-    :param number: how many by now; if it is known of more, that stays.
+    :param number: how many; a higher recorded number stays.
     """
     with engine.begin() as connection:
         connection.execute(
@@ -132,7 +126,6 @@ def set_overtaken(engine, name, number):
 def delete_expired(engine, retention):
     """Delete the rows of uploaders that have been gone for long.
 
-    :param engine: an SQLAlchemy engine.
     :param retention: seconds since the last keepalive.
     """
     with engine.connect() as connection:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which zone an amphora is in, as far as health managers are concerned.
+"""Which zone an amphora is in, with regard to health managers.
 
-Octavia's availability zones, where they have a management network of their
-own: only there an amphora may reach other health managers than the rest. Two
-of them with the same network are one, by either name; so is the zone of Nova
-that they stand for.
+A zone is an availability zone of Octavia with its own management network: only
+there an amphora may reach other health managers than the rest. Two of them
+with the same network are one zone, with both names; the name of the Nova zone
+counts, too.
 """
 
 import collections
@@ -25,14 +25,13 @@ _AT_ONCE = 500
 
 
 def get_names(engine, amphora_ids=None):
-    """Return what the zones of amphorae are called.
+    """Return the names of the zones of amphorae.
 
-    One statement, and where a zone has a management network of its own one
-    more for each 500 amphorae.
+    One statement; if any zone has its own management network, one more for
+    each 500 amphorae.
 
-    :param engine: an SQLAlchemy engine.
     :param amphora_ids: of these, None for all.
-    :returns: {amphora id: a frozenset of names}, of those that have a zone.
+    :returns: {amphora id: a frozenset of names}, of amphorae with a zone.
     """
     with engine.connect() as connection:
         zones = _get_zones(connection)
@@ -59,7 +58,7 @@ def _find(connection, zones, *conditions):
 
 
 def _get_zones(connection):
-    """Return names by availability zone, of those with an own network."""
+    """Return {availability zone with its own network: names of its zone}."""
     names: dict[str, set[str]] = collections.defaultdict(set)
     networks = {}
     for row in connection.execute(

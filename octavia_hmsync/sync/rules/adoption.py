@@ -3,7 +3,7 @@
 """Whether an amphora uses the list that it acknowledged: pure rules.
 
 HTTP 202 is no proof: the agent of an image from before Octavia's change
-69af193d0 (bug LP 2121691) says so and goes on with its old list until it
+69af193d0 (bug LP 2121691) answers so, too, but keeps its old list until it
 restarts. An amphora has adopted its list when its heartbeats rule out every
 other list that it might be using.
 """
@@ -15,16 +15,16 @@ import enum
 from octavia_hmsync.sync.rules import listening
 from octavia_hmsync.sync.rules import timing
 
-# Heartbeat intervals after which a sender that reads its list again has done
-# so: one heartbeat still goes to the old list.
+# Heartbeat intervals until a sender has read its list again: one heartbeat
+# still goes to the old list.
 _INTERVALS_TO_ADOPT = 2
-# heartbeat_timeouts after which it is said that an amphora has not adopted.
-# A list takes less than one to go round.
+# heartbeat_timeouts after which an amphora counts as not having adopted. A
+# list takes less than one to go round.
 _TIMEOUTS_TO_WAIT = 3
-# Nearer than this, in intervals, two heartbeats are one that came twice.
+# Two heartbeats closer than this, in intervals, are duplicates.
 _SAME = 0.5
-# As many lists are told apart that one amphora may be using instead of its
-# newest; of one with more nothing is known.
+# Other lists per amphora that are remembered; an amphora with more may be
+# using any list.
 _MOST_PREVIOUS = 20
 
 
@@ -32,19 +32,19 @@ class Adoption(enum.Enum):
     """What is known of an amphora that acknowledged its list."""
 
     ADOPTED = 'ADOPTED'
-    # It may still show.
+    # Heartbeats may still prove it.
     PENDING = 'PENDING'
-    # It is heard, and not as its list would have it.
+    # It is heard, but not as its list demands.
     NOT_ADOPTED = 'NOT_ADOPTED'
-    # Nothing that was heard of it tells its lists apart.
+    # None of its heartbeats tells its lists apart.
     UNPROVEN = 'UNPROVEN'
 
 
 @dataclasses.dataclass(frozen=True)
 class Unknown:
-    """In place of a list: any one that an amphora can have got somehow.
+    """Stands for any list that an amphora may have got.
 
-    :param before: number of the generation that it got first after that;
+    :param before: it got the list before the generation with this number;
                    None if that is not known.
     """
 
@@ -56,9 +56,8 @@ class Doubt:
     """An amphora that may be using another list than its newest.
 
     :param addresses: the list that its agent acknowledged last.
-    :param previous: the other lists that it may be using, a tuple of tuples
-                     of addresses and of Unknown.
-    :param age: seconds since it acknowledged.
+    :param previous: the other lists that it may be using.
+    :param age: seconds since its agent acknowledged.
     """
 
     addresses: tuple[str, ...]
@@ -68,7 +67,7 @@ class Doubt:
     @property
     def others(self) -> list[tuple[str, ...]]:
         """The lists in previous that are known and differ."""
-        # The order of a list does not show in where its heartbeats go.
+        # Heartbeats do not show the order of a list.
         return [c for c in self.previous if not isinstance(c, Unknown) and
                 set(c) != set(self.addresses)]
 
@@ -82,11 +81,9 @@ class Doubt:
 class Use:
     """Which lists an amphora may be using while a batch has claimed it.
 
-    :param addresses: the list that its agent acknowledged last, None if it
-                      never did.
-    :param previous: as Doubt.previous; empty if it was seen to use that one.
-    :param is_certain: False if another upload was made since then of which it
-                       is not known that it did not arrive.
+    :param addresses: the list that its agent acknowledged last, or None.
+    :param previous: as Doubt.previous; empty if it was seen to use addresses.
+    :param is_certain: False if a later upload may have arrived.
     :param key_digest: of the heartbeat key that came with the list, None if
                        that is not known.
     """
@@ -100,8 +97,8 @@ class Use:
               key_digest: str | None = None) -> bool:
         """Tell whether acknowledging this list changes nothing.
 
-        With another key the same list is another one: heartbeats have to
-        show that it is in use.
+        The same list with another key does change something: heartbeats have
+        to prove again that the amphora uses it.
         """
         return (self.is_certain and self.addresses == addresses and
                 key_digest in (None, self.key_digest))
@@ -110,14 +107,13 @@ class Use:
 def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int,
                        key_digest: str | None = None
                        ) -> tuple[tuple[str, ...] | Unknown, ...]:
-    """Return what else an amphora may be using when it acknowledged a list.
+    """Return which other lists an amphora may use after it acknowledged one.
 
-    :param use: what is known of it from before.
-    :param addresses: the list.
-    :param number: the generation that it is of.
+    :param use: what was known before.
+    :param number: the generation of the list.
     :param key_digest: of the key that came with it.
-    :returns: a tuple as Doubt.previous. None is left out that it may be
-              using; an Unknown stands for all that are of older generations.
+    :returns: as Doubt.previous; complete, with an Unknown for all lists of
+              older generations that are not known.
     """
     if use.is_of(addresses, key_digest):
         return use.previous
@@ -130,41 +126,39 @@ def after_acknowledged(use: Use, addresses: tuple[str, ...], number: int,
         return (Unknown(max([number, *before])),)
     if not use.is_certain:
         before.append(number)
-    # The one with the highest number stands for all that the others do.
+    # The Unknown with the highest number covers the others.
     unknown = (Unknown(max(before)),) if before else ()
     return (*unknown, *known)
 
 
 def time_to_adopt(heartbeat_interval: float) -> float:
-    """Return how long after its upload the old list may be in use.
+    """Return for how many seconds after an upload the old list may be used.
 
     :param heartbeat_interval: seconds.
-    :returns: seconds.
     """
     return _INTERVALS_TO_ADOPT * heartbeat_interval
 
 
 def has_had_time(age: float, heartbeat_interval: float) -> bool:
-    """Tell whether a heartbeat now can no longer be meant for the old list.
+    """Tell whether an adopting amphora can no longer use its old list.
 
-    :param age: seconds since the agent acknowledged the new one.
+    :param age: seconds since its agent acknowledged the new list.
     :param heartbeat_interval: seconds.
     """
     return age >= time_to_adopt(heartbeat_interval)
 
 
 def time_for_round(length: int, heartbeat_interval: float) -> float:
-    """Return how long after its upload each address of a list was used once.
+    """Return the seconds after an upload in which each address had its turn.
 
-    :param length: of the list.
+    :param length: number of addresses.
     :param heartbeat_interval: seconds.
-    :returns: seconds.
     """
     return (_INTERVALS_TO_ADOPT + length + 1) * heartbeat_interval
 
 
 def is_same(period: float, heartbeat_interval: float) -> bool:
-    """Tell whether two heartbeats are one that came twice, or are forged.
+    """Tell whether two heartbeats are a duplicate, or forged.
 
     :param period: seconds between them.
     :param heartbeat_interval: seconds.
@@ -188,15 +182,14 @@ def is_overdue(age: float, heartbeat_timeout: float) -> bool:
 
 def judge(doubt: Doubt, was_heard: bool, observed: abc.Iterable[str],
           heartbeat_timeout: float) -> Adoption:
-    """Tell what is known of an amphora that was not seen to use its list.
+    """Judge an amphora that was not seen to use its list.
 
-    :param doubt: a Doubt.
     :param was_heard: whether a health manager noted where it was heard since
                       its agent acknowledged.
-    :param observed: addresses at which health managers hear amphorae and
-                     tell which.
+    :param observed: addresses of health managers that note which amphorae
+                     they hear.
     :param heartbeat_timeout: seconds.
-    :returns: an Adoption, not ADOPTED.
+    :returns: any Adoption but ADOPTED.
     """
     if not is_overdue(doubt.age, heartbeat_timeout):
         return Adoption.PENDING
@@ -206,7 +199,7 @@ def judge(doubt: Doubt, was_heard: bool, observed: abc.Iterable[str],
 
 
 def _could_show(doubt: Doubt, observed: set[str]) -> bool:
-    """Tell whether it would have been proven if it had adopted."""
+    """Tell whether heartbeats would have proven adoption by now."""
     addresses = set(doubt.addresses)
     if doubt.unknown and not addresses <= observed:
         return False
@@ -217,17 +210,15 @@ def _could_show(doubt: Doubt, observed: set[str]) -> bool:
 def is_proven_by_receivers(doubt: Doubt, address: str,
                            heard: abc.Iterable[str], period: float | None,
                            interval: float) -> bool:
-    """Tell whether where and how often it is heard rules the others out.
+    """Tell whether heartbeats at health managers rule out all other lists.
 
-    A list without one of the addresses at which the amphora was heard is not
-    the one it uses. Nor is one so long that its turn would come later: each
-    address has its turn once in as many intervals as the list is long.
+    A list is ruled out if it lacks an address at which the amphora was heard,
+    or if it is too long for the same address to have its turn so soon: each
+    has its turn once in as many intervals as the list is long.
 
-    :param doubt: a Doubt.
-    :param address: where it is heard now.
-    :param heard: addresses at which it was heard since it has had time.
-    :param period: seconds since it was heard at this address before, None if
-                   it was not.
+    :param address: where the amphora is heard now.
+    :param heard: addresses at which it was heard since has_had_time().
+    :param period: seconds since it was last heard at this address, or None.
     :param interval: heartbeat_interval, seconds.
     """
     if address not in doubt.addresses:
@@ -236,7 +227,8 @@ def is_proven_by_receivers(doubt: Doubt, address: str,
         period = None
     seen = (set(heard) | {address}) & set(doubt.addresses)
     if doubt.unknown and not (
-            # Then the list has to be shown itself: all of it, and no more.
+            # Any other list is possible: heartbeats have to show the whole
+            # list, and no more.
             seen == set(doubt.addresses) and
             _is_shorter(period, len(doubt.addresses) + 1, interval)):
         return False
@@ -250,16 +242,16 @@ def _is_shorter(period: float | None, length: int, interval: float) -> bool:
 
 
 def is_worth_noting(doubt: Doubt, address: str, interval: float) -> bool:
-    """Tell whether a heartbeat that proves nothing should be noted.
+    """Tell whether to note a heartbeat that proves nothing by itself.
 
-    :param doubt: a Doubt; it has had time.
+    :param doubt: of an amphora that has_had_time().
     :param address: where the amphora was heard.
     :param interval: heartbeat_interval, seconds.
     """
     if (address not in doubt.addresses or doubt.unknown or
             any(set(doubt.addresses) <= set(c) for c in doubt.others)):
         return True
-    # A heartbeat at another address is to prove it, and will soon.
+    # A heartbeat at another address should prove it soon.
     return doubt.age > time_for_round(len(doubt.addresses), interval)
 
 
@@ -268,27 +260,24 @@ def rule_out_by_gaps(doubt: Doubt, listened: abc.Iterable[str],
                      longest_gap: float, watched: float,
                      settings: timing.Settings
                      ) -> tuple[tuple[str, ...] | Unknown, ...]:
-    """Return which lists are left, by how regularly the amphora is heard.
+    """Return which other lists remain, by how regularly an amphora is heard.
 
-    For one without listeners, of which no health manager knows that it was
-    the one to hear it. A list that holds addresses at which nobody listens
-    would leave a gap when their turn comes.
+    For amphorae whose heartbeats no health manager notes. A list with dead
+    addresses would leave a gap when their turn comes.
 
-    :param doubt: a Doubt.
-    :param listened: addresses at which somebody may have listened while it
-                     was watched.
-    :param known_before: takes Unknown.before, returns the addresses that it
-                         can have had then.
-    :param longest_gap: longest time that there can have been between two of
-                        its heartbeats, seconds; infinite if it was not heard.
+    :param listened: addresses at which a health manager may have listened
+                     during the watch.
+    :param known_before: takes Unknown.before, returns the addresses that the
+                         amphora can have had then.
+    :param longest_gap: longest possible gap between two of its heartbeats,
+                        seconds; infinite if it was not heard.
     :param watched: seconds for which it was watched.
-    :param settings: timing.Settings.
-    :returns: a tuple as Doubt.previous; empty if it can only be using the
-              list that it acknowledged.
+    :returns: as Doubt.previous; empty if it can only be using the list that
+              it acknowledged.
     """
     if longest_gap == float('inf'):
         return doubt.previous
-    # Where nobody listens at any address of then, it is not heard there.
+    # It was heard: not with a list at whose addresses no one listened.
     unknown = [u for u in doubt.unknown
                if known_before(u.before) & set(listened)]
     others = [c for c in doubt.others if not _would_leave_gap(

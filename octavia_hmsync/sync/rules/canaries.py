@@ -2,8 +2,8 @@
 
 """Which amphorae try a list before the others. Pure rules.
 
-Nothing that an amphora can bring about by itself makes it one of the first:
-not when it was heard, nor whether it was seen to change its list.
+A hostile amphora must not be able to make itself a canary. So neither when it
+was heard nor whether it was seen to change its list counts.
 """
 
 from collections import abc
@@ -19,18 +19,16 @@ from octavia_hmsync.sync.rules import zones as zn
 class Eligible:
     """An amphora that may be chosen.
 
-    :param amphora_id: its id.
-    :param load_balancer: whose amphora it is; its own id if it has none.
+    :param load_balancer: id of its load balancer, or its own id without one.
     :param addresses: the list that it would get.
     :param harm: what its failover would do; of two of one load balancer the
-                 one with less is chosen first.
-    :param is_mute: whether it is known to go on with an old list: an image
-                    that never follows a list cannot tell a bad one.
-    :param fell_silent: whether it once did while a list was on trial.
-    :param zone: what its zone is called: there an address may be new that is
-                 not elsewhere; see sync.rules.zones.
-    :param fresh: those of the addresses that are new there, None for all
-                  that are new anywhere.
+                 amphora with less is chosen first.
+    :param is_mute: whether it is known to keep an old list: with an image
+                    that never follows a list it proves nothing.
+    :param fell_silent: whether it did so before, with a list on trial.
+    :param zone: names of its zone; see sync.rules.zones.
+    :param fresh: which addresses are new in its zone; None for all that are
+                  new anywhere.
     """
 
     amphora_id: str
@@ -44,7 +42,7 @@ class Eligible:
 
     @property
     def tries(self) -> set[tuple[zn.Names, str]]:
-        """What it can tell of: in which zone, and of which address."""
+        """The (zone, address) pairs that it can test."""
         return {(self.zone, a) for a in self.addresses
                 if self.fresh is None or a in self.fresh}
 
@@ -55,16 +53,15 @@ def choose(eligible: abc.Iterable[Eligible], fresh: abc.Iterable[str],
            random.SystemRandom().shuffle) -> list[str]:
     """Choose which amphorae to admit next, by chance.
 
-    One of each load balancer as long as there are others; those of a load
-    balancer of which one fell silent on trial come last of all. As many more
-    as it takes for each new address to be tried.
+    First one amphora of each load balancer, then the second of each. Load
+    balancers with an amphora that fell silent on trial come last. More than
+    size are chosen if needed to try each new address.
 
-    :param eligible: a list of Eligible.
     :param fresh: the new addresses.
-    :param size: how many.
-    :param asked: load balancers of which one was admitted before.
-    :param shuffle: called with a list, which it brings into a random order.
-    :returns: a list of amphora ids.
+    :param size: number of amphorae.
+    :param asked: load balancers with an amphora that was admitted before.
+    :param shuffle: shuffles a list in place.
+    :returns: amphora ids.
     """
     ordered = _in_order(list(eligible), asked, shuffle)
     chosen = ordered[:size]
@@ -91,7 +88,7 @@ def _in_order(eligible: list[Eligible], asked: abc.Container[str],
                                 one.load_balancer in asked)
         turns[one.load_balancer] = turn + 1
         keyed.append(((one.load_balancer in silent, one.is_mute, turn), one))
-    # By chance again among those that are alike but for the harm.
+    # Shuffle again, so that harm decides only within a load balancer.
     shuffle(keyed)
     keyed.sort(key=lambda pair: pair[0])
     return [one for _key, one in keyed]
@@ -100,13 +97,13 @@ def _in_order(eligible: list[Eligible], asked: abc.Container[str],
 def how_many_more(load_balancers: int, heard: int) -> int:
     """Return how many load balancers to ask when one of them fell silent.
 
-    Few where nobody was heard, as the list may be bad; then so many that one
-    which stays alone is within what is tolerated.
+    So many that a single silent one is within what is tolerated.
 
-    :param load_balancers: those that were asked so far.
-    :param heard: those of them that were heard.
+    :param load_balancers: number that was asked so far.
+    :param heard: number of these that were heard.
     :returns: at least 1.
     """
     if not heard:
+        # The list may be bad: risk only a few.
         return 2
     return max(1, trial.TOLERATED - load_balancers)

@@ -12,7 +12,7 @@ from octavia_hmsync.sync.rules import timing
 class Standing(enum.Enum):
     """What is known of an amphora and a draining address; for people."""
 
-    # Its list holds the address, or nobody knows what it holds.
+    # Its list holds the address, or is not known.
     HAS_IT = 'does not have the new list yet'
     # Its agent acknowledged a list without it, and may need a moment.
     MAY_SEND = 'was not seen to use its new list yet'
@@ -27,11 +27,9 @@ def judge(address: str, addresses: abc.Collection[str] | None,
 
     :param address: the draining address.
     :param addresses: the list that its agent acknowledged last, or None.
-    :param doubt: an adoption.Doubt; None if it was seen to use that list.
+    :param doubt: None if the amphora was seen to use that list.
     :param heard_ago: seconds since the draining health manager noted a
-                      heartbeat that was not due there any more, or None.
-    :param settings: timing.Settings.
-    :returns: a Standing.
+                      heartbeat that the new list rules out, or None.
     """
     if addresses is None or address in addresses:
         return Standing.HAS_IT

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What each amphora may be sending to, kept at hand: no I/O, no clock.
+"""Which lists amphorae may be using, kept in memory: no I/O, no clock.
 
-At rest nobody's silence is to be explained, and to find that out must not
-cost a look at each amphora. As long as somebody has listened at every address
-that any of them may be sending to, none has to be held.
+Amphorae need a hold only if an address that they may use was not heard. At
+rest this is checked for each distinct list, which costs far less than a check
+of each amphora.
 """
 
 import dataclasses
@@ -16,14 +16,14 @@ from octavia_hmsync.sync.rules import silence
 
 @dataclasses.dataclass(frozen=True)
 class Sending:
-    """What an amphora may be sending to, and how it signs.
+    """Which lists an amphora may be using, and how it signs.
 
     :param addresses: the list that its agent last acknowledged.
-    :param others: lists that it may be using instead, a tuple of tuples.
+    :param others: lists that it may be using instead.
     :param key_digest: of the heartbeat key that it signs with, None if that
                        is not known.
-    :param previous_key_digest: of the one with which it may go on signing,
-                                with one of the others.
+    :param previous_key_digest: of the key that it may still use with one of
+                                the others.
     """
 
     addresses: tuple[str, ...]
@@ -32,10 +32,10 @@ class Sending:
     previous_key_digest: str | None = None
 
     def as_silent(self) -> silence.SilentAmphora:
-        """Return an amphora that uses it and is silent, at the worst.
+        """Return a silent amphora that uses it, with most reason for a hold.
 
-        Whatever else there is to an amphora only tells against holding it,
-        but that it acknowledged just now.
+        Other facts only speak against a hold, except for a list that it
+        acknowledged just now.
         """
         return silence.SilentAmphora(
             addresses=self.addresses, others=self.others,
@@ -45,19 +45,17 @@ class Sending:
 
 
 class Exposure:
-    """What all amphorae may be sending to that acknowledged a list."""
+    """The Sendings of all amphorae that acknowledged a list."""
 
     def __init__(self) -> None:
         self._sendings: dict[str, Sending] = {}
-        # The amphorae of each: it is the same one for many.
+        # Many amphorae share a Sending.
         self._users: dict[Sending, set[str]] = {}
 
     def note(self, amphora_id: str, sending: Sending | None) -> None:
-        """Take note of what an amphora uses now.
+        """Record what an amphora uses now.
 
-        :param amphora_id: its id.
-        :param sending: a Sending, None if it is gone, or never acknowledged
-                        a list.
+        :param sending: None if it is gone, or never acknowledged a list.
         """
         old = self._sendings.get(amphora_id)
         if sending == old:
@@ -68,7 +66,7 @@ class Exposure:
                 del self._users[old]
             del self._sendings[amphora_id]
         if sending is not None:
-            # One object for all.
+            # One object for all users, to save memory.
             users = self._users.setdefault(sending, set())
             if users:
                 sending = self._sendings[next(iter(users))]
@@ -76,21 +74,19 @@ class Exposure:
             self._sendings[amphora_id] = sending
 
     def between(self, after: str, last: str | None) -> set[str]:
-        """Return those whose ids are above one, and not above another.
+        """Return the ids of amphorae above one id, and up to another.
 
-        :param after: '' for the very first one.
-        :param last: None for the very last one.
+        :param after: '' for all from the first.
+        :param last: None for all to the last.
         """
         return {i for i in self._sendings
                 if i > after and (last is None or i <= last)}
 
     def find_exposed(self, listeners: listening.Listeners,
                      hold_max: float) -> set[str]:
-        """Find amphorae that would have to be held if they were silent.
+        """Find the ids of amphorae to hold if they were silent.
 
-        :param listeners: who listens where.
         :param hold_max: ``[hmsync] failover_hold_max``, seconds.
-        :returns: their ids, a set.
         """
         with_key = functools.cache(listeners.with_key)
 
@@ -101,8 +97,8 @@ class Exposure:
         exposed: set[str] = set()
         for sending, users in self._users.items():
             key_digest = sending.key_digest
-            # Few lists hold an address that is not heard, and only there the
-            # rule, which costs more, has something to decide.
+            # Most lists are heard at every address and need no hold: skip
+            # the rule, which costs more.
             if sending.previous_key_digest is None and all(
                     addresses and all(has_listened(address, key_digest)
                                       for address in addresses)

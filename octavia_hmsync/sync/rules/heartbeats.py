@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a value that each heartbeat changes tells: no I/O, no clock.
+"""Heartbeats, seen by a value that each of them changes: no I/O, no clock.
 
-Octavia records no more of a heartbeat than the time of the last one, by the
-clock of the controller that received it, and these clocks may be minutes
-apart. So only the change of the value counts, and the watcher's own clock.
+Octavia records only the time of the last heartbeat, by the clock of the
+controller that received it, and these clocks may be minutes apart. So the
+watch compares values for a change, and measures time with its own clock.
 """
 
 from collections import abc
 import dataclasses
 import typing
 
-# In place of a value: no heartbeat came, whatever was written.
+# In place of a value: the change was not a heartbeat's.
 NO_NEWS = object()
 
 
@@ -39,9 +39,9 @@ class HeartbeatWatch:
         """Look once more.
 
         :param now: by a monotonic clock, seconds.
-        :param values: {key: value or NO_NEWS} of all that is to be watched;
-                       the watch of any other key ends.
-        :param listening: addresses at which somebody may listen now.
+        :param values: {key: value or NO_NEWS} of all keys to watch; the watch
+                       of any other key ends.
+        :param listening: addresses at which a health manager may listen now.
         """
         listening = frozenset(listening)
         self._watched = {key: self._next(key, now, value)
@@ -66,7 +66,7 @@ class HeartbeatWatch:
         return watched
 
     def watched_for(self, key: abc.Hashable) -> float:
-        """Return for how long, in seconds."""
+        """Return the seconds for which a key was watched."""
         watched = self._watched[key]
         return watched.sampled_at - watched.begun
 
@@ -75,25 +75,23 @@ class HeartbeatWatch:
         return self._watched[key].first_seen_at is not None
 
     def heard_for(self, key: abc.Hashable) -> float | None:
-        """Return the seconds since the first heartbeat of this watch.
-
-        :returns: None if there was none.
-        """
+        """Return the seconds since the first heartbeat of a watch, or None."""
         watched = self._watched[key]
         if watched.first_seen_at is None:
             return None
         return watched.sampled_at - watched.first_seen_at
 
     def silence(self, key: abc.Hashable) -> float:
-        """Return the seconds, at least, since the last heartbeat."""
+        """Return the least seconds possible since the last heartbeat."""
         watched = self._watched[key]
         return watched.sampled_at - watched.seen_at
 
     def longest_gap(self, key: abc.Hashable) -> float:
-        """Return the seconds, at most, between two heartbeats.
+        """Return the most seconds possible between two heartbeats.
 
-        The beginning and the end of the watch count as heartbeats; infinite
-        if there was none.
+        The beginning and the end of the watch count as heartbeats.
+
+        :returns: infinite if there was no heartbeat.
         """
         watched = self._watched[key]
         if not self.was_heard(key):
@@ -102,5 +100,5 @@ class HeartbeatWatch:
                    watched.sampled_at - watched.not_before)
 
     def listened(self, key: abc.Hashable) -> set[str]:
-        """Return the addresses at which somebody may have listened."""
+        """Return the addresses at which a health manager may have listened."""
         return self._watched[key].listened

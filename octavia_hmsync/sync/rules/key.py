@@ -3,11 +3,11 @@
 """Which heartbeat key amphorae get, and who may upload it: pure rules.
 
 A health manager hears an amphora only if both have the same key, and reads its
-own once, when it starts. So a new key goes to amphorae together with a list of
-those that listen with it; and every housekeeper finds the same key for the
-next list, because it is a function of what all of them read.
+key once, when it starts. So a new key goes to amphorae together with a list of
+health managers that listen with it. All housekeepers choose the same key for
+the next list, because they choose by what all of them read.
 
-Keys are told apart by digests; None is one that is not known.
+Keys are compared by digests; None is a key that is not known.
 """
 
 from collections import abc
@@ -21,22 +21,21 @@ from octavia_hmsync.sync.rules import member as mem
 class Obstacle(enum.Enum):
     """Why a controller may not upload its own key now."""
 
-    # Amphorae that get it would be heard by nobody.
+    # No health manager would hear the amphorae that get it.
     NOBODY_LISTENS = 'NOBODY_LISTENS'
-    # Other housekeepers have another one, with which the list goes on.
+    # Other housekeepers have another key, and the list stays with that.
     OTHERS_DIFFER = 'OTHERS_DIFFER'
-    # All have the same; the list of those that listen with it is to come.
+    # All housekeepers have this key; the list for it is not published yet.
     NO_LIST_YET = 'NO_LIST_YET'
 
 
 @dataclasses.dataclass(frozen=True)
 class Keys:
-    """Who has which key.
+    """Which service has which key, by digests.
 
-    :param published: with which amphorae sign that have the newest list.
-    :param keepers: of the housekeepers that are up, by host.
-    :param listeners: listening.Listeners.
-    :param suspects: addresses that a roll back found fault with.
+    :param published: the key that comes with the newest list.
+    :param keepers: keys of the housekeepers that are up, by host.
+    :param suspects: addresses that a roll back found at fault.
     """
 
     published: str | None
@@ -45,14 +44,14 @@ class Keys:
     suspects: abc.Collection[str] = ()
 
     def choose(self) -> str | None:
-        """Return the key for which the next list is.
+        """Return the digest of the key for the next list.
 
-        A new one only if every housekeeper has it that is up and tells, and
-        if somebody listens with it that was not found fault with. While they
-        differ, that of the published list stays: unless nobody listens with
-        it any more, and with only one of theirs.
+        A new key is chosen only if all housekeepers that report a key have
+        it, and a health manager that is not suspect listens with it. While
+        housekeepers differ, the published key stays, unless no health manager
+        listens with it any more and some do with exactly one of theirs.
 
-        :returns: a digest; None if that cannot be told.
+        :returns: None if the key is not known.
         """
         known = {digest for digest in self.keepers.values() if digest}
         heard = {digest for digest in known
@@ -61,7 +60,7 @@ class Keys:
             return next(iter(heard))
         if self.published is not None and self._may_be_heard(self.published):
             return self.published
-        # With nothing left to lose, suspects are better than nobody.
+        # Suspect health managers are better than none.
         heard = heard or {d for d in known if self._is_heard(d)}
         return next(iter(heard)) if len(heard) == 1 else self.published
 
@@ -69,9 +68,8 @@ class Keys:
         """Tell why a controller may not upload a list with its key.
 
         :param own: digest of its key.
-        :param wanted: the key that amphorae get with the list, None if the
-                       list does not tell.
-        :returns: an Obstacle, or None.
+        :param wanted: digest of the key of the list, None if the list does
+                       not name one.
         """
         if not self._could_be_heard(own):
             return Obstacle.NOBODY_LISTENS
@@ -84,34 +82,32 @@ class Keys:
         return Obstacle.NO_LIST_YET
 
     def _choose_untold(self, own: str) -> str | None:
-        """Return the key for a list that does not tell.
+        """Return the key for a list that does not name one.
 
-        Of an earlier release, whose housekeepers do not tell theirs either.
+        An earlier release published it, and its housekeepers report no key.
         """
         if any(self.keepers.values()) or self.find_other_listeners(own):
             return self.choose()
         return own
 
     def find_other_listeners(self, own: str) -> list[str]:
-        """Return the health managers that are up with another key.
+        """Return the hosts of health managers that are up with another key.
 
         :param own: digest of a controller's key.
-        :returns: their hosts, sorted.
         """
         return sorted(m.host for m in self._up()
                       if m.key_digest not in (None, own))
 
     def find_other_keepers(self, own: str) -> list[str]:
-        """Return the housekeepers that are up with another key.
+        """Return the hosts of housekeepers that are up with another key.
 
         :param own: digest of a controller's key.
-        :returns: their hosts, sorted.
         """
         return sorted(host for host, digest in self.keepers.items()
                       if digest not in (None, own))
 
     def _up(self) -> list[mem.Member]:
-        """Return the health managers that listen, and stay for now."""
+        """Return the health managers that listen and do not drain."""
         found = ((self.listeners.member(a), self.listeners.state(a))
                  for a in self.listeners.addresses)
         return [member for member, state in found
@@ -119,7 +115,7 @@ class Keys:
 
     def _is_heard(self, digest: str,
                   suspects: abc.Container[str] = ()) -> bool:
-        """Tell whether somebody listens with a key that can be published."""
+        """Tell whether a health manager to publish listens with a key."""
         up = self._up()
         if any(m.key_digest for m in up):
             return any(m.key_digest == digest and m.address not in suspects
@@ -127,7 +123,7 @@ class Keys:
         return bool(up) or self._anybody_assumed()
 
     def _may_be_heard(self, digest: str) -> bool:
-        """Tell whether somebody listens with a key, or may soon again."""
+        """Tell whether a health manager has a key and listens, or may soon."""
         settings = self.listeners.settings
         return self._anybody_assumed() or any(
             member.key_digest in (None, digest)
@@ -140,8 +136,8 @@ class Keys:
     def _could_be_heard(self, digest: str) -> bool:
         """Tell whether an amphora with a key is heard, now or later.
 
-        Where nobody is up, those that were are expected to come back as they
-        were.
+        If no health manager is up, all are expected to come back with the
+        keys that they had.
         """
         if self._up() or self._anybody_assumed():
             return self._is_heard(digest)

@@ -2,13 +2,13 @@
 
 """Who listens at an address, and how far a list is from the timeout.
 
-The one answer to both: the plan, the trial of a list, the failover guard and
-the adoption watch ask here, and can so not contradict each other.
+The plan, the trial of a list, the failover guard and the adoption watch all
+ask here, so that they cannot contradict each other.
 
 An amphora sends each heartbeat to one address of its list, in turn
 (octavia.amphorae.backends.health_daemon.health_sender). Dead addresses side by
-side, and datagrams that are lost, make a gap; at heartbeat_timeout Octavia
-takes the amphora for dead.
+side and lost datagrams make a gap; after heartbeat_timeout Octavia takes the
+amphora for dead.
 """
 
 from collections import abc
@@ -21,46 +21,45 @@ from octavia_hmsync.sync.rules import restarts
 from octavia_hmsync.sync.rules import subset
 from octavia_hmsync.sync.rules import timing
 
-# Amphorae whose subsets stand for those of all, where a list is longer than
-# what one gets; and of so many one may be near the timeout before the list
-# of all has to be shortened at once. The guard holds that one meanwhile.
+# If the list is longer than what one amphora gets, the subsets of so many
+# amphorae are sampled.
 _SAMPLES = 2000
+# The list is shortened at once if more than one in so many amphorae are near
+# the timeout. The guard holds these amphorae meanwhile.
 _TOLERATED = 10
 
 
 class Level(enum.IntEnum):
-    """How far an amphora is from counting as dead, for want of listeners."""
+    """How near an amphora is to the timeout because of dead addresses."""
 
-    # Neither by one lost heartbeat nor by another list.
+    # Neither a lost heartbeat nor a new list makes it time out.
     FINE = 0
-    # By one lost heartbeat, or by another list: it begins a new round then,
-    # perhaps with the dead ones.
+    # A lost heartbeat or a new list may: with a new list it begins a new
+    # round, perhaps at the dead addresses.
     NEAR = 1
-    # By none at all: nobody can hear it in time.
+    # It times out: no health manager can hear it in time.
     LOST = 2
 
 
 class Listeners:
-    """Who listens where, for all that is known.
+    """Who listens where, as far as is known.
 
-    Of an address that a file pins, and at which no health manager has ever
-    registered, nothing is known: it counts as if somebody listened there all
-    the time, because a health manager need not have the plugin.
+    An address that a file pins counts as listening all the time if no health
+    manager ever registered there: a health manager need not have the plugin.
 
-    :param members: all registered health managers, a list of Member.
+    :param members: all registered health managers.
     :param pinned: well-formed addresses that configuration files list.
-    :param left: addresses at which a health manager had registered, and no
-                 more.
-    :param settings: timing.Settings.
+    :param left: addresses at which a health manager was registered before.
     :param reader_steady_for: seconds for which the members have been read
                               without a gap, see member.state_of().
     :param clock_steady_for: seconds for which the database's clock has not
                              jumped, see steadiness.Steadiness.
-    :param lapsing: addresses that nobody pins any more, as far as can be
-                    told: they count as pinned as long as that cannot, and
-                    are not published anew.
-    :param key_digest: of the key with which an amphora signs: whoever listens
-                       with another one is deaf; None for any.
+    :param lapsing: addresses that no housekeeper seems to pin any more. Until
+                    the reader is steady they count as pinned, and are not
+                    published anew.
+    :param key_digest: of the key with which an amphora signs. A health
+                       manager with another key does not hear it. None for
+                       any key.
     """
 
     def __init__(self, members: abc.Iterable[mem.Member],
@@ -82,7 +81,7 @@ class Listeners:
 
     @property
     def is_steady(self) -> bool:
-        """Whether all that live have written since the reader's last gap."""
+        """Whether every live service has written since the last read gap."""
         return self._steady_for > self.settings.offline_after
 
     def with_key(self, key_digest: str | None) -> 'Listeners':
@@ -107,7 +106,7 @@ class Listeners:
 
     @property
     def addresses(self) -> frozenset[str]:
-        """All that members hold or files pin."""
+        """All addresses that members hold or files pin."""
         return self.pinned | self._members.keys()
 
     def member(self, address: str) -> mem.Member | None:
@@ -123,13 +122,13 @@ class Listeners:
                             self._steady_for, self.clock_steady_for)
 
     def has_key(self, address: str) -> bool:
-        """Tell whether whoever listens there hears what it is for."""
+        """Tell whether the health manager there has the amphorae's key."""
         member = self._members.get(address)
         return (member is None or self._key_digest is None or
                 member.key_digest in (None, self._key_digest))
 
     def has_listened(self, address: str) -> bool:
-        """Tell whether somebody has listened for a whole heartbeat_timeout."""
+        """Tell whether its health manager listened for heartbeat_timeout."""
         member = self._members.get(address)
         if member is None:
             return self._is_assumed(address)
@@ -139,18 +138,17 @@ class Listeners:
                 member.online_for >= self.settings.heartbeat_timeout)
 
     def listens(self, address: str) -> bool:
-        """Tell whether somebody listens now; so too where nobody can tell."""
+        """Tell whether a health manager listens now; if unknown, say yes."""
         if address not in self._members:
             return self._is_assumed(address)
         return self.has_key(address) and (
             self.state(address) is not mem.State.DEAD)
 
     def may_listen(self, address: str) -> bool:
-        """Tell whether somebody listens, or is about to again.
+        """Tell whether a health manager listens, or is about to again.
 
-        One that said goodbye may just be restarting, and so may one that is
-        gone while others are back; and one whose process has started, whatever
-        became of the one before, is about to listen.
+        A health manager may be restarting if it said goodbye, if others that
+        restarted are back, or if its new process has started.
         """
         if self.listens(address):
             return True
@@ -162,13 +160,12 @@ class Listeners:
                                           gone_for, self.settings)
 
     def gone_for(self, address: str) -> float:
-        """Return for how long a member has been silent, or said goodbye.
+        """Return the seconds since a member's last keepalive or goodbye.
 
-        For how long it was before the database's clock jumped cannot be told.
-
-        :returns: seconds; infinite if no member holds the address.
+        :returns: infinite if no member holds the address.
         """
         member = self._members.get(address)
+        # Ages from before a jump of the database's clock are not known.
         return math.inf if member is None else min(member.keepalive_age,
                                                    self.clock_steady_for)
 
@@ -183,23 +180,21 @@ class Listeners:
 
 def find_unheard(addresses: abc.Iterable[str],
                  listens: abc.Callable[[str], bool]) -> frozenset[str]:
-    """Return those of some addresses at which nobody listens.
+    """Return the addresses of a list at which no health manager listens.
 
-    :param addresses: of a list.
-    :param listens: one of Listeners.has_listened, .listens and .may_listen.
+    :param listens: Listeners.has_listened, .listens or .may_listen.
     """
     return frozenset(a for a in addresses if not listens(a))
 
 
 def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
                 lost: int = 0) -> float:
-    """Return the longest way between two heartbeats that are heard.
+    """Return the longest gap between two heartbeats that are heard.
 
     :param addresses: the list of one amphora, in order.
-    :param unheard: those of them at which nobody listens.
-    :param lost: heartbeats in a row, of those sent to the others, that do
-                 not arrive.
-    :returns: how many heartbeat_interval; infinite if nobody listens at any.
+    :param unheard: the addresses of find_unheard().
+    :param lost: heartbeats to the other addresses that are lost in a row.
+    :returns: number of heartbeat_interval; infinite if all are unheard.
     """
     length = len(addresses)
     heard = [n for n, a in enumerate(addresses) if a not in unheard]
@@ -213,14 +208,13 @@ def longest_gap(addresses: abc.Sequence[str], unheard: abc.Container[str],
 
 def list_level(addresses: abc.Sequence[str], unheard: abc.Container[str],
                settings: timing.Settings) -> Level:
-    """Tell how far an amphora with a list of its own is from the timeout.
+    """Tell how near an amphora is to the timeout.
 
-    :param addresses: the list, in order.
-    :param unheard: those of them at which nobody listens.
-    :param settings: timing.Settings.
+    :param addresses: its list, in order.
+    :param unheard: the addresses of find_unheard().
     """
     if not any(a in unheard for a in addresses) and addresses:
-        # What the options alone make of it is nobody's loss.
+        # Odd options alone may exceed the timeout: no address is to blame.
         return Level.FINE
     allowed = settings.heartbeat_timeout / settings.heartbeat_interval
     gap = longest_gap(addresses, unheard)
@@ -234,16 +228,15 @@ def list_level(addresses: abc.Sequence[str], unheard: abc.Container[str],
 def published_level(addresses: abc.Sequence[str],
                     unheard: abc.Iterable[str],
                     settings: timing.Settings) -> Level:
-    """Tell how far the amphorae are that have a published list, or its parts.
+    """Tell how near the amphorae with a published list are to the timeout.
 
-    A list that is longer than what one amphora gets is judged by the subsets
-    that amphorae have, not by the worst that one could have.
+    If the list is longer than what one amphora gets, typical subsets decide,
+    not the worst possible one.
 
     :param addresses: the published list, in order.
-    :param unheard: those of them at which nobody listens.
-    :param settings: timing.Settings.
-    :returns: LOST where nobody listens at any address of it; NEAR where more
-              than one in ten amphorae are near or worse.
+    :param unheard: the addresses of find_unheard().
+    :returns: LOST if all are unheard; NEAR if more than one in ten amphorae
+              are near or worse.
     """
     dead = frozenset(unheard) & frozenset(addresses)
     if len(addresses) <= settings.max_list_length:
@@ -258,7 +251,7 @@ def published_level(addresses: abc.Sequence[str],
 @functools.lru_cache(maxsize=16)
 def _count_near(addresses: tuple[str, ...], dead: frozenset[str],
                 settings: timing.Settings) -> int:
-    # Which slot an address has makes no difference to how many are near.
+    # How many amphorae are near does not depend on the slots.
     return sum(list_level(chosen, dead, settings) > Level.FINE
                for chosen in _sample(addresses, settings.max_list_length))
 
@@ -275,12 +268,10 @@ def has_nothing_to_lose(old: abc.Collection[str], new: abc.Container[str],
                         listeners: Listeners) -> bool:
     """Tell whether a new list can do no harm, whatever is wrong with it.
 
-    Nobody listens at an address that amphorae have, and whoever may be about
-    to again stays in the list.
+    So if no health manager listens at the old addresses, and the list keeps
+    the old addresses at which one may be about to listen again.
 
     :param old: the list that amphorae have; empty if that is not known.
-    :param new: the new one.
-    :param listeners: Listeners.
     """
     return (bool(old) and not any(map(listeners.listens, old)) and
             all(a in new for a in old if listeners.may_listen(a)))

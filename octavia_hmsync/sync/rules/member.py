@@ -11,7 +11,7 @@ DRAINING = 'DRAINING'
 OFFLINE = 'OFFLINE'
 
 
-# Seconds by which clocks of database nodes may differ.
+# Seconds by which the clocks of database nodes may differ.
 CLOCKS_APART = 2
 
 
@@ -19,7 +19,7 @@ class State(enum.Enum):
     """How a member counts; see state_of()."""
 
     ALIVE = 'ALIVE'
-    # Silent, but so was the database to us: nobody can tell.
+    # Silent, but the database was out of reach, or its clock jumped.
     UNKNOWN = 'UNKNOWN'
     DRAINING = 'DRAINING'
     DEAD = 'DEAD'
@@ -33,20 +33,19 @@ class Member:
     :param address: where it listens for heartbeats, as in
                     controller_ip_port_list.
     :param status: what it said last: ONLINE, DRAINING or OFFLINE.
-    :param keepalive_age: seconds since it said so.
+    :param keepalive_age: seconds since its last keepalive.
     :param online_for: seconds since it became ONLINE at this address.
     :param is_heard: whether any heartbeat has arrived there since, None if
-                     it does not tell.
-    :param announced: status and address that the last notification told,
-                      None if there was none.
+                     it does not report that.
+    :param announced: status and address in the last notification, or None.
     :param key_digest: of the heartbeat key that it listens with, None if
                        that is not known.
     :param zone: only amphorae of this zone reach it, None for all; see
                  sync.rules.zones.
-    :param starting_age: seconds since a process of it that does not listen
-                         yet said so, None if there is none.
-    :param restart_took: seconds from its last goodbye until it listened there
-                         again; None if that never happened.
+    :param starting_age: seconds since its new process, which does not listen
+                         yet, wrote a keepalive; None if there is none.
+    :param restart_took: seconds from its last goodbye until it listened
+                         again, or None.
     """
 
     host: str
@@ -63,9 +62,9 @@ class Member:
 
 
 def is_silent(keepalive_age: float, offline_after: float) -> bool:
-    """Tell whether a keepalive is too old to stand for a living process.
+    """Tell whether a keepalive is too old for its process to be alive.
 
-    The one definition of it: whatever reads a keepalive asks here.
+    This is the only definition: all that read a keepalive ask here.
 
     :param keepalive_age: seconds.
     :param offline_after: ``[hmsync] offline_after``, seconds.
@@ -77,23 +76,22 @@ def state_of(member: Member, offline_after: float, reader_steady_for: float,
              clock_steady_for: float = math.inf) -> State:
     """Tell how a member counts.
 
-    :param member: a Member.
     :param offline_after: seconds of silence after which it is dead.
-    :param reader_steady_for: seconds for which whoever asks has read the
+    :param reader_steady_for: seconds for which the caller has read the
                               database without a gap. After a gap all
-                              keepalives look old, because nobody could
-                              write them.
+                              keepalives look old, because no service could
+                              write one.
     :param clock_steady_for: seconds for which the database's clock has not
-                             jumped. Of a keepalive from before nobody knows
-                             how old it is, or if it is yet to come.
-    :returns: a State.
+                             jumped. The age of an earlier keepalive is not
+                             known.
     """
     if member.status == OFFLINE:
         return State.DEAD
     is_steady = reader_steady_for > offline_after
     if is_silent(member.keepalive_age, offline_after):
         return State.DEAD if is_steady else State.UNKNOWN
-    # Without a jump, one that is yet to come is of a node that is ahead.
+    # Without a jump, a keepalive from the future is of a database node whose
+    # clock is ahead.
     if clock_steady_for <= offline_after and not (
             -CLOCKS_APART <= member.keepalive_age <= clock_steady_for):
         return State.UNKNOWN
@@ -102,14 +100,13 @@ def state_of(member: Member, offline_after: float, reader_steady_for: float,
 
 def effective_status(status: str, keepalive_age: float,
                      offline_after: float) -> str:
-    """Return the status to show: what it said, unless it is silent since."""
+    """Return the status to show: OFFLINE if silent, else what it said."""
     return OFFLINE if is_silent(keepalive_age, offline_after) else status
 
 
 def is_listening(member: Member, offline_after: float) -> bool:
-    """Tell whether heartbeats to a member arrive, for all that is known.
+    """Tell whether heartbeats to a member arrive, as far as is known.
 
-    :param member: a Member.
     :param offline_after: ``[hmsync] offline_after``, seconds.
     """
     return state_of(member, offline_after, float('inf')) in (

@@ -2,9 +2,9 @@
 
 """Which controller_ip_port_list to publish: pure rules, no I/O.
 
-Each step takes what is known and returns what is to change. Removals that
-cannot wait are a decision of their own, before all others: a list that only
-loses addresses goes to every amphora at once, one with new addresses on trial.
+Each step takes what is known and returns what to change. Removals that cannot
+wait come first, as a decision of their own: a list that only loses addresses
+goes to every amphora at once, but a list with new addresses goes on trial.
 """
 
 from collections import abc
@@ -15,31 +15,29 @@ from octavia_hmsync.sync.rules import listening
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import timing
 
-# A stream of health managers that start one after the other must not put
-# off the publication for ever; nor for long where too few others listen.
+# Health managers that start one after the other must not delay the publication
+# for ever, nor for long if too few others listen: at most so many settle_time.
 _LONGEST_SETTLE = 10
 _LONGEST_URGENT_SETTLE = 3
-# Generations in CALM_PERIOD before further ones have to wait for longer.
+# Generations in CALM_PERIOD after which new addresses wait longer.
 _UNHURRIED = 3
 # Seconds.
 CALM_PERIOD = 60
 # Why a change is held each time that a health manager joins.
 SETTLING = 'waiting for new health managers to settle'
-# 'Most members at once' means something only where there are a few.
+# Members below which a removal of most of them is plausible.
 _SHRINKAGE_MIN = 3
 
 
 def calm(settings: timing.Settings, recent: int) -> timing.Settings:
-    """Have new addresses wait for longer where the list changes all the time.
+    """Return settings with a longer settle_time if the list changes often.
 
     A health manager that comes and goes every few seconds, each time at
-    another address, must not have the fleet uploaded to as often. With each
-    generation it waits for settle_time longer: with settle_time = 2 one such
-    health manager makes no more than 9 in a minute.
+    another address, must not cause an upload to the fleet each time. Each
+    recent generation adds one settle_time: with settle_time = 2 one such
+    health manager causes at most 9 generations in a minute.
 
-    :param settings: timing.Settings.
     :param recent: generations that were published in the last CALM_PERIOD.
-    :returns: timing.Settings.
     """
     factor = max(1, recent - _UNHURRIED + 2)
     return dataclasses.replace(settings,
@@ -50,9 +48,9 @@ def calm(settings: timing.Settings, recent: int) -> timing.Settings:
 class Decision:
     """What to do now.
 
-    :param addresses: the list to publish, or None for nothing.
+    :param addresses: the list to publish, or None.
     :param reason: why it is published, for people.
-    :param held: why a change that would be due is not made, or None.
+    :param held: why a change that is due is not made, or None.
     """
 
     addresses: tuple[str, ...] | None = None
@@ -83,12 +81,11 @@ def plan(listeners: listening.Listeners, last: tuple[str, ...] | None,
 
     :param listeners: who listens where; pinned addresses are always
                       published.
-    :param last: the newest published list, a tuple, or None.
-    :param suspects: addresses that a roll back found fault with: they are
-                     not added again as long as there are others.
-    :param good: the list that amphorae have which are not on trial, if that
-                 is another one than the last.
-    :returns: a Decision.
+    :param last: the newest published list, or None.
+    :param suspects: addresses that a roll back found at fault: they are not
+                     added again as long as others listen.
+    :param good: the list of the amphorae that are not on trial, if it differs
+                 from the last.
     """
     has = good or last or ()
     too_few = _find_too_few(listeners, has)
@@ -106,10 +103,8 @@ def for_key(decision: Decision, last: tuple[str, ...],
             is_key_new: bool) -> Decision:
     """Publish the last list again if nothing but the heartbeat key changes.
 
-    :param decision: a Decision.
-    :param last: the newest published list, a tuple.
-    :param is_key_new: whether it is for another key than the next one.
-    :returns: a Decision.
+    :param last: the newest published list.
+    :param is_key_new: whether the next list is for another key.
     """
     return again(decision, last, 'for another heartbeat_key' if is_key_new
                  else '')
@@ -117,12 +112,10 @@ def for_key(decision: Decision, last: tuple[str, ...],
 
 def again(decision: Decision, last: tuple[str, ...],
           reason: str) -> Decision:
-    """Publish the last list again if nothing but what goes with it changes.
+    """Publish the last list again if only what goes with it changes.
 
-    :param decision: a Decision.
-    :param last: the newest published list, a tuple.
-    :param reason: what changes, empty for nothing.
-    :returns: a Decision.
+    :param last: the newest published list.
+    :param reason: what changes, '' for nothing.
     """
     if not reason or decision.held and decision.addresses is None:
         return decision
@@ -134,10 +127,9 @@ def again(decision: Decision, last: tuple[str, ...],
 
 def _find_too_few(listeners: listening.Listeners,
                   addresses: tuple[str, ...]) -> frozenset[str]:
-    """Find dead addresses that a list cannot bear until their time has come.
+    """Find dead addresses to remove at once, before removal_delay.
 
-    :returns: those that can be removed; empty where the list can bear them,
-              and where nobody else would be left.
+    :returns: empty if the list tolerates them, or no other address is left.
     """
     unheard = listening.find_unheard(addresses, listeners.may_listen)
     if not unheard or len(unheard) == len(addresses):
@@ -158,7 +150,7 @@ def _cannot_wait(listeners: listening.Listeners,
 
 def _find_new(listeners: listening.Listeners, last: abc.Collection[str],
               suspects: frozenset[str]) -> frozenset[str]:
-    """Find the addresses that are not published and should be."""
+    """Find the addresses to publish that are not published yet."""
     published = frozenset(last)
     alive = {a for a in listeners.addresses if listeners.has_key(a) and
              listeners.state(a) is mem.State.ALIVE}
@@ -171,27 +163,27 @@ def _find_new(listeners: listening.Listeners, last: abc.Collection[str],
 
 def _decide(listeners: listening.Listeners, published: frozenset[str],
             new: frozenset[str], is_urgent: bool) -> Decision:
-    """Decide what comes and what leaves, in the order of things."""
+    """Decide which addresses to add and remove without urgency."""
     leaving = _find_leaving(listeners, published)
     draining = frozenset(
         a for a in leaving if listeners.listens(a) or
         not listeners.has_key(a))
     held = None
     if _is_settling(listeners, new - listeners.pinned, is_urgent):
-        # What leaves waits too, so that a move is one change; a drain was
-        # asked for.
+        # Removals wait, too, so that a move is one change; but an operator
+        # asked for a drain.
         new &= listeners.pinned
         leaving = draining
         held = SETTLING
     if not any(map(listeners.listens, published)):
-        # Nobody is left to hear amphorae meanwhile.
+        # No health manager hears amphorae meanwhile: do not wait.
         leaving |= listening.find_unheard(published - listeners.pinned,
                                           listeners.may_listen)
     leaving |= _find_replaced(listeners, published, new, leaving)
     change = _Change(published, new, leaving)
     too_few = _find_too_few(listeners, change.target)
     if too_few:
-        # What comes and goes can bring dead addresses next to each other.
+        # Added and removed addresses can put dead ones next to each other.
         change = _Change(published, removed=leaving | too_few & published)
         is_urgent = True
     if not any(map(listeners.may_listen, change.target)):
@@ -209,7 +201,7 @@ def _decide(listeners: listening.Listeners, published: frozenset[str],
 
 def _find_leaving(listeners: listening.Listeners,
                   published: frozenset[str]) -> frozenset[str]:
-    """Find the addresses whose time has come."""
+    """Find the addresses to remove."""
     return frozenset(a for a in published - listeners.pinned if
                      listeners.state(a) is mem.State.DRAINING or
                      not listeners.has_key(a) or listeners.is_gone(a) or
@@ -235,10 +227,10 @@ def _is_settling(listeners: listening.Listeners, added: frozenset[str],
 def _find_replaced(listeners: listening.Listeners, published: frozenset[str],
                    added: frozenset[str], removed: frozenset[str]
                    ) -> frozenset[str]:
-    """Find dead addresses to give up early for new ones.
+    """Find dead addresses that new addresses replace early.
 
-    Where each amphora has a subset, one change in which a new address takes
-    the place of a dead one concerns half as many of them as two.
+    If amphorae have subsets, one change that replaces an address concerns half
+    as many of them as a removal and an addition.
     """
     if len(published) <= listeners.settings.max_list_length:
         return frozenset()
@@ -250,7 +242,7 @@ def _find_replaced(listeners: listening.Listeners, published: frozenset[str],
 
 def _why_implausible(listeners: listening.Listeners,
                      change: _Change) -> str | None:
-    """Tell what speaks against so many leaving at once, None if nothing."""
+    """Tell why it is implausible that so many left at once, or None."""
     unpinned = change.before - listeners.pinned
     if (len(change.before) < _SHRINKAGE_MIN or
             2 * len(change.removed) <= len(unpinned) or
@@ -262,7 +254,7 @@ def _why_implausible(listeners: listening.Listeners,
 
 
 def _is_proven_alive(listeners: listening.Listeners, address: str) -> bool:
-    """Tell whether a member gave a sign of life quite lately."""
+    """Tell whether a keepalive is younger than half of offline_after."""
     member = listeners.member(address)
     return (member is not None and listeners.has_key(address) and
             listeners.state(address) is mem.State.ALIVE and
@@ -272,11 +264,10 @@ def _is_proven_alive(listeners: listening.Listeners, address: str) -> bool:
 def why_implausible(listeners: listening.Listeners,
                     before: abc.Iterable[str],
                     removed: abc.Iterable[str]) -> str | None:
-    """Tell what speaks against so many leaving at once, None if nothing.
+    """Tell why it is implausible that so many left at once, or None.
 
-    :param listeners: who listens where.
     :param before: a published list.
-    :param removed: those of it that would leave.
+    :param removed: the addresses of it that would leave.
     """
     return _why_implausible(listeners, _Change(
         frozenset(before), removed=frozenset(removed)))

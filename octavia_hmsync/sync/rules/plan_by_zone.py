@@ -2,9 +2,9 @@
 
 """Which list to publish where health managers have zones: pure rules, no I/O.
 
-Each zone is planned for itself, by the rules of sync.rules.plan: what one zone
-can bear, another one cannot. Health managers without a zone are planned like
-one.
+Each zone is planned by itself, by the rules of sync.rules.plan, because zones
+differ in how many dead addresses they tolerate. The health managers without a
+zone are planned as one more zone.
 """
 
 from collections import abc
@@ -19,11 +19,10 @@ from octavia_hmsync.sync.rules import zones as zn
 def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
            suspects: abc.Iterable[str], good: tuple[str, ...] | None,
            zones: zn.Zones) -> plan.Decision:
-    """Decide which list to publish.
+    """Decide which list to publish; without zones as plan.plan().
 
-    :param listeners: as for plan.plan(); so are last, suspects and good.
-    :param zones: zone by address, see zones.assign().
-    :returns: a plan.Decision; without zones that of plan.plan().
+    :param listeners: as for plan.plan(), like last, suspects and good.
+    :param zones: see zones.assign().
     """
     if not zones:
         return plan.plan(listeners, last, suspects, good)
@@ -46,11 +45,12 @@ def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
                if d.addresses is not None]
     for zone in _find_deserted(listeners, lists):
         if not all(map(listeners.is_gone, lists[zone])):
-            # They are away, and its amphorae have others meanwhile.
+            # Its addresses are away: its amphorae use others meanwhile.
             decisions[zone] = dataclasses.replace(decisions[zone], held=None)
             continue
         reasons.append(_of_zone(
-            f'removed {addr.join_list(lists[zone])} (nobody is left)', zone))
+            f'removed {addr.join_list(lists[zone])} (no health manager is '
+            f'left)', zone))
         lists[zone] = ()
     return _combine(listeners, last or (), lists, '; '.join(reasons),
                     _join_held(decisions))
@@ -58,17 +58,15 @@ def decide(listeners: listening.Listeners, last: tuple[str, ...] | None,
 
 def mark_away(listeners: listening.Listeners, addresses: abc.Iterable[str],
               zones: zn.Zones, last: zn.Zones) -> dict[str, str]:
-    """Tell of the addresses of a list which are away.
+    """Mark the addresses of a list that are away.
 
-    Those of a zone at which nobody is left, where others can take over, until
-    a health manager of it has settled again. Their place is kept: amphorae
-    that reach nobody else are heard as soon as it is back.
+    Those of a deserted zone, until one of its health managers has settled
+    again. They stay in the list: amphorae that reach no other health manager
+    are heard as soon as one is back.
 
-    :param listeners: as for plan.plan().
-    :param addresses: the list.
-    :param zones: zone by address, see zones.assign().
+    :param zones: see zones.assign().
     :param last: zone by address of the last list.
-    :returns: zone by address, of those that have one.
+    :returns: zone by address, without addresses that have no zone.
     """
     lists: dict[str | None, tuple[str, ...]] = {None: ()}
     for address in addresses:
@@ -96,7 +94,7 @@ def _only(addresses: abc.Iterable[str] | None,
 def _find_deserted(listeners: listening.Listeners,
                    lists: abc.Mapping[str | None, tuple[str, ...]]
                    ) -> list[str]:
-    """Find zones in which nobody is left, where others can take over."""
+    """Find zones without health managers, if others can take over."""
     if not any(map(listeners.listens, lists[None])):
         return []
     return [zone for zone, addresses in lists.items()
@@ -112,7 +110,7 @@ def _combine(listeners: listening.Listeners, last: tuple[str, ...],
     removed = set(last) - target
     why = plan.why_implausible(listeners, last, removed)
     if removed and why:
-        # What is little for each zone can be most of all.
+        # Few addresses of each zone can be most of the list.
         held = why
         target |= removed
         reason = 'added ' + addr.join_list(addr.canonical(target - set(last)))

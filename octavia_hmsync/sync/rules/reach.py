@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whom which service can reach, and what that says: pure rules.
+"""Which uploader can reach which amphorae, and what that proves: pure rules.
 
-A service that uploads on one controller is an uploader. What it cannot reach
-says something of the amphora only if it reaches others, and something of the
-uploader if others reach these amphorae.
+An uploader is a service that uploads, on one controller. An amphora that it
+cannot reach may be gone only if the uploader reaches other amphorae. If other
+uploaders reach the amphora, the fault lies with this uploader.
 """
 
 from collections import abc
 import dataclasses
 import datetime
 
-# So many amphorae that others reach are no accident.
+# An uploader that fails at fewer amphorae that others reach may be unlucky.
 _OVERTAKEN = 3
-# Where it is not known whether an uploader can reach anybody, it begins with
-# so many amphorae: if it cannot, it holds up no more of them than these.
+# Amphorae of the first batch of an uploader that has not reached any amphora
+# yet: if it cannot, it delays only these.
 _FIRST_BATCH = 8
 # One lost connection is no proof of a death.
 _ATTEMPTS_IN_VAIN = 2
@@ -22,14 +22,14 @@ _ATTEMPTS_IN_VAIN = 2
 
 @dataclasses.dataclass(frozen=True)
 class Uploader:
-    """A service that uploads, and how it fared of late.
+    """A service that uploads, and its recent results.
 
     :param name: service and host.
     :param keepalive_age: seconds since it looked for work.
-    :param reached_at: when somebody answered it for the last time, or None.
-    :param failing_since: when it began with the first attempt since then at
-                          which nobody answered, None if there is none.
-    :param failures: at how many amphorae there was one since then.
+    :param reached_at: when an amphora last answered it, or None.
+    :param failing_since: when the first unanswered attempt after reached_at
+                          began, or None.
+    :param failures: amphorae that did not answer since reached_at.
     :param overtaken: how many of these another uploader has reached.
     """
 
@@ -43,12 +43,12 @@ class Uploader:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """One uploader's attempts at one amphora, all in vain.
+    """One uploader's failed attempts at one amphora.
 
     :param uploader: its name.
     :param attempts: how many, at the newest generation.
-    :param is_unanswered: whether nobody answered, each of these times.
-    :param first_tried_at: when the first of them began.
+    :param is_unanswered: whether no attempt got an answer.
+    :param first_tried_at: when the first attempt began.
     """
 
     uploader: str
@@ -58,37 +58,37 @@ class Attempt:
 
 
 def is_up(uploader: Uploader, max_age: float) -> bool:
-    """Tell whether an uploader looks for work.
+    """Tell whether an uploader has looked for work recently.
 
-    :param uploader: an Uploader.
     :param max_age: ``[hmsync] offline_after``, seconds.
     """
     return uploader.keepalive_age <= max_age
 
 
 def is_suspect(uploader: Uploader) -> bool:
-    """Tell whether others reach those amphorae that an uploader does not."""
+    """Tell whether other uploaders reach amphorae that this one does not."""
     return uploader.overtaken >= _OVERTAKEN
 
 
 def count_overtaken(uploader: Uploader,
                     applied_at: abc.Collection[datetime.datetime]) -> int:
-    """Return how many amphorae others reach to which there is no way.
+    """Return how many amphorae only other uploaders can reach.
 
     :param uploader: an Uploader that has just looked for one in vain.
-    :param applied_at: when each amphora that it tried answered somebody.
+    :param applied_at: when each amphora that this uploader has just probed in
+                       vain last answered any uploader.
     """
     if uploader.failing_since is None:
         return 0
-    # It was another one: an answer to itself would have ended this.
+    # These answered another uploader: an answer to this one would have
+    # cleared failing_since.
     return sum(at >= uploader.failing_since for at in applied_at)
 
 
 def get_able(uploaders: abc.Iterable[Uploader],
              max_age: float) -> list[Uploader]:
-    """Return those that are up, and not known to reach nobody.
+    """Return the uploaders that are up and not suspect.
 
-    :param uploaders: all of them.
     :param max_age: see is_up().
     """
     return [u for u in uploaders if is_up(u, max_age) and not is_suspect(u)]
@@ -96,9 +96,10 @@ def get_able(uploaders: abc.Iterable[Uploader],
 
 def get_active(uploaders: abc.Iterable[Uploader],
                max_age: float) -> list[Uploader]:
-    """Return those that do the work: who is able, or else who is up at all.
+    """Return the uploaders that do the work.
 
-    :param uploaders: all of them.
+    The able ones; if there are none, all that are up.
+
     :param max_age: see is_up().
     """
     uploaders = list(uploaders)
@@ -108,9 +109,8 @@ def get_active(uploaders: abc.Iterable[Uploader],
 
 def get_blind(uploaders: abc.Iterable[Uploader],
               max_age: float) -> list[Uploader]:
-    """Return those that reach nobody, while others are up that do.
+    """Return the suspect uploaders, if others that can reach amphorae are up.
 
-    :param uploaders: all of them.
     :param max_age: see is_up().
     """
     uploaders = list(uploaders)
@@ -119,10 +119,10 @@ def get_blind(uploaders: abc.Iterable[Uploader],
 
 
 def is_trusted(uploader: Uploader) -> bool:
-    """Tell whether the fault lies with the amphorae, as far as one can tell.
+    """Tell whether an uploader's failures are likely the amphorae's fault.
 
-    :returns: False while an uploader that failed at several amphorae has
-              reached nobody since.
+    :returns: False if it failed at several amphorae and has reached none
+              since.
     """
     return not is_suspect(uploader) and uploader.failures < _OVERTAKEN
 
@@ -131,11 +131,10 @@ def batch_limit(own: Uploader, others: abc.Iterable[Uploader],
                 max_age: float, limit: int, has_reached: bool) -> int:
     """Return how many amphorae an uploader may claim at once.
 
-    :param own: the Uploader.
-    :param others: all others.
+    :param others: all other uploaders.
     :param max_age: see is_up().
-    :param limit: how many a batch may have at most.
-    :param has_reached: whether its process has reached anybody so far.
+    :param limit: largest batch.
+    :param has_reached: whether its process has reached any amphora so far.
     :returns: 0 to leave the work to the others.
     """
     able = get_able(others, max_age)
@@ -145,8 +144,8 @@ def batch_limit(own: Uploader, others: abc.Iterable[Uploader],
         return 0
     if has_reached and is_trusted(own):
         return limit
-    # While nobody answers anybody, thousands that are dead must not hold up
-    # the rest for long: it doubles.
+    # If no amphora answers any uploader, thousands of dead ones must not
+    # delay the rest for long: failures, and so the batch, grow each time.
     return min(limit, max(_FIRST_BATCH, own.failures))
 
 
@@ -159,11 +158,11 @@ def is_slow_start(own: Uploader, others: abc.Iterable[Uploader],
 
 def next_look(times: abc.Mapping[str, datetime.datetime],
               active: abc.Iterable[str]) -> datetime.datetime | None:
-    """Return when the first uploader is to look at an amphora.
+    """Return when the first uploader should try an amphora again.
 
-    :param times: until when each uploader that has tried it waits.
-    :param active: names of those that do the work; see get_active().
-    :returns: a time; None for now, as one of them has not tried it yet.
+    :param times: until when each uploader that has tried it waits, by name.
+    :param active: names of the uploaders of get_active().
+    :returns: None for now, if an active uploader has yet to try it.
     """
     active = set(active)
     if not active:
@@ -175,14 +174,13 @@ def next_look(times: abc.Mapping[str, datetime.datetime],
 
 def is_believed(attempts: abc.Iterable[Attempt],
                 uploaders: abc.Iterable[Uploader], max_age: float) -> bool:
-    """Tell whether uploads in vain prove that an amphora is gone.
+    """Tell whether failed uploads prove that an amphora is gone.
 
-    Only if nobody ever answered, if whoever is able to try it has done so,
-    and if one of these has reached another amphora since it began to: not if
+    They do if no attempt got an answer, every able uploader has tried, and
+    one of them has reached another amphora since its first attempt. Otherwise
     the fault may lie with the uploaders.
 
-    :param attempts: those at the newest generation.
-    :param uploaders: all of them.
+    :param attempts: at the newest generation.
     :param max_age: see is_up().
     """
     attempts = list(attempts)

@@ -2,9 +2,8 @@
 
 """For how long a health manager that is gone may be about to listen again.
 
-Most of a start is over before the plugin has a say in it: Octavia's own
-imports, which take seconds, and many on a busy host. So a list also goes by
-what restarts took of late.
+Most of a start is over before the plugin runs: Octavia's imports take seconds,
+many on a busy host. So the rule also considers how long recent restarts took.
 """
 
 from collections import abc
@@ -13,29 +12,28 @@ import math
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import timing
 
-# How many times restart_grace a health manager is waited for at most.
+# Most times restart_grace to wait for a health manager.
 _LONGEST_GRACE = 3
 
 
 def grace(member: mem.Member, others: abc.Iterable[mem.Member],
           gone_for: float, settings: timing.Settings) -> float:
-    """Return for how long a member that is gone may be restarting.
+    """Return for how many seconds a member that is gone may be restarting.
 
-    For longer while its process starts, and where restarts take longer. A
-    process that starts again and again, and never listens, has its end, too.
+    Longer while its new process starts, or if recent restarts took longer;
+    but limited, because a process may start again and again and never listen.
 
     :param member: a Member that does not listen.
-    :param others: all Members, it may be among them.
+    :param others: all Members, with or without this one.
     :param gone_for: seconds since its last keepalive or goodbye.
-    :param settings: timing.Settings.
-    :returns: seconds; less than 0 if there is no sign of a restart.
+    :returns: less than 0 if there is no sign of a restart.
     """
     shortest = settings.restart_grace
     longest = _LONGEST_GRACE * shortest
     if _is_starting(member, settings):
         return longest
     took = max((seconds for seconds in _find_took(member, others, gone_for)
-                # What took far longer was none.
+                # A far longer time was no restart, but an outage.
                 if 0 < seconds <= longest), default=0.0)
     if member.status == mem.OFFLINE:
         return max(shortest, min(2 * took, longest))
@@ -49,13 +47,11 @@ def _is_starting(member: mem.Member, settings: timing.Settings) -> bool:
 
 def _find_took(member: mem.Member, others: abc.Iterable[mem.Member],
                gone_for: float) -> abc.Iterator[float]:
-    """Find how long restarts took that say something of a member's.
+    """Yield how many seconds comparable restarts took.
 
-    Those of others that are back since it left; and its own last one, if it
-    said goodbye: without that its silence may be a death as well.
-
-    :returns: seconds of each.
+    Its own last restart, and those of others that came back since it left.
     """
+    # Without a goodbye its process may have died instead.
     if member.status == mem.OFFLINE and member.restart_took is not None:
         yield member.restart_took
     for other in others:

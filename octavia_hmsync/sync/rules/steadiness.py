@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""For how long somebody has looked at the database without a gap.
+"""For how long a reader has looked at the database without a gap.
 
-Whoever was cut off from it finds all keepalives old, because nobody could
-write them: see member.state_of(). So does whoever looks after the database's
-clock jumped, until all have written their next ones.
+After the database was out of reach all keepalives look old, because no service
+could write one: see member.state_of(). After a jump of the database's clock,
+too, until all services have written their next keepalive.
 """
 
 import datetime
@@ -12,12 +12,12 @@ import math
 
 
 class Steadiness:
-    """Keeps the time since the last gap.
+    """Measures the time since the last gap.
 
-    .clock_for is for how long the database's clock has not jumped, seconds;
-    .jump is by how many seconds the database's clock went forward of the
-    monotonic one since the look before, less than 0 for back, as it was seen
-    at the last look; 0.0 for what the time that looks take may explain.
+    .clock_for: seconds for which the database's clock has not jumped.
+    .jump: seconds by which it went ahead of the monotonic clock between the
+    last two looks, less than 0 for back; 0.0 if the time that looks take may
+    explain the difference.
     """
 
     def __init__(self) -> None:
@@ -26,22 +26,20 @@ class Steadiness:
         self._jumped_at = -math.inf
         self._since = 0.0
         self._looked_at = -math.inf
-        # What the database's clock can have been ahead of the monotonic one
-        # by: at least, at most.
+        # The database's clock minus the monotonic one: at least, at most.
         self._ahead: tuple[float, float] | None = None
 
     def note(self, began: float, ended: float, longest: float,
              database_time: datetime.datetime | None = None,
              tolerance: float = 0.0) -> float:
-        """Take note of a look.
+        """Record a look.
 
-        :param began: a monotonic time from before it, seconds.
-        :param ended: one from after it.
-        :param longest: seconds since the last look from which on it is a gap.
-        :param database_time: what the database's clock said meanwhile, None
-                              if that is not known.
-        :param tolerance: seconds by which that clock may go astray from one
-                          look to the next without being a gap.
+        :param began: monotonic time before the look, seconds.
+        :param ended: monotonic time after the look, seconds.
+        :param longest: seconds between two looks above which there is a gap.
+        :param database_time: the database's clock during the look, or None.
+        :param tolerance: seconds by which that clock may drift between two
+                          looks without a gap.
         :returns: seconds since the last gap; 0.0 after one.
         """
         self.jump = self._find_jump(began, ended, database_time, tolerance)

@@ -14,9 +14,9 @@ def max_list_length(heartbeat_timeout: float,
                     heartbeat_interval: float) -> int:
     """Return how many addresses one amphora's list may hold.
 
-    An amphora sends each heartbeat to one address, round robin. With one
-    more than this, one health manager that is alive among dead ones hears an
-    amphora too rarely to keep it from being declared dead.
+    An amphora sends each heartbeat to one address, round robin. With a longer
+    list, a single live health manager hears it too rarely, and Octavia
+    declares it dead.
 
     :param heartbeat_timeout: ``[health_manager] heartbeat_timeout``, seconds.
     :param heartbeat_interval: ``heartbeat_interval``, seconds.
@@ -29,20 +29,20 @@ def assign_slots(previous: abc.Mapping[str, int],
                  addresses: abc.Collection[str]) -> dict[str, int]:
     """Give each published address a slot, by which subsets are chosen.
 
-    An address keeps its slot; a new one takes a free one, first of all that
-    of an address which leaves: then only those amphorae are concerned that
+    An address keeps its slot. A new address takes the slot of an address that
+    leaves, if there is one: then the change concerns only the amphorae that
     had the old address.
 
-    :param previous: slot by address of the last list, a dict.
+    :param previous: slot by address of the last list.
     :param addresses: the list to publish.
-    :returns: slot by address, a dict in the order of the list.
+    :returns: slot by address, in the order of the list.
     """
     slots = {a: previous[a] for a in addresses if a in previous}
     freed = sorted(slot for a, slot in previous.items() if a not in slots)
     taken = set(slots.values())
     others = (n for n in itertools.count() if n not in taken | set(freed))
     candidates = itertools.chain(freed, others)
-    # Also a slot that was freed earlier is taken before a new one is made.
+    # A slot that was freed earlier is taken before a new one.
     free = sorted(itertools.islice(candidates, len(addresses) - len(slots)))
     for address in addr.canonical(addresses):
         if address not in slots:
@@ -54,14 +54,14 @@ def subset(key: str, slots: abc.Mapping[str, int],
            length: int) -> tuple[str, ...]:
     """Choose the addresses for one amphora by rendezvous hashing.
 
-    Each key ranks all slots in an order of its own and takes the first, so
-    that load is even, and a change of one slot concerns only the keys that
-    had it or now get it.
+    Each key ranks all slots in its own order and takes the first ones. So the
+    load is even, and a change of one slot concerns only the keys that had it
+    or now get it.
 
     :param key: the amphora's id.
     :param slots: slot by published address, see assign_slots().
     :param length: how many it may get, see max_list_length().
-    :returns: a tuple in the canonical order, whole when it is short enough.
+    :returns: in the canonical order; all addresses if they fit.
     """
     addresses = list(slots)
     if len(addresses) > length:

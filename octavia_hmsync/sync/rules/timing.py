@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the rules of membership know of the configuration."""
+"""The options that the rules of membership need."""
 
 import dataclasses
 import typing
@@ -32,16 +32,14 @@ class Settings:
 
     @property
     def clock_tolerance(self) -> float:
-        """How far the database's clock may go astray between two looks.
-
-        So far that nobody looks dead for it who writes a keepalive each
-        keepalive_interval, which is half of offline_after at most.
-        """
+        """Seconds by which the database's clock may drift between looks."""
+        # Within this no service that writes a keepalive each
+        # keepalive_interval, at most half of offline_after, looks dead.
         return self.offline_after / 3
 
     @property
     def lapses_after(self) -> float:
-        """Seconds after its housekeeper's keepalive when a pin lapses."""
+        """Seconds from its housekeeper's last keepalive until a pin lapses."""
         return self.offline_after + self.removal_delay
 
     @property

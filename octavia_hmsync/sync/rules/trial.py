@@ -17,22 +17,22 @@ CANARY = 'CANARY'
 WAVES = 'WAVES'
 OPEN = 'OPEN'
 ROLLED_BACK = 'ROLLED_BACK'
-# Only amphorae that were admitted get it.
+# Only admitted amphorae get a list with one of these.
 TRIAL_STATUSES = (CANARY, WAVES)
 
-# Of as many that got a list one may fall silent for reasons of its own.
+# One in so many load balancers may fall silent for reasons of its own.
 TOLERATED = 10
 
 
 class Verdict(enum.Enum):
-    """What is to be done after a look at those that were admitted."""
+    """What to do after a look at the admitted amphorae."""
 
     WAIT = 'WAIT'
     GOOD = 'GOOD'
     BAD = 'BAD'
-    # One load balancer's amphorae fell silent: more are to be asked.
+    # One load balancer's amphorae fell silent: admit those of others.
     ASK_OTHERS = 'ASK_OTHERS'
-    # None of them took the list: they tell nothing.
+    # None of them took the list: nothing is proven.
     NO_ANSWER = 'NO_ANSWER'
 
 
@@ -40,8 +40,8 @@ class Verdict(enum.Enum):
 class Admitted:
     """An amphora that may have a list before the others.
 
-    :param load_balancer: whose amphora it is; its own id if it has none.
-    :param is_tried: whether the upload has ended, one way or another.
+    :param load_balancer: id of its load balancer, or its own id without one.
+    :param is_tried: whether the upload has ended, well or not.
     :param is_applied: whether its agent acknowledged the list.
     :param fell_silent: whether it has_fallen_silent() since, for a time.
     :param silence: seconds for which it was not heard.
@@ -60,10 +60,9 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
                  listeners: listening.Listeners, canary_size: int,
                  wave_size: int, is_key_new: bool = False,
                  fresh: abc.Collection[str] | None = None) -> str:
-    """Tell how a list begins its way.
+    """Return the status with which a new list is published.
 
     :param old: the list that amphorae have, empty if that is not known.
-    :param new: the list.
     :param listeners: who listens where, for the key of the old list.
     :param canary_size: ``[hmsync] canary_size``.
     :param wave_size: ``[hmsync] wave_size``.
@@ -74,7 +73,7 @@ def first_status(old: abc.Sequence[str], new: abc.Collection[str],
     if fresh is None:
         fresh = set(new) - set(old)
     if not fresh and not is_key_new:
-        # Nothing in it that could be out of reach.
+        # No new address could be out of reach.
         return OPEN
     if listening.has_nothing_to_lose(old, new, listeners):
         return OPEN
@@ -87,13 +86,11 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
                          new: abc.Sequence[str], new_zones: zn.Zones,
                          listeners: listening.Listeners, canary_size: int,
                          wave_size: int, is_key_new: bool = False) -> str:
-    """Tell how a list begins its way that is another one in each zone.
+    """Return the most careful first_status() of all zones.
 
-    As carefully as any of them needs it.
-
-    :param old: as for first_status(); so are new and the rest.
+    :param old: as for first_status(), like new and the rest.
     :param old_zones: zone by address of the list that amphorae have.
-    :param new_zones: zone by address of the new one.
+    :param new_zones: zone by address of the new list.
     :returns: CANARY, WAVES or OPEN.
     """
     found = {first_status(
@@ -109,15 +106,12 @@ def first_status_by_zone(old: abc.Sequence[str], old_zones: zn.Zones,
 def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
                         new: abc.Sequence[str], new_zones: zn.Zones,
                         listeners: listening.Listeners) -> bool:
-    """Tell of each zone whether its list can do no harm, whatever is wrong.
+    """Tell whether a new list can do no harm in any zone.
 
     :param old: the list that amphorae have; empty if that is not known.
-    :param old_zones: zone by address of it.
-    :param new: the new one.
-    :param new_zones: zone by address of it.
-    :param listeners: who listens where.
-    :returns: False as long as any zone whose list has new addresses has
-              something to lose.
+    :param old_zones: zone by address of the old list.
+    :param new_zones: zone by address of the new list.
+    :returns: False if a zone that gets new addresses has something to lose.
     """
     is_any = False
     for names in zn.views(old_zones, new_zones):
@@ -132,24 +126,22 @@ def has_nothing_to_lose(old: abc.Sequence[str], old_zones: zn.Zones,
 
 
 def silence_limit(settings: timing.Settings) -> float:
-    """Return the seconds of silence from which on a list is to blame.
+    """Return the seconds of silence after which a list is to blame.
 
-    One interval more than the longest gap of a list that counts as FINE.
+    It is one interval more than the longest gap of a list that is FINE.
     """
     return settings.heartbeat_timeout / 2 + settings.heartbeat_interval
 
 
 def time_to_watch(canary_wait: float, length: int,
                   settings: timing.Settings) -> float:
-    """Return for how long those that were admitted are watched.
+    """Return for how many seconds admitted amphorae are watched.
 
-    Long enough for one that never uses the list again to be noticed, and for
-    each address to have its turn.
+    Long enough to notice an amphora that falls silent, and for each address
+    to have its turn.
 
     :param canary_wait: ``[hmsync] canary_wait``, seconds.
-    :param length: how many addresses the list has.
-    :param settings: timing.Settings.
-    :returns: seconds.
+    :param length: number of addresses of the list.
     """
     interval = settings.heartbeat_interval
     return max(canary_wait, silence_limit(settings) + 3 * interval,
@@ -158,32 +150,28 @@ def time_to_watch(canary_wait: float, length: int,
 
 
 def _time_to_fall_silent(settings: timing.Settings) -> float:
-    # One more heartbeat goes to the list before.
+    # One more heartbeat goes to the list that it had before.
     return silence_limit(settings) + 2 * settings.heartbeat_interval
 
 
 def has_fallen_silent(silence: float, settings: timing.Settings) -> bool:
-    """Tell whether an amphora was silent for too long to be doing well.
+    """Tell whether an amphora was silent for longer than a good list allows.
 
     :param silence: seconds for which it was not heard.
-    :param settings: timing.Settings.
     """
     return silence > silence_limit(settings)
 
 
 def judge(admitted: abc.Collection[Admitted], watch: float,
           settings: timing.Settings, can_ask: bool) -> Verdict:
-    """Judge a list by those that were admitted.
+    """Judge a list by the admitted amphorae.
 
-    By load balancers: what the amphorae of one do, whatever that is, makes
-    no list a bad one as long as there are others to ask.
+    Load balancers count, not amphorae: a single load balancer never makes a
+    list BAD as long as others can be asked.
 
-    :param admitted: a list of Admitted.
-    :param watch: for how long each has to be watched, see time_to_watch().
-    :param settings: timing.Settings.
+    :param watch: seconds to watch each amphora, see time_to_watch().
     :param can_ask: whether amphorae of further load balancers could be
                     admitted.
-    :returns: a Verdict.
     """
     applied = [a for a in admitted if a.is_applied]
     untried = {a.load_balancer for a in admitted if not a.is_tried}
@@ -196,7 +184,7 @@ def judge(admitted: abc.Collection[Admitted], watch: float,
         if any(a.silence > silence_limit(settings) / 2 or
                a.watched_for < _time_to_fall_silent(settings)
                for a in others) or (untried and not others):
-            # Soon it will show whether they fall silent too.
+            # Soon it shows whether the others fall silent, too.
             return Verdict.WAIT
         if can_ask:
             return Verdict.ASK_OTHERS
@@ -213,13 +201,12 @@ def judge(admitted: abc.Collection[Admitted], watch: float,
 
 def get_suspects(found: abc.Mapping[str, float],
                  members: abc.Collection[mem.Member]) -> set[str]:
-    """Return the addresses that are left out because of a roll back.
+    """Return the addresses to leave out because of a roll back.
 
-    One whose health manager has registered anew since is not among them.
+    An address returns when its health manager has registered anew since.
 
     :param found: {address: seconds since the roll back}.
-    :param members: all registered health managers, a list of Member.
-    :returns: a set.
+    :param members: all registered health managers.
     """
     return {address for address, age in found.items() if not any(
         m.address == address and m.online_for < age for m in members)}

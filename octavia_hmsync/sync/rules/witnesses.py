@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What those that try a list tell of each of its addresses. Pure rules.
+"""What amphorae on trial show about each address of a list. Pure rules.
 
-One load balancer's amphorae alone are not believed against an address as
-long as there are others to ask: they may be ailing, or hostile.
+The amphorae of a single load balancer may be faulty or hostile: they do not
+condemn an address as long as those of other load balancers can be asked.
 """
 
 from collections import abc
@@ -13,31 +13,29 @@ import enum
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import timing
 
-# Heartbeats of which one will have been noted.
+# Heartbeat intervals within which a health manager notes at least one.
 _INTERVALS_TO_NOTE = 3
 
 
 class Word(enum.Enum):
-    """What is known of an address that amphorae try."""
+    """What is known about an address that amphorae try."""
 
-    # Nothing is known against it.
+    # Nothing speaks against it.
     FINE = 'FINE'
     MISSED = 'MISSED'
-    # One load balancer's amphorae are not heard there; others are to be
-    # asked.
+    # One load balancer's amphorae are not heard there: ask others.
     ASK = 'ASK'
 
 
 def find_unheard(addresses: abc.Container[str],
                  members: abc.Iterable[mem.Member],
                  settings: timing.Settings) -> dict[str, float]:
-    """Find addresses at which no heartbeat has come yet.
+    """Find addresses at which no heartbeat has arrived yet.
 
-    :param addresses: among these.
-    :param members: all registered health managers, a list of Member; one
-                    that does not tell counts as heard.
-    :param settings: timing.Settings.
-    :returns: {address: seconds for which somebody has listened there}.
+    :param addresses: search among these.
+    :param members: all registered health managers. A member that does not
+                    report what it hears counts as heard.
+    :returns: {address: seconds for which its health manager has listened}.
     """
     return {m.address: m.online_for for m in members
             if m.address in addresses and m.is_heard is False and
@@ -46,16 +44,16 @@ def find_unheard(addresses: abc.Container[str],
 
 @dataclasses.dataclass(frozen=True)
 class Witness:
-    """An amphora that acknowledged a list on trial, and what was seen of it.
+    """An amphora that acknowledged a list on trial, and how it behaves.
 
-    :param load_balancer: whose amphora it is.
+    :param load_balancer: id of its load balancer.
     :param addresses: its part of the list.
     :param others: other lists that it may still be using.
     :param age: seconds since it acknowledged.
     :param has_adopted: whether it was seen to use its list.
     :param noted: addresses at which it was heard since; health managers note
-                  that of an amphora that has not adopted in time.
-    :param can_tell: False if it may be using any list, or gets another one.
+                  these if the amphora has not adopted in time.
+    :param can_tell: False if it may be using any list, or gets another list.
     """
 
     load_balancer: str
@@ -69,25 +67,23 @@ class Witness:
 
 def judge(address: str, is_heard: bool,
           witnesses: abc.Collection[Witness], can_ask: bool) -> Word:
-    """Tell what amphorae that try a list say of one of its new addresses.
+    """Judge one of the new addresses of a list by the amphorae on trial.
 
-    A health manager that changed its address may still be heard at the old
-    one, where all other amphorae send; and anybody who has the heartbeat key
-    can be heard anywhere. So it has to be those on trial.
-
-    :param address: the address.
-    :param is_heard: whether its health manager heard anybody there.
-    :param witnesses: those that acknowledged the list and did not fall
+    :param is_heard: whether its health manager heard any heartbeat there.
+    :param witnesses: amphorae that acknowledged the list and did not fall
                       silent, each watched for trial.time_to_watch().
     :param can_ask: whether amphorae of other load balancers could try it.
-    :returns: a Word.
     """
+    # Only amphorae on trial count. A health manager that changed its address
+    # may still hear the others at the old one, and any holder of the
+    # heartbeat key can send anywhere.
     tried = {w.load_balancer for w in witnesses if address in w.addresses}
     against = tried
     if is_heard:
         concerned = _concerned(address, witnesses)
         if any(w.has_adopted or address in w.noted for w in concerned):
-            # Others may have an image that never follows a list.
+            # Amphorae that are not heard may have an image that never
+            # follows a list.
             return Word.FINE
         against = {w.load_balancer for w in concerned if w.noted}
     if not against:
@@ -101,14 +97,12 @@ def judge(address: str, is_heard: bool,
 
 def may_yet_be_noted(address: str, witnesses: abc.Collection[Witness],
                      watch: float, settings: timing.Settings) -> bool:
-    """Tell whether witnesses may soon be able to tell of an address.
+    """Tell whether witnesses may soon prove something about an address.
 
-    What they show begins to be noted when they have been watched.
+    Health managers begin to note where they are heard after the watch.
 
-    :param address: as for judge().
-    :param witnesses: likewise.
+    :param address: as for judge(), like witnesses.
     :param watch: see trial.time_to_watch().
-    :param settings: timing.Settings.
     """
     latest = watch + _INTERVALS_TO_NOTE * settings.heartbeat_interval
     concerned = _concerned(address, witnesses)
@@ -118,8 +112,8 @@ def may_yet_be_noted(address: str, witnesses: abc.Collection[Witness],
 
 def _concerned(address: str, witnesses: abc.Iterable[Witness]
                ) -> list[Witness]:
-    # One that may have sent there before proves nothing; nor does one that
-    # is heard where only another list would have it.
+    # An amphora that may have sent there before proves nothing. Nor does an
+    # amphora that is heard at an address outside its list.
     return [w for w in witnesses if w.can_tell and address in w.addresses and
             w.noted <= w.addresses and
             not any(address in other for other in w.others)]
@@ -131,16 +125,16 @@ def find_suspects(fresh: abc.Collection[str],
                   witnesses: abc.Iterable[Witness]) -> set[str]:
     """Find which addresses to blame for silence.
 
-    Those that at least two load balancers had that fell silent, where there
-    are two; of these, those at which nobody was ever heard, or else those at
-    which nobody on trial was.
+    First, the addresses that at least two silent load balancers share, if two
+    are silent. Of these, the addresses at which no heartbeat ever arrived; if
+    there are none, those at which no amphora on trial was heard.
 
     :param fresh: the new addresses of the list.
-    :param silent: {load balancer: new addresses that its amphorae on trial
-                   had}, of those that fell silent.
-    :param unheard: addresses at which no heartbeat ever came.
-    :param witnesses: those that did not fall silent.
-    :returns: a set, not empty unless there is no new address.
+    :param silent: {silent load balancer: new addresses that its amphorae on
+                   trial had}.
+    :param unheard: addresses at which no heartbeat ever arrived.
+    :param witnesses: amphorae that did not fall silent.
+    :returns: not empty unless there is no new address.
     """
     shown = {a for a in fresh if sum(
         a in part for part in silent.values()) >= min(2, len(silent))}

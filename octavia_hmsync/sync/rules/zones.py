@@ -2,14 +2,14 @@
 
 """Which of the published addresses amphorae of a zone can reach. Pure rules.
 
-A health manager may have a zone: then only amphorae of that zone reach it. One
-without is reached by all. Amphorae have a zone where their availability zone
-has a management network of its own.
+A health manager may have a zone: then only amphorae of that zone reach it. All
+amphorae reach a health manager without a zone. An amphora has a zone if its
+availability zone has a management network of its own.
 
-An amphora gets the addresses of its zone; where there are none, those without
-a zone; and where there are none of these either, all, as nothing is known.
-Where nobody is left at the addresses of its zone for now, they are *away*: it
-gets those without a zone beside them, and is heard wherever it is heard first.
+An amphora gets the addresses of its zone. If there are none, it gets the
+addresses without a zone, and without these, all. The addresses of a zone are
+*away* while none of its health managers listens: its amphorae then get the
+addresses without a zone in addition, and are heard at the first that answers.
 """
 
 from collections import abc
@@ -19,12 +19,12 @@ from octavia_hmsync import addresses as addr
 from octavia_hmsync.sync.rules import member as mem
 from octavia_hmsync.sync.rules import subset
 
-# Zone by address; an address without one is not in it, or has None.
+# Zone by address; an address without a zone is missing or has None.
 Zones = abc.Mapping[str, str | None]
-# What the zone of an amphora is called; empty for one without.
+# Names of the zone of an amphora; empty for an amphora without a zone.
 Names = frozenset[str]
 NOWHERE: Names = frozenset()
-# Added to the zone of an address that is away, which to an earlier release is
+# Added to the zone of an address that is away. An earlier release reads it as
 # a zone without amphorae.
 _AWAY = ' (away)'
 
@@ -32,7 +32,7 @@ T = typing.TypeVar('T')
 
 
 def away(zone: str) -> str:
-    """Return how the zone of an address is written that is away."""
+    """Return the zone to write for an address that is away."""
     return home(zone) + _AWAY
 
 
@@ -48,12 +48,11 @@ def home(zone: str) -> str:
 
 def reachable(addresses: abc.Iterable[str], zones: Zones,
               names: Names) -> tuple[str, ...]:
-    """Return the addresses that an amphora's list is made of.
+    """Return the addresses that an amphora can reach.
 
     :param addresses: a published list, in order.
-    :param zones: zone by address.
-    :param names: what the zone of the amphora is called.
-    :returns: some of the addresses, in order; never none of them.
+    :param names: of the zone of the amphora.
+    :returns: some of the addresses, in order; never empty.
     """
     addresses = tuple(addresses)
     if not zones:
@@ -79,8 +78,7 @@ def slots_of(slots: abc.Mapping[str, int], zones: Zones,
     """Return the slots of what is reachable().
 
     :param slots: slot by published address, see subset.assign_slots().
-    :param zones: zone by address.
-    :param names: what the zone of the amphora is called.
+    :param names: of the zone of the amphora.
     """
     if not zones:
         return slots
@@ -91,13 +89,9 @@ def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
          length: int) -> tuple[str, ...]:
     """Choose the addresses for one amphora.
 
-    Of those that are away it keeps some, as none is left where a list has no
-    other; they are no more than half, which a gap can bear.
-
     :param key: the amphora's id.
     :param slots: slot by published address, see subset.assign_slots().
-    :param zones: zone by address.
-    :param names: what the zone of the amphora is called.
+    :param names: of the zone of the amphora.
     :param length: how many it may get, see subset.max_list_length().
     :returns: as subset.subset().
     """
@@ -105,6 +99,8 @@ def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
     gone = addr.canonical(_find_away(reached, zones, names))
     if not gone or len(gone) == len(reached):
         return subset.subset(key, reached, length)
+    # Addresses that are away keep a place, for when they are back; with half
+    # of them dead the gap stays below the timeout.
     kept = gone[:length // 2]
     return addr.canonical((*kept, *subset.subset(
         key, {a: slot for a, slot in reached.items() if a not in gone},
@@ -112,7 +108,7 @@ def part(key: str, slots: abc.Mapping[str, int], zones: Zones, names: Names,
 
 
 def views(*lists: Zones) -> list[Names]:
-    """Return the zones that amphorae may have which lists tell apart.
+    """Return the zones for which lists differ, and NOWHERE.
 
     :param lists: zone by address, of each list.
     """
@@ -139,12 +135,8 @@ def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
                   names: Names) -> set[str]:
     """Find the addresses of a list that are new to amphorae of one zone.
 
-    Where an amphora loses addresses because of the zones that they have now,
-    all that is left counts as new: with a zone at the wrong health manager it
-    was never heard there.
-
-    :param old: as for find_fresh(); so are the other lists and zones.
-    :param names: what the zone is called.
+    :param old: as for find_fresh(), like the other lists and zones.
+    :param names: of the zone.
     """
     before = set(reachable(old, old_zones, names))
     after = set(reachable(new, new_zones, names))
@@ -152,6 +144,8 @@ def find_fresh_in(old: abc.Collection[str], old_zones: Zones,
     if before <= after or (reachable(kept, old_zones, names) ==
                            reachable(kept, new_zones, names)):
         return after - before
+    # Amphorae lose addresses because zones changed: test all that is left,
+    # because a health manager may have the wrong zone.
     return after
 
 
@@ -159,14 +153,12 @@ def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
            last: Zones, kept: abc.Container[str] = ()) -> dict[str, str]:
     """Tell which zone each address is in.
 
-    :param addresses: published ones, and others.
-    :param members: all registered health managers, a list of Member.
-    :param last: zone by address of the last list: it tells of those that are
-                 gone.
-    :param kept: addresses of the last list that stay where they were: a roll
-                 back found fault with them, and that they changed their zone
-                 may be what was wrong.
-    :returns: zone by address, of those that have one.
+    :param members: all registered health managers.
+    :param last: zone by address of the last list: the zones of health
+                 managers that are gone.
+    :param kept: addresses that keep the zone of the last list: a roll back
+                 found them at fault, perhaps because their zone changed.
+    :returns: without addresses that have no zone.
     """
     now: dict[str, str | None] = {m.address: m.zone for m in members}
     found = {a: last.get(a) if a in kept or a not in now else now[a]
@@ -177,23 +169,22 @@ def assign(addresses: abc.Iterable[str], members: abc.Iterable[mem.Member],
 def describe_change(before: Zones, now: Zones) -> str:
     """Say for people why a list is published for its zones alone.
 
-    :param before: zone by address.
-    :param now: likewise.
-    :returns: nothing if they are the same.
+    :returns: '' if the zones are the same.
     """
     if before == now:
         return ''
     for address, zone in sorted(now.items()):
         was_away = is_away(before.get(address))
         if zone and is_away(zone) and not was_away:
-            return (f'for nobody is left in zone {home(zone)}, whose amphorae '
-                    f'get those without a zone, too')
+            return (f'because no health manager is left in zone '
+                    f'{home(zone)}: its amphorae also get the addresses '
+                    f'without a zone')
         if was_away and not is_away(zone):
-            return f'for zone {zone} is back'
-    return 'for other zones of its addresses'
+            return f'because zone {zone} is back'
+    return 'because zones of its addresses changed'
 
 
 def of_list(zones: Zones, addresses: abc.Iterable[str]) -> dict[str, str]:
-    """Return the zones of the addresses of a list, of those that have one."""
+    """Return zone by address of a list, without addresses that have none."""
     found = {a: zones.get(a) for a in addresses}
     return {address: zone for address, zone in found.items() if zone}

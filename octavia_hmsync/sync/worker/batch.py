@@ -34,21 +34,17 @@ _FAILURES = {
 
 
 class Batch:
-    """Claims amphorae, uploads to them, and records what came of it.
+    """Claims amphorae, uploads to them, and records the results.
 
-    A context manager: whatever happens between the claim and the last record,
-    at its end nothing of it is claimed any more.
+    As a context manager it releases all its claims in the end, whatever
+    happens.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param generation: number of the generation that they are brought to.
+    :param generation: number of the generation to upload.
     :param slots: slot by address of its list, see sync.rules.subset.
     :param owner: owner of the claims.
-    :param uploads_from: a scout.Scout.
-    :param notifier: a notifications.outbox.Outbox.
     :param key_digest: digest of the heartbeat key that amphorae get with the
-                       list, None if it does not tell.
-    :param zones: zone by address of the list, of those that have one.
+                       list, None if the list does not name one.
+    :param zones: zone by address of the list, of addresses with a zone.
     """
 
     def __init__(self, conf, engine, generation, slots, owner, uploads_from,
@@ -61,7 +57,7 @@ class Batch:
         self._slots = slots
         self._owner = owner
         self._notifier = notifier
-        # Of the key that the list is for, and of what is uploaded.
+        # Digests of the key of the list, and of the key that is uploaded.
         self._wanted_key = key_digest
         self._key_digest = None
         self._counts: collections.Counter[str] = collections.Counter()
@@ -69,9 +65,9 @@ class Batch:
         self._asked_at = time.monotonic()
         self._claimed: dict = {}
         self._claimed_until = 0.0
-        # How many claims of this batch the database may have, and whether
-        # an agent may have a list of which nothing is recorded.
+        # Most claims of this batch that the database may have.
         self._left = 0
+        # Whether an agent may have a list that is not recorded.
         self._is_uploading = False
 
     def __enter__(self):
@@ -87,20 +83,17 @@ class Batch:
         except Exception as e:
             if exc is None:
                 raise
-            # What went wrong first is what the operator has to know.
+            # The first error matters to the operator.
             LOG.info('The claims of batch %s are not given back (%s); they '
                      'lapse by themselves.', self._owner, type(e).__name__)
 
     def claim(self, limit, admitted_to=None, not_admitted_to=None):
-        """Claim amphorae that are due.
+        """Claim amphorae that are due; see claim.claim_due().
 
-        :param limit: how many at most.
-        :param admitted_to: see claim.claim_due().
-        :param not_admitted_to: likewise.
         :returns: whether there is anything for run() to do.
         """
         asked_at = time.monotonic()
-        # Also where the answer is lost.
+        # Set before: the answer may be lost.
         self._left = limit
         self._claimed = {a.id: a for a in claim_repo.claim_due(
             self._engine, self._generation, self._owner, limit,
@@ -112,11 +105,10 @@ class Batch:
         return bool(self._claimed)
 
     def run(self, uploader, on_all_begun):
-        """Upload to what is claimed, and record each result as it comes.
+        """Upload to the claimed amphorae, and record each result as it comes.
 
-        :param uploader: an amphora.uploader.Uploader.
         :param on_all_begun: see Uploader.upload_all().
-        :returns: how many amphorae had each result, a dict.
+        :returns: {result: number of amphorae}.
         """
         claimed = self._claimed
         lists = self._choose_lists(claimed)
@@ -129,7 +121,7 @@ class Batch:
                       for a in unconcerned])
         others = [claimed[amphora_id] for amphora_id in
                   claimed.keys() - {a.id for a in unconcerned}]
-        # Those that failed come last: they are the ones that take long.
+        # Amphorae that failed come last, because they take long.
         others.sort(key=lambda a: a.result not in (None,
                                                    upload_result.APPLIED))
         uploads = self._render(others, lists)
@@ -169,7 +161,7 @@ class Batch:
     def _render(self, amphorae, lists):
         renderer = agent_config.AgentConfigRenderer(self._conf)
         self._key_digest = heartbeat_key.digest(renderer.heartbeat_key)
-        # SIGHUP may change it at any time.
+        # SIGHUP may change the key at any time.
         if self._wanted_key not in (None, self._key_digest):
             raise exceptions.InvalidConfiguration(
                 'No amphora is configured: [health_manager] heartbeat_key '
@@ -181,17 +173,15 @@ class Batch:
                 for a in amphorae]
 
     def _may_begin(self):
-        """Tell whether another upload may begin.
-
-        None that could last beyond the claim: somebody else may have the
-        amphora by then.
-        """
+        """Tell whether another upload may begin."""
+        # An upload must end before the claim lapses and another batch may
+        # claim the amphora.
         return self._is_wanted and (time.monotonic() <
                                     self._claimed_until -
                                     self._conf.hmsync.upload_timeout)
 
     def _ask_whether_wanted(self):
-        """Stop beginning uploads after a later generation, or a pause."""
+        """Begin no more uploads after a later generation, or in a pause."""
         now = time.monotonic()
         if now - self._asked_at >= self._conf.hmsync.poll_interval:
             self._asked_at = now
@@ -199,9 +189,9 @@ class Batch:
                                                 self._generation)
 
     def _leave_gone(self, answers):
-        """Leave out what failed because the amphora is on its way out.
+        """Leave out failures of amphorae that were deleted or replaced since.
 
-        Deleted, or replaced, since it was claimed. Nothing is recorded of it.
+        Nothing is recorded for them.
         """
         failed = {upload.amphora_id for upload, answer in answers
                   if answer.error}
@@ -250,13 +240,13 @@ class Batch:
         opts = self._conf.hmsync
         delay = min(opts.retry_interval * 2 ** min(attempts, 16),
                     opts.retry_interval_max)
-        # Amphorae that failed together must not come back together.
+        # Amphorae that failed together must not be retried together.
         return delay * random.uniform(1, 1.25)  # nosec B311
 
     def _is_news(self, amphora, answer):
         """Tell whether the last attempt ended in another way.
 
-        What a controller finds that reaches nobody, and has said so, is none.
+        Failures of an uploader that is blind, and has logged so, are no news.
         """
         return answer.result != amphora.result and not (
             answer.is_unanswered and self._scout.is_blind)

@@ -2,8 +2,8 @@
 
 """The TaskFlow flow that uploads, and its task.
 
-Nothing secret goes through a flow's store, which TaskFlow logs and may
-persist: an agent configuration exists only inside ConfigureAmphorae.
+TaskFlow logs a flow's store and may persist it, so no secret goes through it:
+an agent configuration exists only inside ConfigureAmphorae.
 """
 
 from taskflow.patterns import linear_flow
@@ -13,18 +13,15 @@ SYNC_AMPHORAE_FLOW = 'octavia-hmsync-sync-amphorae-flow'
 
 
 def get_sync_amphorae_flow(work, uploader, on_all_begun=lambda: None):
-    """Bring the amphorae that a batch has claimed to their generation.
+    """Upload to the amphorae that a batch has claimed.
 
-    It requires nothing, and provides ``results``, how many amphorae had each
-    result. It marks no amphora and no load balancer: an upload that fails is
-    no fault of either. A flow costs milliseconds, whatever it does, so that
-    the claim comes before it: one is made for amphorae that are claimed, and
-    none where nothing is due.
+    It requires nothing, and provides ``results``, {result: number of
+    amphorae}. It sets no amphora and no load balancer to ERROR, because a
+    failed upload is not their fault. The claim comes before the flow, because
+    even an empty flow costs milliseconds.
 
-    :param work: a batch.Batch, which gives back what the flow leaves.
-    :param uploader: an amphora.uploader.Uploader.
+    :param work: a batch.Batch, which releases what the flow leaves.
     :param on_all_begun: called when the last upload has begun.
-    :returns: a flow.
     """
     flow = linear_flow.Flow(SYNC_AMPHORAE_FLOW)
     flow.add(ConfigureAmphorae(work, uploader, on_all_begun))
@@ -34,8 +31,8 @@ def get_sync_amphorae_flow(work, uploader, on_all_begun=lambda: None):
 class ConfigureAmphorae(task.Task):
     """Upload the configuration to each claimed amphora, and record it.
 
-    One task for both: an amphora whose agent hangs must not keep the others'
-    results from being recorded.
+    One task for both, so that results are recorded while the agent of another
+    amphora hangs.
     """
 
     default_provides = 'results'
@@ -47,8 +44,5 @@ class ConfigureAmphorae(task.Task):
         self._on_all_begun = on_all_begun
 
     def execute(self):
-        """Upload and record.
-
-        :returns: how many amphorae had each result, a dict.
-        """
+        """Return {result: number of amphorae}."""
         return self._work.run(self._uploader, self._on_all_begun)

@@ -2,9 +2,8 @@
 
 """Octavia's jobboard: asking every octavia-worker to help with a sync.
 
-Nothing here waits for a job, of ours or of others. The claims in the database
-are the truth: a job that is lost loses nothing, and a needless one ends at
-once.
+Housekeeping never waits for a job. The claims in the database are the truth: a
+lost job does no harm, and a needless job ends at once.
 """
 
 import contextlib
@@ -36,14 +35,13 @@ _ERRORS = (taskflow_exc.TaskFlowException, *api.ERRORS, OSError,
 class Jobboard:
     """The board, opened at the first use after close().
 
-    :param conf: a parsed oslo.config object.
     :param clock: a monotonic clock, seconds.
     """
 
     def __init__(self, conf, clock=time.monotonic):
         self._conf = conf
         self._open = None
-        # TaskFlow's, which has no type hints.
+        # TaskFlow has no type hints.
         self._board: typing.Any = None
         self._persistence: typing.Any = None
         self._purge_is_due = _every(_PURGE_INTERVAL, clock)
@@ -60,10 +58,10 @@ class Jobboard:
             list(self._board.iterjobs())
 
     def offer(self):
-        """Post a job, unless one of ours waits on the board already.
+        """Post a job, unless a job of the plugin waits on the board already.
 
-        A conductor works through the whole board as it once saw it, whatever
-        is more urgent and came later; so there is never more than one.
+        A conductor first works through all jobs that it saw at its last look,
+        so several jobs could delay more urgent ones of Octavia.
 
         :returns: True if a job was posted.
         :raises JobboardUnavailable: if the board cannot be used.
@@ -85,7 +83,7 @@ class Jobboard:
         try:
             opened.close()
         except _ERRORS as e:
-            LOG.debug('The jobboard was not closed in good order: %s', e)
+            LOG.debug('Closing the jobboard failed: %s', e)
 
     @contextlib.contextmanager
     def _translated(self):
@@ -135,8 +133,9 @@ class Jobboard:
     def _delete_logbooks(self):
         """Delete logbooks whose jobs were lost.
 
-        Conductors delete those of jobs that ended. One that is listed now
-        may only be about to be posted, so it has to be found twice.
+        Conductors delete the logbooks of jobs that ended. A logbook without a
+        job may be of a job that is just being posted, so this deletes it only
+        when it finds it for the second time.
         """
         connection = self._persistence.get_connection()
         books = {book.uuid: book.name
@@ -151,9 +150,9 @@ class Jobboard:
         self._unlisted = unlisted
 
     def _delete_trash(self):
-        """Delete what conductors that cannot import this package threw away.
+        """Delete jobs that conductors without this package threw away.
 
-        TaskFlow keeps it for good in Redis, and has no call for it.
+        TaskFlow keeps them in Redis for ever, and has no call to delete them.
         """
         if not hasattr(self._board, 'trash_key'):
             return
@@ -184,7 +183,7 @@ def _every(interval, clock):
 
 
 def _describe(error):
-    """Put an exception in one line; others' texts may hold a password."""
+    """Describe an exception in one line, without texts with a password."""
     if isinstance(error, taskflow_exc.TaskFlowException):
         return ' '.join(str(error).split())
     return type(error).__name__

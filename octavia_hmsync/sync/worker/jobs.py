@@ -2,9 +2,9 @@
 
 """What an octavia-worker does with a job from the jobboard.
 
-A job says no more than 'somebody, come and help'. Which amphorae are due, and
-for which list, is read from the database when the job runs: one that comes
-late, or twice, finds nothing to do, and one that is lost is missed by nobody.
+A job is only a request to help. When it runs, the octavia-worker reads from
+the database which amphorae are due for which list. So a job that comes late or
+twice finds nothing to do, and a lost job does no harm.
 """
 
 import collections
@@ -31,23 +31,21 @@ LOG = logging.getLogger(__name__)
 
 RUN_BATCHES_FLOW = 'octavia-hmsync-run-batches-flow'
 
-# A worker runs one job at a time: what Octavia posts meanwhile waits for so
-# many seconds, and for the uploads that are under way then.
+# Seconds after which a job begins no new batch: an octavia-worker runs one job
+# at a time, and Octavia's own jobs wait.
 _SHIFT = 2
 
 
 def get_run_batches_flow():
     """Bring amphorae to their list, batch by batch, for a few seconds.
 
-    1. Give back what an earlier run of this job, which was killed, had
-       claimed; then claim amphorae, upload to them and record each one's
-       result, until none is due or the time is up.
+    1. Release the claims of an earlier run of this job, which was killed; then
+       claim amphorae, upload to them and record each result, until none is
+       due or the time is up.
 
-    Requires ``job_id``; provides ``results``, how many amphorae had each
-    result. A conductor finds this function by its name; it takes no argument,
-    because the configuration and the database are the worker's own.
-
-    :returns: a flow.
+    Requires ``job_id``; provides ``results``, {result: number of amphorae}. A
+    conductor finds this function by its name; it takes no argument, because
+    the octavia-worker uses its own configuration and database.
     """
     flow = linear_flow.Flow(RUN_BATCHES_FLOW)
     flow.add(RunBatches())
@@ -57,8 +55,8 @@ def get_run_batches_flow():
 class RunBatches(task.Task):
     """Run batches in this process.
 
-    One task: what a batch has done stands in the database, for each amphora
-    by itself, and not in the logbook.
+    One task is enough: the results are in the database, for each amphora, and
+    not in the logbook.
     """
 
     default_provides = 'results'
@@ -66,8 +64,8 @@ class RunBatches(task.Task):
     def execute(self, job_id):
         """Run batches.
 
-        :param job_id: a UUID, the same each time that this job is run.
-        :returns: how many amphorae had each result, a dict.
+        :param job_id: a UUID, the same each time that this job runs.
+        :returns: {result: number of amphorae}.
         """
         return _get_runner().run(job_id)
 
@@ -75,7 +73,6 @@ class RunBatches(task.Task):
 class JobRunner:
     """Runs batches for as long as a job lasts.
 
-    :param conf: a parsed oslo.config object.
     :param clock: a monotonic clock, seconds.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
@@ -95,11 +92,11 @@ class JobRunner:
     def run(self, job_id):
         """Run batches until none is due or the time is up.
 
-        Logs what is wrong, instead of raising it: the conductor would log it
-        with two tracebacks, for every job.
+        It logs errors instead of raising them: a conductor would log each with
+        two tracebacks, for every job.
 
         :param job_id: a UUID.
-        :returns: how many amphorae had each result, a dict.
+        :returns: {result: number of amphorae}.
         """
         results: collections.Counter[str] = collections.Counter()
         problem = None
@@ -125,15 +122,15 @@ class JobRunner:
 
     def _run(self, job_id, results):
         prefix = job_id.replace('-', '')[:23] + '-'
-        # Each run is an owner of its own: one that was taken for dead, and
-        # was not, can spoil nothing.
+        # Each run is a new owner: so an earlier run that was taken for dead,
+        # but lives, can do no harm.
         owner = prefix + uuid.uuid4().hex[:12]
         hmsync_conf.check(self._conf)
         if claim_repo.release_all(self._engine, prefix):
             LOG.info('Going on with job %s, whose worker has ended.', job_id)
         deadline = self._clock() + _SHIFT
-        # No more than can be in flight at once: a batch of amphorae that do
-        # not answer is over after one upload_timeout.
+        # At most what can be in flight at once: then a batch without answers
+        # ends after one upload_timeout.
         opts = self._conf.hmsync
         limit = min(hmsync_conf.batch_limit(opts), opts.upload_concurrency)
         while True:
@@ -144,11 +141,11 @@ class JobRunner:
 
 
 class _Off:
-    """Stands in where the plugin is not switched on; says so once."""
+    """In place of a JobRunner if the plugin is off; logs that once."""
 
     def __init__(self):
-        LOG.warning('octavia-hmsync is off in this process, and the jobs that '
-                    'it takes from the jobboard are done by nobody. Set '
+        LOG.warning('octavia-hmsync is off in this process, so it does none '
+                    'of the jobs that it takes from the jobboard. Set '
                     '[DEFAULT] config_source and [hmsync] in the '
                     'octavia.conf of every octavia-worker, as for the other '
                     'services.')
@@ -157,7 +154,7 @@ class _Off:
         return {}
 
 
-# By process: nothing of the database may pass a fork.
+# By process id: database connections must not pass a fork.
 _runners: dict = {}
 
 

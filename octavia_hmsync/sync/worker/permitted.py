@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which lists a controller may upload, with the heartbeat key that it has."""
+"""Which lists a controller may upload with its heartbeat key."""
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import keys as keys_repo
@@ -10,13 +10,11 @@ from octavia_hmsync.sync.worker import targets
 
 
 def get_targets(conf, engine):
-    """Return what there is to do now for a controller with this key.
+    """Return what a controller with this key should upload now.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :returns: as targets.get_targets(), without lists that come with another
-              heartbeat key.
-    :raises InvalidConfiguration: if none is left for that reason.
+    :returns: as targets.get_targets(), without lists for another heartbeat
+              key.
+    :raises InvalidConfiguration: if all lists are for another key.
     """
     wanted = targets.get_targets(engine)
     if not wanted:

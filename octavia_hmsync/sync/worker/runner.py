@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The one way to claim due amphorae, upload to them, and record the results.
+"""Claims due amphorae, uploads to them, and records the results.
 
-Housekeeping's batches and the jobs of octavia-workers go this way alike.
+Housekeeping's batches and the jobs of octavia-workers both use this.
 """
 
 import uuid
@@ -18,13 +18,9 @@ from octavia_hmsync.sync.worker import permitted
 
 
 class BatchRunner:
-    """Runs the flow for amphorae that are due, and never for none.
+    """Runs the flow for amphorae that are due, if there are any.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param uploader: an amphora.uploader.Uploader.
-    :param uploads_from: a scout.Scout: whom this process can reach.
-    :param notifier: a notifications.outbox.Outbox.
+    :param uploads_from: the scout.Scout of this process.
     """
 
     def __init__(self, conf, engine, uploader, uploads_from,
@@ -38,26 +34,25 @@ class BatchRunner:
     def is_due(self):
         """Tell whether run() would find anything to do.
 
-        :raises InvalidConfiguration: if an upload from here would harm.
+        :raises InvalidConfiguration: see permitted.get_targets().
         """
         is_due = any(claim_repo.is_due(
             self._engine, target.generation.number, target.admitted_to,
             target.not_admitted_to, self._scout.name) for target in
             permitted.get_targets(self._conf, self._engine))
-        # Asked at rest as well: others know by that who is there.
+        # Call this even if nothing is due: it writes the keepalive by which
+        # others know this uploader.
         return self._scout.may_claim() and is_due
 
     def run(self, owner=None, limit=None, on_all_begun=lambda: None):
-        """Run one batch, for whatever is most urgent by then.
+        """Run one batch, for the most urgent list.
 
-        :param owner: who claims, an id that no other process has, 36
-                      characters at most; a new one if None.
-        :param limit: how many amphorae at most; None for as many as the
-                      configuration says.
-        :param on_all_begun: called when no amphora of the batch waits for
-                             its turn any more.
-        :returns: how many amphorae had each result, empty if none was due.
-        :raises InvalidConfiguration: if an upload from here would harm.
+        :param owner: claim owner, an id of this process alone, 36 characters
+                      at most; None for a new id.
+        :param limit: largest batch; None for that of the configuration.
+        :param on_all_begun: called when all uploads of the batch have begun.
+        :returns: {result: number of amphorae}, empty if none was due.
+        :raises InvalidConfiguration: see permitted.get_targets().
         """
         limit = limit or hmsync_conf.batch_limit(self._conf.hmsync)
         for target in permitted.get_targets(self._conf, self._engine):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an uploader does about whom it can reach."""
+"""How an uploader finds out whether it can reach amphorae, and acts on it."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ LOG = logging.getLogger(__name__)
 HOUSEKEEPING = 'octavia-housekeeping'
 WORKER = 'octavia-worker'
 
-# While nobody answers, the way to an amphora is tried so often.
+# Seconds between two probes while no amphora answers.
 PROBE_INTERVAL = 30
 
 
@@ -40,16 +40,14 @@ def is_worker(uploader):
 class Scout:
     """Tells how many amphorae an uploader may claim.
 
-    As many as it likes while it can reach amphorae, none while it cannot and
-    others can. What can be reached it finds out by the uploads, and, when
-    these are in vain, by a connection to an amphora that another has reached.
+    Any number while it reaches amphorae, none while only other uploaders do.
+    It learns from its uploads whether it does; while these fail, it probes
+    amphorae that another uploader has reached.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param service: HOUSEKEEPING or WORKER.
     :param clock: a monotonic clock, seconds.
-    :param probe: called with a list of lb_network_ip; tells whether there is
-                  a way to one of them.
+    :param probe: called with a list of lb_network_ip; tells whether one of
+                  them answers.
     """
 
     def __init__(self, conf, engine, service, clock=time.monotonic,
@@ -75,9 +73,9 @@ class Scout:
 
     @contextlib.contextmanager
     def allowance(self, limit):
-        """Enter to claim, leave when what was claimed has ended.
+        """Enter to claim, leave when the batch has ended.
 
-        :param limit: how many amphorae a batch may have at most.
+        :param limit: largest batch.
         :returns: a context manager; its value is how many may be claimed.
         """
         with self._lock:
@@ -121,7 +119,7 @@ class Scout:
     def _get(self):
         uploaders = {u.name: u for u in uploader_repo.get_all(self._engine)}
         if self.name not in uploaders:
-            # Somebody has emptied the table.
+            # An operator has emptied the table.
             uploader_repo.touch(self._engine, self.name,
                                 self._conf.hmsync.offline_after)
             uploaders = {u.name: u for u in
@@ -130,7 +128,7 @@ class Scout:
         return own, list(uploaders.values())
 
     def _find_way(self, own):
-        """Look for a way, not too often; True if that told anything."""
+        """Probe amphorae, not too often; True if that changed anything."""
         now = self._clock()
         if (self._probed_at is not None and
                 now - self._probed_at < PROBE_INTERVAL):

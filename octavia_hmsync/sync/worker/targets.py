@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which list amphorae are to be brought to now, and which of them."""
+"""Which lists are to be uploaded now, and to which amphorae."""
 
 import dataclasses
 
@@ -12,11 +12,9 @@ from octavia_hmsync.sync.rules import trial
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A generation, and who gets it; see claim.claim_due().
+    """A generation, and which amphorae get it.
 
-    :param generation: a Generation.
-    :param admitted_to: only amphorae that were admitted to this one.
-    :param not_admitted_to: only amphorae that were not.
+    :param admitted_to: see claim.claim_due(), like not_admitted_to.
     """
 
     generation: generation_repo.Generation
@@ -25,19 +23,14 @@ class Target:
 
 
 def get_targets(engine):
-    """Return what there is to do now, the most urgent first.
-
-    :param engine: an SQLAlchemy engine.
-    :returns: as get_goals(), empty while the operator has paused uploads.
-    """
+    """Return the Targets of get_goals(), none while uploads are paused."""
     return [] if pause_repo.get(engine) else get_goals(engine)
 
 
 def get_goals(engine):
-    """Return what amphorae are to be brought to, the most urgent first.
+    """Return a list of Target, the most urgent first.
 
-    :param engine: an SQLAlchemy engine.
-    :returns: a list of Target, empty if no list was ever published.
+    :returns: empty if no list was ever published.
     """
     newest = generation_repo.get_newest(engine)
     if newest is None:
@@ -49,16 +42,15 @@ def get_goals(engine):
         targets.append(Target(newest, admitted_to=newest.number))
     good = generation_repo.get_last_good(engine)
     if good is not None:
-        # The others must not wait for the end of the trial with a list that
-        # is older still.
+        # During the trial the other amphorae get the last good list, if they
+        # have an older one.
         targets.append(Target(good, not_admitted_to=newest.number))
     return targets
 
 
 def is_wanted(engine, number):
-    """Tell whether amphorae are still to be brought to a generation.
+    """Tell whether a generation should still be uploaded.
 
-    :param engine: an SQLAlchemy engine.
     :param number: the generation.
     """
     return (generation_repo.is_wanted(engine, number) and
@@ -68,7 +60,6 @@ def is_wanted(engine, number):
 def count_due(engine, condition=None):
     """Return how many amphorae could be claimed now.
 
-    :param engine: an SQLAlchemy engine.
     :param condition: see claim.count_due().
     """
     return sum(claim_repo.count_due(

@@ -119,7 +119,8 @@ class TestZones(_Cases):
         self.sync()
         self.silence(3)
         self.assertTrue(self.plan())
-        self.assertIn('nobody is left in zone edge', self.newest.reason)
+        self.assertIn('no health manager is left in zone edge',
+                      self.newest.reason)
         # Nobody hears them meanwhile: there is nothing to try out.
         self.assertEqual(trial.OPEN, self.newest.status)
         self.sync()
@@ -132,7 +133,7 @@ class TestZones(_Cases):
         # Back, with all others, at leisure.
         self.register(3, 'edge', 'second')
         self.assertTrue(self.plan())
-        self.assertEqual(('for zone edge is back', trial.CANARY),
+        self.assertEqual(('because zone edge is back', trial.CANARY),
                          (self.newest.reason, self.newest.status))
         self.open()
         self.sync()
@@ -162,7 +163,7 @@ class TestZones(_Cases):
                    if row.host == 'hm3')
         hm_repo.delete(self.engine, 'hm3', row.keepalive_at)
         self.assertTrue(self.plan())
-        self.assertIn('nobody is left', self.newest.reason)
+        self.assertIn('no health manager is left', self.newest.reason)
         self.assertEqual((('192.0.2.1:5555',), {}),
                          (self.newest.addresses, self.newest.zones))
 
@@ -176,7 +177,7 @@ class TestZones(_Cases):
         self.assertEqual([1, 3], self.get_numbers(edge))
         self.register(3, 'edge', 'second')
         self.assertTrue(self.plan())
-        self.assertIn('other zones', self.newest.reason)
+        self.assertIn('zones of its addresses changed', self.newest.reason)
         self.assertFalse(self.plan())
         self.open()
         self.sync()
