@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Neutron, asked with the credentials that Octavia asks with.
+"""Neutron, asked with Octavia's credentials.
 
-What can go wrong there becomes one line for the operator, in one place.
+Its errors are turned into one line for the operator here.
 """
 
 import contextlib
@@ -28,11 +28,11 @@ from octavia_hmsync import exceptions
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """Who is asked.
+    """An OpenStack service.
 
     :param name: for the operator.
     :param endpoint: the option with its address.
-    :param section: that of octavia.conf with the credentials.
+    :param section: section of octavia.conf with its credentials.
     """
 
     name: str
@@ -45,7 +45,7 @@ NEUTRON = Service('Neutron', '[neutron] endpoint_override', 'neutron')
 _QUOTA = re.compile(r'Quota exceeded for resources: \[?([^\]]*)\]?')
 _ETHERNET_MTU = 1500
 _NO_ADDRESS = 'No more IP addresses available'
-# urllib3 wraps what the kernel or OpenSSL said in two layers of its own.
+# urllib3 wraps the text of the kernel or of OpenSSL twice.
 _POOL = re.compile(r': HTTPS?ConnectionPool\(.*?(?P<cause>\[Errno [^"\']+|'
                    r'timed out|certificate verify failed[^(]*|$).*')
 _ABORTED = re.compile(r"\('Connection aborted\.', \w+\(.*?'(.*)'\)\)")
@@ -53,15 +53,15 @@ _UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
                 requests.ConnectionError, requests.Timeout)
 _ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
            requests.RequestException, cfg.Error)
-# What the SDK stumbles with over an answer that is none.
+# Raised in the SDK by an answer that is not one of the API.
 _NONSENSE = (AttributeError, KeyError, TypeError, ValueError)
 
 
 class _Session(ks_session.Session):
-    """A session that makes each request once.
+    """A session that makes each request only once.
 
-    The SDK of Octavia 16 to 18 repeats one whose answer was lost, also where
-    that makes something a second time.
+    The SDK of Octavia 16 to 18 repeats a request whose answer was lost, even
+    if that makes something twice.
     """
 
     def request(self, *args, **kwargs):
@@ -79,26 +79,24 @@ class _SessionLoader(ks_loading.session.Session):
 def make_session(conf, section, auth):
     """Make a session for one service.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
     :param section: with the options of the session.
     :param auth: a keystoneauth1 plugin for authentication.
     """
     session = _SessionLoader().load_from_conf_options(conf, section,
                                                       auth=auth)
-    # Without one, an API that hangs would hold whoever asks for good.
+    # Without a time-out, an API that hangs blocks its caller for ever.
     session.timeout = conf[network_conf.GROUP].api_timeout
     return session
 
 
 def connect(conf):
-    """Make a connection to Neutron, as Octavia makes its own.
+    """Make a connection to Neutron like Octavia's.
 
-    With the options of ``[neutron]`` and, where those have none, of
-    ``[service_auth]``. Nobody is asked before the first request; each waits
-    for ``[hmsync_network] api_timeout`` seconds and is made once.
+    It uses the options of ``[neutron]`` and, where these are not set, of
+    ``[service_auth]``. It makes no request itself. Each request has
+    ``[hmsync_network] api_timeout`` seconds and is made once.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :returns: an openstack.connection.Connection that nothing else uses.
+    :returns: an openstack.connection.Connection of the caller's own.
     :raises CloudUnavailable: if the credentials cannot be used as they are.
     """
     with reported(conf, 'read the credentials'):
@@ -114,23 +112,22 @@ def connect(conf):
 
 @contextlib.contextmanager
 def reported(conf, action, service=NEUTRON):
-    """Put what goes wrong at Neutron or Keystone in one line.
+    """Turn an error of Neutron or Keystone into one line.
 
-    :param conf: the oslo.config object of the connection.
     :param action: what is done, a verb first: 'create the network net1'.
-    :param service: a Service, where it is another one.
-    :raises CloudUnavailable: if there is no answer, or not a proper one.
+    :param service: another Service than Neutron.
+    :raises CloudUnavailable: if there is no valid answer.
     :raises CloudRefused: if the answer is no.
     """
     with warnings.catch_warnings():
-        # The SDK's guesses at why it found no endpoint; the error says it.
+        # The SDK warns about a missing endpoint; the error says the same.
         warnings.simplefilter('ignore', sdk_warnings.OpenStackWarning)
         try:
             yield
             return
         except (*_ERRORS, *_NONSENSE) as e:
             error = _translate(conf, action, e, service)
-            # For --debug.
+            # Shown by --debug.
             error.__cause__ = e
     raise error
 
@@ -138,17 +135,16 @@ def reported(conf, action, service=NEUTRON):
 def read_mtu(mtu):
     """Return the MTU of a network, bytes.
 
-    :param mtu: as Neutron shows it: 0 where its configuration sets no limit.
+    :param mtu: as shown by Neutron: 0 if its configuration sets no limit.
     """
     return mtu or _ETHERNET_MTU
 
 
 class NeutronClient:
-    """Whoever asks Neutron; a base. Of ports those of one project count.
+    """Base of Neutron's clients. It looks at ports of one project only.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param connection: an openstack.connection.Connection; made when it is
-                       needed by default.
+    :param connection: an openstack.connection.Connection; by default it is
+                       made when it is needed.
     """
 
     def __init__(self, conf, connection=None):
@@ -166,10 +162,10 @@ class NeutronClient:
 
     @functools.cached_property
     def _scope(self):
-        """Filters for the project that counts.
+        """Filters for the project.
 
-        An administrator sees the ports of all, and anybody can give a port
-        any name.
+        An administrator sees the ports of all projects, and any project can
+        give a port any name.
         """
         with self._reported('ask Keystone'):
             project_id = self._connection.current_project_id
@@ -180,14 +176,14 @@ class NeutronClient:
 
 
 def _translate(conf, action, error, service):
-    """Return what to raise in place of an exception of a library."""
+    """Return the exception to raise for one of a library."""
     status = getattr(error, 'status_code', None) or getattr(
         error, 'http_status', None)
     reason = _reason(error)
     if status == 401:
         return exceptions.CloudUnavailable(
             f'Keystone does not accept {_user(conf, service)} (HTTP 401), so '
-            f'nobody could {action}: correct the credentials in '
+            f'octavia-hmsync could not {action}: correct the credentials in '
             f'{_sections(service)}.')
     if status == 403:
         return exceptions.CloudRefused(
@@ -199,11 +195,11 @@ def _translate(conf, action, error, service):
         return exceptions.CloudRefused(
             f'Could not {action}: the quota of {_names(quota.group(1))} of '
             f'the project of {_user(conf, service)} is reached. Raise it, or '
-            f'delete what nobody needs.')
+            f'delete what is not needed.')
     if status == 409 and _NO_ADDRESS in reason:
         return exceptions.CloudRefused(
             f'Could not {action}: no address of the subnet is free '
-            f'({reason}). Delete ports that nobody needs; a subnet cannot '
+            f'({reason}). Delete ports that are not needed; a subnet cannot '
             f'be made larger.')
     if status and 400 <= status < 500:
         return exceptions.CloudRefused(
@@ -245,7 +241,7 @@ def _translate(conf, action, error, service):
 
 
 def _reason(error):
-    """Return what an exception says, in one line without a full stop."""
+    """Return the text of an exception, in one line without a full stop."""
     if isinstance(error, cfg.Error):
         return hmsync_conf.describe_error(error)
     text = getattr(error, 'details', None) or str(error)
@@ -259,13 +255,13 @@ def _names(text):
 
 
 def _sections(service):
-    """Name where its credentials are, the first ones that are read."""
+    """Name the sections of its credentials, as they are looked up."""
     return ('[service_auth]' if service.section == 'service_auth' else
             f'[{service.section}] or [service_auth]')
 
 
 def _other_sections(service):
-    """Name where its credentials are to be."""
+    """Name the sections that may hold its credentials."""
     return ('[service_auth]' if service.section == 'service_auth' else
             f'[service_auth], or in [{service.section}] where '
             f'{service.name} has others')
@@ -279,6 +275,6 @@ def _user(conf, service):
             if conf[section][option]:
                 return f'the user {conf[section][option]}'
         except cfg.Error:
-            # Each kind of credentials has its own options.
+            # Each kind of credentials has only some of these options.
             continue
     return f'the user of [{section}]'

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The instances of amphorae, asked of the compute service.
+"""Reads the instances of amphorae from the compute service.
 
-Of Nova itself where Octavia uses it: Octavia's driver for it repeats what
-finds nothing for a quarter of a minute, and lists nothing. Of any other
-driver of Octavia's what it can do.
+It asks Nova itself where Octavia uses it: Octavia's driver for Nova repeats
+a request that finds nothing for 15 s, and cannot list. Any other driver of
+Octavia's is asked for what it can do.
 """
 
 import dataclasses
@@ -28,10 +28,10 @@ _NAME = re.compile(f'{compat_compute.INSTANCE_PREFIX}({_ID})')
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """An instance by the name of an amphora.
+    """An instance whose name is that of an amphora.
 
-    :param amphora_id: of which its name speaks.
-    :param created_at: UTC; None where nobody tells.
+    :param amphora_id: from its name.
+    :param created_at: UTC; None if unknown.
     :param is_going: whether it is being deleted.
     """
 
@@ -44,39 +44,38 @@ class Instance:
 
 
 class Compute(typing.Protocol):
-    """What knows instances."""
+    """A source of information about instances."""
 
     def get_status(self, compute_id: str) -> str | None:
-        """Return what state an instance is in; None where there is none.
+        """Return the state of an instance; None if it does not exist.
 
-        :raises CloudUnavailable, CloudRefused: if nobody tells.
+        :raises CloudUnavailable, CloudRefused: if there is no answer.
         """
 
     def list_instances(self, amphora_id: str | None = None
                        ) -> list[Instance] | None:
-        """Return those that are named as amphorae; None if nobody tells.
+        """Return instances named like amphorae; None if that is unknown.
 
-        :param amphora_id: only those of this one.
+        :param amphora_id: only instances of this amphora.
         :raises CloudUnavailable, CloudRefused: if there is no answer.
         """
 
     def find(self, name: str) -> list[str]:
-        """Return the ids of instances of a name, as far as anybody tells.
+        """Return the ids of instances of a name, as far as known.
 
         :raises CloudUnavailable, CloudRefused: if there is no answer.
         """
 
     def delete(self, compute_id: str) -> None:
-        """Have an instance deleted; one that is none is no error.
+        """Delete an instance; a missing one is no error.
 
-        :raises CloudUnavailable, CloudRefused: if it may not have been.
+        :raises CloudUnavailable, CloudRefused: if it may still exist.
         """
 
 
 def connect(conf):
-    """Return the Compute of octavia.conf; nobody is asked before its calls.
+    """Return the Compute of octavia.conf, without a request.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
     :raises CloudUnavailable: if the credentials, or the driver, cannot be
                               used as they are.
     """
@@ -87,13 +86,12 @@ def connect(conf):
 
 
 def connect_to_nova(conf):
-    """Make a connection to Nova, as Octavia makes its own.
+    """Make a connection to Nova like Octavia's.
 
-    Nobody is asked before the first request; each waits for
-    ``[hmsync_network] api_timeout`` seconds and is made once.
+    It makes no request itself. Each request has ``[hmsync_network]
+    api_timeout`` seconds and is made once.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :returns: an openstack.connection.Connection that nothing else uses.
+    :returns: an openstack.connection.Connection of the caller's own.
     :raises CloudUnavailable: if the credentials cannot be used as they are.
     """
     options = {}
@@ -113,10 +111,7 @@ def connect_to_nova(conf):
 
 
 class Nova:
-    """Nova, with the credentials of ``[service_auth]``.
-
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    """
+    """Nova, with the credentials of ``[service_auth]``."""
 
     def __init__(self, conf):
         self._conf = conf
@@ -134,12 +129,12 @@ class Nova:
                 return None
 
     def list_instances(self, amphora_id=None):
-        """See Compute; random names tell nothing."""
+        """See Compute; None if names are random."""
         if self._conf.nova.random_amphora_name_length:
             return None
         prefix = compat_compute.INSTANCE_PREFIX
         with self._reported('list the instances of amphorae'):
-            # Nova takes it as a regular expression, or as a part of a name.
+            # Nova matches it as a regular expression, or as a part of a name.
             found = list(self._connection.compute.servers(
                 name=f'{prefix}{amphora_id or ""}'))
             return [Instance(
@@ -166,12 +161,12 @@ class Nova:
 def _parse_time(text):
     if not text:
         return None
-    # Nova has no fractions; Neutron neither.
+    # Neither Nova nor Neutron gives fractions of seconds.
     return datetime.datetime.strptime(text, '%Y-%m-%dT%H:%M:%SZ')
 
 
 class Driver:
-    """Another compute driver of Octavia's.
+    """Another compute driver of Octavia.
 
     :param name: its entry point.
     """
@@ -194,11 +189,11 @@ class Driver:
             return found.status if found is not None else None
 
     def list_instances(self, amphora_id=None):
-        """See Compute: a driver has no list."""
+        """See Compute: drivers cannot list instances."""
         return None
 
     def find(self, name):
-        """See Compute: a driver does not tell."""
+        """See Compute: drivers cannot search by name."""
         return []
 
     def delete(self, compute_id):
@@ -208,7 +203,7 @@ class Driver:
 
 
 class _Reported:
-    """Puts whatever a driver raises in one line."""
+    """Turns any exception of a driver into one line."""
 
     def __init__(self, name, action):
         self._name, self._action = name, action

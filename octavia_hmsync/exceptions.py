@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What can go wrong, in words for the operator.
+"""The errors of the plugin, in words for the operator.
 
-Every message names the thing and what to do about it: it is what stands in
-the log, and what the command line prints.
+Every message names the thing and what to do about it. Operators read it in the
+log and on the command line.
 """
 
 
@@ -12,15 +12,15 @@ class HMSyncException(Exception):
 
 
 class Interrupted(Exception):
-    """Base of what ends work that a process must not go on with.
+    """Base of events that interrupt work in this process.
 
-    Not one of HMSyncException: it is no failure of the work, and code that
-    turns failures into a result has to let it pass.
+    It is not an HMSyncException, because the work has not failed: code that
+    turns failures into a result must let it pass.
     """
 
 
 class Lost(Interrupted):
-    """Another process has claimed the row meanwhile: touch nothing."""
+    """Another process has claimed the row meanwhile: change nothing."""
 
 
 class Unwanted(Interrupted):
@@ -28,7 +28,7 @@ class Unwanted(Interrupted):
 
 
 class Stopped(Interrupted):
-    """This process ends; another one takes the work up."""
+    """This process ends; another one takes up the work."""
 
 
 class InvalidConfiguration(HMSyncException):
@@ -48,14 +48,14 @@ class HostConflict(HMSyncException):
 
 
 class StrangeAnswer(HMSyncException):
-    """What an amphora agent sends is no answer of one."""
+    """What an amphora agent sent is not a valid answer."""
 
 
 class AgentUnreachable(HMSyncException):
-    """No amphora agent answered, or not as one does.
+    """No amphora agent gave a valid answer.
 
-    :param is_unanswered: whether nobody answered at its address: not even
-                          with a certificate that does not fit.
+    :param is_unanswered: whether nothing at all answered at its address, not
+                          even with a wrong certificate.
     """
 
     def __init__(self, message: str, is_unanswered: bool = False) -> None:
@@ -64,7 +64,7 @@ class AgentUnreachable(HMSyncException):
 
 
 class AgentRefused(HMSyncException):
-    """An amphora agent does not do what it was asked for."""
+    """An amphora agent refused a request, or failed."""
 
 
 class BuildFailed(HMSyncException):
@@ -72,7 +72,7 @@ class BuildFailed(HMSyncException):
 
 
 class NotProven(HMSyncException):
-    """A load balancer is not shown to be served as it should be."""
+    """It is not proven that a load balancer is served as it should be."""
 
 
 class ClusterNotUpdated(HMSyncException):
@@ -80,23 +80,23 @@ class ClusterNotUpdated(HMSyncException):
 
 
 class UnknownTemplate(HMSyncException):
-    """What Octavia renders is not what the plugin knows how to change."""
+    """Octavia renders something that the plugin cannot change safely."""
 
 
 class WrongOctavia(HMSyncException):
-    """The installed Octavia lacks what the plugin takes from it."""
+    """The installed Octavia lacks something that the plugin uses."""
 
 
 class BrokenOctavia(HMSyncException):
-    """The installed Octavia lacks what Octavia itself needs."""
+    """The installed Octavia lacks something that Octavia itself uses."""
 
 
 class NotOctavia(HMSyncException):
-    """The database has no tables of Octavia."""
+    """The database does not have Octavia's tables."""
 
 
 class SchemaMissing(HMSyncException):
-    """The plugin's tables are not there yet, or are too old."""
+    """The plugin's tables are missing or too old."""
 
 
 class SchemaNewer(HMSyncException):
@@ -108,7 +108,7 @@ class DatabaseUnavailable(HMSyncException):
 
 
 class JobboardUnavailable(HMSyncException):
-    """Octavia's jobboard, or what it keeps its jobs in, cannot be used."""
+    """Octavia's jobboard, or the store of its jobs, cannot be used."""
 
 
 class NotificationsUnavailable(HMSyncException):
@@ -116,31 +116,31 @@ class NotificationsUnavailable(HMSyncException):
 
 
 class CloudUnavailable(HMSyncException):
-    """Neutron or Keystone does not answer, or not as it should."""
+    """Neutron or Keystone gave no valid answer."""
 
 
 class SecretsUnavailable(CloudUnavailable):
-    """Not all certificates of a load balancer are at hand."""
+    """Not all certificates of a load balancer can be fetched."""
 
 
 class CloudRefused(HMSyncException):
-    """Neutron does not do what it was asked for: a policy, a quota, ..."""
+    """Neutron refused a request: a policy, a quota, ..."""
 
 
 class PortConflict(HMSyncException):
-    """The port of a node is somebody else's, or there are two."""
+    """The port of a node was made by others, or there are two."""
 
 
 class NodeConflict(PortConflict):
-    """The port of a node is that of another node."""
+    """The port of a node belongs to another node."""
 
 
 class VswitchUnavailable(HMSyncException):
-    """Open vSwitch of this node cannot be used, or did not do its part."""
+    """Open vSwitch of this node cannot be used, or has failed."""
 
 
 class InterfaceConflict(HMSyncException):
-    """Something else has the name of the interface of the node's port."""
+    """Another interface has the name of the interface of the node's port."""
 
 
 class InterfaceUnavailable(HMSyncException):
@@ -152,19 +152,19 @@ class NotPossible(HMSyncException):
 
 
 class ClusterBusy(NotPossible):
-    """Somebody else works on a cluster, or on its load balancer."""
+    """Another process works on a cluster, or on its load balancer."""
 
 
 class PortBusy(NotPossible):
-    """Somebody else works on the port of a node right now."""
+    """Another process works on the port of a node right now."""
 
 
 class InvalidDocument(HMSyncException):
-    """What a distributor is to do is not said as it has to be."""
+    """A document for a distributor is not valid."""
 
 
 class VersionConflict(HMSyncException):
-    """A distributor has a newer document than the one that it was sent.
+    """A distributor has a newer document than the request.
 
     :param in_force: the version that it has.
     """
@@ -175,19 +175,19 @@ class VersionConflict(HMSyncException):
 
 
 class DistributorError(HMSyncException):
-    """A distributor did not do what it was asked for."""
+    """A distributor did not carry out a request."""
 
 
 class DistributorUnreachable(DistributorError):
-    """It does not answer, or not as one does."""
+    """It gives no valid answer."""
 
 
 class DistributorFailing(DistributorError):
-    """It answers, and its Open vSwitch or it itself does not work."""
+    """It answers, but it or its Open vSwitch fails."""
 
 
 class DistributorUntrusted(DistributorError):
-    """One of the two does not take the certificate of the other."""
+    """One side does not accept the certificate of the other."""
 
 
 class DistributorOtherVersion(DistributorError):
@@ -195,11 +195,11 @@ class DistributorOtherVersion(DistributorError):
 
 
 class DistributorRejected(DistributorError):
-    """It takes what it was sent for wrong, however often it is sent."""
+    """It finds the request invalid: sending it again is useless."""
 
 
 class DistributorRefused(DistributorError):
-    """It has a newer version than the one that it was sent.
+    """It has a newer version than the request.
 
     :param in_force: the version that it has.
     """
@@ -210,7 +210,7 @@ class DistributorRefused(DistributorError):
 
 
 class UnknownCluster(HMSyncException):
-    """A cluster is gone, or was never there."""
+    """A cluster is gone, or never existed."""
 
 
 class NoDistributor(HMSyncException):
@@ -218,15 +218,15 @@ class NoDistributor(HMSyncException):
 
 
 class StoreBusy(HMSyncException):
-    """Another process has the directory of a distributor."""
+    """Another process uses the directory of a distributor."""
 
 
 class StoreFailed(HMSyncException):
-    """A distributor cannot write or read what it remembers."""
+    """A distributor cannot write or read its state."""
 
 
 class VipBusy(HMSyncException):
-    """Another request changes the same VIP, and does not come to an end."""
+    """Another request changes the same VIP, and has not ended in time."""
 
 
 class UnknownVip(HMSyncException):

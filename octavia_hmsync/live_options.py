@@ -13,19 +13,17 @@ LOG = logging.getLogger(__name__)
 
 
 class LiveOptions:
-    """Keeps options of one group at what the database has, as overrides.
+    """Keeps options of one group at their values in the database.
 
-    An override takes effect at once, where oslo.config keeps for good what a
-    configuration source has returned.
+    It uses overrides, which take effect at once: oslo.config would keep a
+    value of a configuration source for good.
 
-    :param conf: the oslo.config object that Octavia reads.
     :param name: what it follows, for the log.
-    :param group: the group of the options.
-    :param options: their names.
+    :param options: names of the options.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 
-    # A reader that comes before the first look waits for it this long.
+    # Seconds for which an early reader waits for the first look.
     FIRST_LOOK_TIMEOUT = 10
 
     def __init__(self, conf, name, group, options):
@@ -36,27 +34,26 @@ class LiveOptions:
         self._engine = api.create_engine(conf)
         self._looked = threading.Event()
         self._values = {}
-        # What was logged last of each.
+        # The value of each option that was logged last.
         self._said = {}
         self._thread = periodic.PeriodicThread(
             name, self._look, conf.hmsync.poll_interval, self._engine)
 
     def start(self):
         """Begin to follow the database."""
-        # Drops what was cached before the fork, so that a reader that comes
-        # before the first look asks get().
+        # Drops what was cached before the fork. A reader before the first
+        # look then calls get().
         for option in self._options:
             self._conf.clear_override(option, group=self.group)
         self._thread.start()
 
     def stop(self):
-        """Stop following it."""
+        """Stop following the database."""
         self._thread.stop(timeout=1)
 
     def get(self, option):
         """Return an option's value for a reader that comes too early.
 
-        :param option: its name.
         :returns: a list, or None if none is known.
         """
         if option not in self._options:
@@ -66,10 +63,10 @@ class LiveOptions:
         return self._values.get(option)
 
     def _read(self):
-        """Read the values.
+        """Read the values from the database.
 
         :returns: ({option: list}, what to add to the log line); None to
-                  leave all as it is.
+                  change nothing.
         """
         raise NotImplementedError()
 
@@ -84,8 +81,8 @@ class LiveOptions:
     def _apply(self, values, comment):
         for option in self._options:
             value = values.get(option)
-            # Each time: a reader that was under way while the override was
-            # set can have put the old value back into oslo.config's cache.
+            # Set every time: a concurrent reader may have put the old value
+            # back into oslo.config's cache.
             if value is None:
                 self._conf.clear_override(option, group=self.group)
             else:

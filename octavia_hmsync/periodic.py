@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A thread that does one thing again and again, and never dies of it."""
+"""A thread that calls a function periodically, and survives its errors."""
 
 from collections import abc
 import signal
@@ -16,26 +16,26 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# How many times as long as a call takes in the processor the pause is after.
+# The pause after a call, as a multiple of its processor time.
 _PAUSE = 9
 
-# What tells a service to end, to read its configuration anew, or to report.
+# They make a service end, read its configuration again, or report.
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGUSR2)
 
 
 def leave_signals_to_main_thread() -> None:
-    """Have no signal delivered to this thread, nor to those that it starts.
+    """Block signals in this thread, and in threads that it starts.
 
-    Python's handlers run in the main thread, and octavia-housekeeping's sleeps
-    until a signal wakes it. Linux may give a signal that comes while a thread
-    starts another one to that thread instead: then the main thread sleeps on,
-    and the service does not end.
+    Python's handlers run in the main thread, and octavia-housekeeping's main
+    thread sleeps until a signal wakes it. If Linux gives the signal to
+    another thread, which it may do while a thread starts, the main thread
+    sleeps on and the service does not end.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
 
 
 class _Problems:
-    """What is wrong now, each thing said once however many threads meet it."""
+    """The present problems, each logged once for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class _Problems:
         self._noticed: set[str] = set()
 
     def change(self, thread: abc.Hashable, problem: str | None) -> None:
-        """Note what is wrong for a thread now, and log what that changes.
+        """Note the present problem of a thread, and log any change.
 
         :param thread: any hashable that stands for it.
         :param problem: a line of text, or None.
@@ -60,7 +60,7 @@ class _Problems:
             LOG.info('octavia-hmsync works again.')
 
     def notice(self, text: str) -> None:
-        """Log what does not keep anybody from working, once."""
+        """Log once what does not stop the work."""
         with self._lock:
             known = text in self._noticed
             self._noticed.add(text)
@@ -68,15 +68,15 @@ class _Problems:
             LOG.warning('%s It goes on working with them meanwhile.', text)
 
     def forget(self, thread: abc.Hashable) -> None:
-        """Note that a thread has ended, whatever was wrong."""
+        """Drop the problem of a thread that has ended."""
         with self._lock:
             self._by_thread.pop(thread, None)
 
 
 def _is_of_the_end(error: Exception) -> bool:
-    """Tell whether Python starts no threads any more, as it ends.
+    """Tell whether Python starts no more threads because it ends.
 
-    That is so before anybody is told to stop.
+    This happens before stop() is called.
     """
     return isinstance(error, RuntimeError) and (
         'interpreter shutdown' in str(error))
@@ -88,20 +88,19 @@ _PROBLEMS = _Problems()
 class PeriodicThread:
     """Calls a function at an interval, whatever it raises.
 
-    The database being down is one WARNING when it begins and one INFO when
-    it ends, whatever else comes is logged with its traceback; the next
-    interval is the retry. After a call that hung for longer than that, the
-    next one is made at once. No call is made before the plugin's tables are
-    there, and none takes more than a tenth of a processor in the long run.
+    When the database goes down, one WARNING is logged, and one INFO when it is
+    back. Other errors are logged with their traceback. The next interval is
+    the retry; after a call that hung for longer than the interval, the next
+    one is made at once. No call is made before the plugin's tables exist, and
+    calls take no more than a tenth of a processor in the long run.
 
-    .succeeded_at tells when a call ended well for the last time, in seconds
-    since the epoch by this controller's clock, 0.0 for never; .failures how
-    many did not.
+    .succeeded_at is the time of the last call that ended well, in seconds
+    since the epoch by this controller's clock, 0.0 for never; .failures is
+    the number of failed calls.
 
     :param name: what it does, for the log.
     :param function: called without arguments.
     :param interval: seconds between the end of a call and the next.
-    :param engine: an SQLAlchemy engine.
     :param clock: called without arguments, seconds.
     """
 
@@ -128,11 +127,11 @@ class PeriodicThread:
         return self._stopping
 
     def start(self) -> None:
-        """Begin, with a first call at once."""
+        """Start the thread; its first call comes at once."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Have the next call made now."""
+        """Make the next call now."""
         self._wake.set()
 
     def is_alive(self) -> bool:
@@ -140,7 +139,7 @@ class PeriodicThread:
         return self._thread.is_alive()
 
     def stop(self, timeout: float) -> None:
-        """Make no more calls, and wait for the one that is under way.
+        """Make no more calls, and wait for the running one.
 
         :param timeout: seconds to wait.
         """
@@ -159,10 +158,10 @@ class PeriodicThread:
             cpu = time.thread_time() - cpu
             has_hung = self._clock() - began - cpu > self._interval
             # What it saw before it hung is old, and Octavia's health check
-            # does not wait either. A server that is slow, and does answer,
-            # is not asked all the time.
+            # does not wait either. But a server that is slow, and does
+            # answer, is not asked all the time.
             is_again = has_hung and not (is_good and is_again)
-            # What looks at each amphora takes long in a large fleet.
+            # Calls that look at each amphora take long in a large fleet.
             self._wake.wait(max(0 if is_again else self._interval,
                                 _PAUSE * cpu))
         _PROBLEMS.forget(self)
@@ -177,7 +176,7 @@ class PeriodicThread:
         except Exception as e:
             self.failures += 1
             problem = self._describe(e)
-        # Not in the except block, where oslo.log would say it twice.
+        # Outside the except block, as oslo.log would log it twice inside.
         _PROBLEMS.change(self, problem)
         self._problem = problem
         return problem is None
@@ -185,12 +184,12 @@ class PeriodicThread:
     def _describe(self, error: Exception) -> str | None:
         """Put an exception in one line; its traceback is logged if new.
 
-        :returns: None for what only came because the service ends.
+        :returns: None for an error that is due to the end of the service.
         """
         if isinstance(error, exceptions.HMSyncException):
             return str(error)
         if api.is_database_error(error):
-            # The tables may be others when it comes back.
+            # The tables may have changed when it comes back.
             self._schema_checked = False
             return (f'The database cannot be used: {api.describe(error)}. It '
                     f'is tried again; Octavia runs on.')
@@ -211,7 +210,7 @@ class PeriodicThread:
                 schema.check(connection)
             except exceptions.SchemaNewer as e:
                 newer = str(e)
-        # Not in the except block, see _call().
+        # Outside the except block, see _call().
         if newer:
             _PROBLEMS.notice(newer)
         self._schema_checked = True

@@ -6,5 +6,5 @@ from importlib import metadata
 
 
 def version_string() -> str:
-    """Return the version, as the package's metadata have it."""
+    """Return the version from the package's metadata."""
     return metadata.version('octavia-hmsync')

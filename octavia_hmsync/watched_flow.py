@@ -9,14 +9,14 @@ from taskflow import states
 
 
 class Watch:
-    """Calls something for each task that has ended, before the next begins.
+    """Calls a function after each task, before the next begins.
 
-    If that raises, no other task begins, and none is undone. TaskFlow passes
-    over what a listener raises, so that it is kept here.
+    If the function raises, no other task begins, and none is reverted.
+    TaskFlow ignores exceptions of listeners, so finish() raises it.
 
     :param engine: the engine, loaded and not yet run.
     :param check: called with the name of the task and its result.
-    :param ends: states of TaskFlow in which a task has ended.
+    :param ends: TaskFlow's states of an ended task.
     """
 
     def __init__(self, engine: typing.Any,
@@ -37,9 +37,9 @@ class Watch:
             self._engine.suspend()
 
     def finish(self) -> None:
-        """To be called after the engine has run.
+        """Raise what check() raised; call it after the engine has run.
 
-        :raises Exception: what it was ended by.
+        :raises Exception: the error of check().
         """
         if self._error is not None:
             raise self._error

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What replacements, and clusters, ask of amphora agents.
+"""The requests to amphora agents for replacements and clusters.
 
-A SINGLE amphora holds the VIP from the moment at which its agent plugs it. One
-that is to wait is booted as one of a pair: its agent then leaves the VIP to
-keepalived, which it does not have. take_vip() and release_vip() use that the
-agent, asked to plug an interface that is plugged already, makes its addresses
-those that it is told ("re-vip-plug", Plug.plug_network of the agent).
+A SINGLE amphora holds the VIP from the moment its agent plugs it. A new
+amphora that must wait is booted as one of a pair: its agent then leaves the
+VIP to keepalived, which it lacks. take_vip() and release_vip() plug an
+interface again: the agent then sets its addresses to exactly the given ones
+("re-vip-plug", Plug.plug_network of the agent).
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from octavia_hmsync import exceptions
 
 # Bytes; a load balancer may have hundreds of listeners.
 _KEPT = 60000
-# The same; hundreds of listeners and thousands of members are a megabyte.
+# Bytes; hundreds of listeners and thousands of members are a megabyte.
 _KEPT_OF_HAPROXY = 16 * 1024 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
 class Subnet:
-    """A subnet, as an agent is told of it.
+    """A subnet, as the agent's API describes it.
 
     :param host_routes: (destination, nexthop) pairs.
     """
@@ -33,7 +33,7 @@ class Subnet:
     host_routes: tuple = ()
 
     def describe(self):
-        """Return what the agent's API has for it."""
+        """Return the fields of the agent's API."""
         return {'subnet_cidr': self.cidr, 'gateway': self.gateway,
                 'host_routes': [
                     {'destination': destination, 'nexthop': nexthop}
@@ -42,14 +42,14 @@ class Subnet:
 
 @dataclasses.dataclass(frozen=True)
 class VipInterface:
-    """The interface of an amphora at which its VIPs are.
+    """The interface of an amphora that carries its VIPs.
 
     :param mac: of its port.
-    :param vrrp_ip: the address of its own beside that of the load balancer.
+    :param vrrp_ip: its own address, beside the VIPs of the load balancer.
     :param mtu: of the network.
-    :param vips: (address, Subnet) pairs, that of the load balancer first.
-    :param fixed_ips: (address, Subnet) pairs, all that its port has, vrrp_ip
-                      among them. Members may be in any of these subnets.
+    :param vips: (address, Subnet) pairs, the load balancer's own VIP first.
+    :param fixed_ips: (address, Subnet) pairs of all addresses of its port,
+                      vrrp_ip included. Members may be in any of these subnets.
     """
 
     mac: str
@@ -67,8 +67,6 @@ def _is_listener(found):
 class Agent:
     """The agent of one amphora.
 
-    :param client: an agent_client.RestAgentClient.
-    :param amphora_id: the amphora's id.
     :param lb_network_ip: the address of its agent.
     :param timeout: seconds for each request; [hmsync] upload_timeout if None.
     """
@@ -86,8 +84,8 @@ class Agent:
             content_type, timeout=self._timeout, kept=kept))
         if 200 <= status < 300 or status in allowed:
             return status, text
-        # An agent's own words: nothing in them may reach a terminal as it
-        # is, and they may repeat what is secret.
+        # Not the agent's own text: it may hold control characters for a
+        # terminal, and may repeat a secret.
         raise exceptions.AgentRefused(
             f'The agent of amphora {self.amphora_id} at {self.lb_network_ip} '
             f'answered {status} to {method} {path}. See '
@@ -98,17 +96,17 @@ class Agent:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            # No end of brackets is no JSON either.
+            # RecursionError: too many brackets, which is no answer either.
             raise exceptions.AgentRefused(
                 f'The agent of amphora {self.amphora_id} at '
                 f'{self.lb_network_ip} answered no JSON to GET {path}. See '
                 f'who answers there') from None
 
     def get_haproxy(self, load_balancer_id):
-        """Return the configuration of haproxy for a load balancer.
+        """Return the haproxy configuration of a load balancer.
 
         :returns: text, or None if it has none.
-        :raises AgentUnreachable, AgentRefused: if it does not say.
+        :raises AgentUnreachable, AgentRefused: if it gives none.
         """
         return self._get_configuration(
             f'loadbalancer/{load_balancer_id}/haproxy')
@@ -129,12 +127,12 @@ class Agent:
         return None if status == 404 else text
 
     def get_file_md5(self, path):
-        """Tell which of the files is there that go beside certificates.
+        """Return the MD5 of a file that goes beside the certificates.
 
         :param path: below the version of the API.
-        :returns: what its agent says, of whatever truth; None if there is
-                  none.
-        :raises AgentUnreachable, AgentRefused: if it does not say.
+        :returns: the value from its agent, unverified; None if there is no
+                  such file.
+        :raises AgentUnreachable, AgentRefused: if it gives none.
         """
         status, text = self._ask('GET', path, allowed=(404,))
         if status == 404:
@@ -145,7 +143,7 @@ class Agent:
             return ''
 
     def upload_file(self, path, content):
-        """Give it such a file.
+        """Upload a file that goes beside the certificates.
 
         :param path: below the version of the API.
         :param content: text, which may be a secret.
@@ -154,17 +152,17 @@ class Agent:
         self._ask('PUT', path, content, 'application/octet-stream')
 
     def reload_haproxy(self, load_balancer_id):
-        """Have haproxy be loaded anew; the former one keeps its connections.
+        """Reload haproxy; the old process keeps its connections.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have been.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', f'loadbalancer/{load_balancer_id}/reload')
 
     def get_listeners(self):
-        """Tell which listeners it has been configured with.
+        """Return the listeners that it has been configured with.
 
         :returns: {id of a listener: its status}.
-        :raises AgentUnreachable, AgentRefused: if it does not say.
+        :raises AgentUnreachable, AgentRefused: if it does not tell.
         """
         found = self._ask_json('listeners')
         if not (isinstance(found, list) and all(map(_is_listener, found))):
@@ -175,10 +173,10 @@ class Agent:
         return {each['uuid']: each['status'] for each in found}
 
     def get_interface(self, address):
-        """Tell on which of its interfaces an address is.
+        """Return the interface that has an address.
 
-        :returns: the interface's name, None if it is on none.
-        :raises AgentUnreachable, AgentRefused: if it does not say.
+        :returns: the interface's name, None if no interface has it.
+        :raises AgentUnreachable, AgentRefused: if it does not tell.
         """
         path = f'interface/{address}'
         status, text = self._ask('GET', path, allowed=(404,))
@@ -193,9 +191,9 @@ class Agent:
                 f'who answers there') from None
 
     def count_haproxies(self):
-        """Tell how many of its haproxy processes run, one a load balancer.
+        """Return how many haproxy processes run, one for each load balancer.
 
-        :raises AgentUnreachable, AgentRefused: if it does not say.
+        :raises AgentUnreachable, AgentRefused: if it does not tell.
         """
         try:
             return int(self._ask_json('details')['haproxy_count'])
@@ -208,12 +206,12 @@ class Agent:
     def holds(self, address):
         """Tell whether an address is on one of its interfaces.
 
-        :raises AgentUnreachable, AgentRefused: if it does not say.
+        :raises AgentUnreachable, AgentRefused: if it does not tell.
         """
         return self.get_interface(address) is not None
 
     def configure(self, configuration):
-        """Replace its own configuration.
+        """Replace the agent's own configuration.
 
         :param configuration: text; it holds a secret.
         :raises AgentUnreachable, AgentRefused: if it did not take it.
@@ -221,22 +219,21 @@ class Agent:
         self._ask('PUT', 'config', configuration, 'application/octet-stream')
 
     def take_vip(self, interface):
-        """Have it add the VIPs to its interface; it must be SINGLE by now.
+        """Add the VIPs to its interface; it must be SINGLE by now.
 
-        One that is not plugged yet becomes that of members, without them.
+        An interface that is not plugged yet becomes one for members, without
+        the VIPs.
 
-        :param interface: a VipInterface.
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._plug(interface, interface.vips)
 
     def release_vip(self, interface):
-        """Have it take the VIPs from its interface; connections to them end.
+        """Remove the VIPs from its interface; their connections end.
 
-        Its own addresses stay: it answers no ARP but for these.
+        Its own addresses stay, and it answers ARP only for these.
 
-        :param interface: a VipInterface.
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._plug(interface, ((interface.vrrp_ip, interface.vips[0][1]),))
 
@@ -246,7 +243,7 @@ class Agent:
         self._ask('POST', 'plug/network', json.dumps({
             'mac_address': interface.mac, 'mtu': interface.mtu,
             'is_sriov': False,
-            # The agent deletes the addresses that are not here.
+            # The agent deletes all addresses that are not listed here.
             'fixed_ips': [{'ip_address': address, **other.describe()}
                           for address, other in interface.fixed_ips],
             'vip_net_info': {
@@ -257,40 +254,40 @@ class Agent:
                     for address, other in additional]}}))
 
     def upload_keepalived(self, configuration):
-        """Give it a keepalived configuration; what runs does not read it.
+        """Upload a keepalived configuration, which takes effect later.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have taken it.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', 'vrrp/upload', configuration,
                   'application/octet-stream')
 
     def start_keepalived(self):
-        """Have keepalived run, with the configuration that it has.
+        """Start keepalived with the configuration that it has.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', 'vrrp/start')
 
     def reload_keepalived(self):
-        """Have keepalived that runs read its configuration.
+        """Reload the configuration of a running keepalived.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', 'vrrp/reload')
 
     def stop_keepalived(self):
-        """Have keepalived say goodbye, and end.
+        """Stop keepalived, which gives up the VIPs first.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', 'vrrp/stop')
 
     def advertise(self, load_balancer_id):
-        """Have it tell its neighbours where the VIPs are.
+        """Announce the VIPs to the neighbours by gratuitous ARP.
 
-        It does so when it starts haproxy; one that runs is not touched. Only
-        for a SINGLE one that holds them.
+        The agent does so when asked to start haproxy; a running haproxy is
+        not touched. Only for a SINGLE amphora that holds the VIPs.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._ask('PUT', f'loadbalancer/{load_balancer_id}/start')

@@ -6,7 +6,7 @@ For Octavia's REST driver with a client of our own: one connection and one
 ``PUT /1.0/config`` per amphora, with one time limit for all of it. Octavia's
 client first asks for the API version on a connection of its own, retries for
 ten minutes by default and, with a hanging TLS handshake, for half an hour.
-Any other amphora driver is called as Octavia calls it.
+With any other amphora driver it calls the driver, as Octavia does.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from octavia_hmsync.amphora import upload_result
 from octavia_hmsync import compat
 from octavia_hmsync import exceptions
 
-# Of what an agent says, for the operator.
+# Characters of an agent's answer to show to the operator.
 _DETAIL = 200
-# For the clients that cannot do without threads: they cost memory, and
-# Octavia's drivers gain nothing by more.
+# Limit for clients that need threads: these cost memory, and more of them do
+# not speed up Octavia's drivers.
 THREADS = 32
-# Seconds; one that answers at all does so long before.
+# Seconds; an agent that works answers much sooner.
 _PROBE_TIMEOUT = 3
 
 
@@ -50,13 +50,13 @@ class Upload:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """How an upload ended.
+    """The result of an upload.
 
     :param result: APPLIED, UNREACHABLE, REJECTED or UNSUPPORTED.
     :param error: one line for the operator, None when APPLIED.
-    :param is_unanswered: whether nobody answered at its address: not even
-                          with a certificate that does not fit.
-    :param seconds: how long it took.
+    :param is_unanswered: whether nothing at all answered at its address, not
+                          even with a wrong certificate.
+    :param seconds: its duration.
     """
 
     result: str
@@ -68,7 +68,6 @@ class Answer:
 def create_client(conf):
     """Return a client for the amphora driver in use.
 
-    :param conf: a parsed oslo.config object.
     :returns: an object with a coroutine function ``upload(upload)``, which
               returns an Answer.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
@@ -80,12 +79,11 @@ def create_client(conf):
 
 
 def concurrency(conf):
-    """Return how many uploads there can be at once.
+    """Return how many uploads may run at once.
 
-    One that waits for a thread has begun as far as its claim is concerned;
-    and a process that is out of files takes every amphora for unreachable.
-
-    :param conf: a parsed oslo.config object.
+    More than there are threads or files would do harm: an upload that waits
+    for a thread uses up its claim, and a process without free files takes
+    every amphora for unreachable.
     """
     files, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     places = conf.hmsync.upload_concurrency
@@ -99,7 +97,6 @@ def concurrency(conf):
 def create_context(conf):
     """Make the TLS context for agents, with the certificates of octavia.conf.
 
-    :param conf: a parsed oslo.config object.
     :returns: an ssl.SSLContext.
     :raises InvalidConfiguration: if the certificates cannot be used.
     """
@@ -123,7 +120,6 @@ def create_context(conf):
 class RestAgentClient:
     """Speaks the amphora agent's REST API, version 1.0, itself.
 
-    :param conf: a parsed oslo.config object.
     :raises InvalidConfiguration: as create_client().
     """
 
@@ -133,7 +129,7 @@ class RestAgentClient:
         self._interface = haproxy.lb_network_interface
         self._timeout = conf.hmsync.upload_timeout
         self._heartbeat_key = conf.health_manager.heartbeat_key
-        # The one context for all: making one costs as much as an upload.
+        # Shared by all uploads: making a context costs as much as an upload.
         self._tls = create_context(conf)
 
     async def upload(self, upload):
@@ -160,7 +156,7 @@ class RestAgentClient:
 
     async def ask(self, amphora_id, lb_network_ip, method, path, body='',
                   content_type='application/json', timeout=None, kept=1024):
-        """Make one request of the API, on a connection of its own.
+        """Make one request of the API, on its own connection.
 
         :param amphora_id: the amphora's id, the name in its certificate.
         :param lb_network_ip: address of its agent.
@@ -169,9 +165,9 @@ class RestAgentClient:
         :param body: text.
         :param timeout: seconds for all of it; ``[hmsync] upload_timeout`` if
                         None.
-        :param kept: how many bytes of the answer are worth waiting for.
+        :param kept: how many bytes of the answer to wait for.
         :returns: status and the beginning of the body, as text.
-        :raises AgentUnreachable: if there is no answer of an agent in time.
+        :raises AgentUnreachable: if no agent answers in time.
         """
         where = self._where(lb_network_ip)
         trace = tls.Trace()
@@ -194,8 +190,8 @@ class RestAgentClient:
                     self._tls, amphora_id, request, reader, trace)
             return reader.status, reader.body
         except TimeoutError:
-            # What it comes from is no Exception, and no flow of TaskFlow's
-            # could be undone that has it in its record.
+            # "from None": its cause is no Exception, and TaskFlow cannot
+            # revert a flow that has such a cause in its record.
             raise exceptions.AgentUnreachable(
                 f'{where} did not answer within {timeout} s: check the '
                 f'amphora and the management network',
@@ -212,8 +208,8 @@ class RestAgentClient:
                 f'{where} gave a strange answer: {e}. See who answers '
                 f'there') from e
         except Exception as e:
-            # An agent may answer anything; what it says must not end what is
-            # done with others at the same time.
+            # An agent may answer anything; its answer must not end the work
+            # with other amphorae.
             raise exceptions.AgentUnreachable(
                 f'{where} closed the connection without a valid answer '
                 f'({type(e).__name__})') from e
@@ -223,11 +219,11 @@ class RestAgentClient:
 
 
 def get_host(lb_network_ip, interface):
-    """Return where an agent is connected to.
+    """Return the host to connect to for an agent.
 
     :param lb_network_ip: its address.
-    :param interface: that of the management network, for a link-local one.
-    :raises ValueError: if that is no address.
+    :param interface: that of the management network, for link-local addresses.
+    :raises ValueError: if it is not an IP address.
     """
     ip = ipaddress.ip_address(lb_network_ip)
     if ip.version == 6 and ip.is_link_local and '%' not in lb_network_ip:
@@ -236,11 +232,10 @@ def get_host(lb_network_ip, interface):
 
 
 def does_anybody_answer(conf, lb_network_ips):
-    """Tell whether there is a way to one of some agents.
+    """Tell whether one of some agents can be reached.
 
-    It begins to speak TLS and says nothing: an agent changes nothing.
+    It opens a TLS connection without a request, which changes nothing.
 
-    :param conf: a parsed oslo.config object.
     :param lb_network_ips: addresses of agents.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -262,7 +257,7 @@ def _answers(conf, lb_network_ip, context):
     except ssl.SSLEOFError:
         return False
     except ssl.SSLError:
-        # That was an answer.
+        # A TLS error is an answer, too.
         return True
     except (ValueError, OSError):
         return False
@@ -275,11 +270,11 @@ def _interpret(status, body, where, secret):
         return Answer(upload_result.UNSUPPORTED,
                       f'{where} answered 404: its image is too old to be '
                       f'reconfigured. Fail the amphora over to a newer image')
-    # An agent's own words: nothing in them may reach a terminal as it is.
-    # Of the first bytes only, as what is cut off might be a secret's end.
+    # Escaped, for the terminal. Only the first bytes, since a cut could hide
+    # a secret from the check below.
     detail = ascii(' '.join(body[:_DETAIL].split()))[1:-1]
     if 'heartbeat_key' in body or (secret and secret in body):
-        # And no log: from there they go anywhere.
+        # Nor is it logged, as logs are copied elsewhere.
         detail = 'it repeats what it was sent'
     return Answer(upload_result.REJECTED,
                   f'{where} answered {status}: {detail or "no details"}. '
@@ -287,7 +282,7 @@ def _interpret(status, body, where, secret):
 
 
 def _reason(error):
-    # asyncio's own text of a connection that failed does not say why.
+    # asyncio's own text does not say why a connection failed.
     if error.errno in errno.errorcode and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return error.strerror or error or type(error).__name__
@@ -303,10 +298,7 @@ def _certificate_error(where, amphora_id, error):
 
 
 class DriverAgentClient:
-    """Uploads through Octavia's amphora driver interface.
-
-    :param conf: a parsed oslo.config object.
-    """
+    """Uploads through Octavia's amphora driver interface."""
 
     def __init__(self, conf):
         self._name = conf.controller_worker.amphora_driver
@@ -318,8 +310,8 @@ class DriverAgentClient:
             None, self._upload, upload)
 
     def _driver(self):
-        # A driver must not be shared between threads: the REST driver keeps
-        # the expected host name of the current call on itself.
+        # Threads must not share a driver: the REST driver keeps the expected
+        # host name of the current call in itself.
         if not hasattr(self._local, 'driver'):
             self._local.driver = compat.load_amphora_driver(self._name)
         return self._local.driver

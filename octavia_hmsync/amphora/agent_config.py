@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The amphora agent's configuration file, with the list of our choice.
+"""The amphora agent's configuration file, with a list for each amphora.
 
-From Octavia's own template, but not through its AgentJinjaTemplater: that one
-takes the list from the global configuration, while each amphora has a list of
-its own here, and it escapes values for HTML, so that a heartbeat_key with
-``&`` or ``<`` would arrive as another key.
+It uses Octavia's own template, but not its AgentJinjaTemplater. That one takes
+the list from the global configuration, and escapes values for HTML, which
+would change a heartbeat_key with ``&`` or ``<``.
 """
 
 import jinja2
@@ -24,10 +23,10 @@ def _load_template():
 
 
 def _escape(value):
-    """Write a value so that oslo.config reads it as it is.
+    """Write a value so that oslo.config reads it unchanged.
 
-    ``\\$`` is a dollar sign to it in any place, ``$$`` not behind a
-    backslash; it takes a pair of quotes around a value away, and spaces.
+    oslo.config reads ``\\$`` as a dollar sign anywhere, but ``$$`` not after
+    a backslash; it strips a pair of quotes, and spaces.
     """
     value = str(value).replace('$', r'\$')
     if value != value.strip() or (value[:1] in ('"', "'") and
@@ -37,16 +36,15 @@ def _escape(value):
 
 
 def topology_for(topology, role, conf):
-    """Tell the topology that an amphora is to be configured for.
+    """Return the topology that an amphora is to be configured for.
 
-    The load balancer's own, because the controller's default says nothing of
-    an existing one: Octavia's 'amphora configure' writes SINGLE into an
-    ACTIVE_STANDBY amphora whose load balancer has no flavor. An agent knows
-    no ACTIVE_ACTIVE, and does not start with it.
+    It is the load balancer's own, because the controller's default may
+    differ: Octavia's 'amphora configure' writes SINGLE into an ACTIVE_STANDBY
+    amphora whose load balancer has no flavor. An agent does not start with
+    ACTIVE_ACTIVE.
 
     :param topology: topology of its load balancer, None if it has none.
     :param role: its role, or None.
-    :param conf: a parsed oslo.config object.
     :returns: SINGLE or ACTIVE_STANDBY.
     """
     if (role == compat.ROLE_IN_CLUSTER or
@@ -59,10 +57,10 @@ def topology_for(topology, role, conf):
 class AgentConfigRenderer:
     """Renders the agent configuration of many amphorae.
 
-    .heartbeat_key is the key that it writes into them.
+    .heartbeat_key is the key in these configurations.
 
-    :param conf: a parsed oslo.config object; read once, so that all amphorae
-                 of a batch get the same values.
+    :param conf: read only once, so that all amphorae of a batch get the same
+                 values.
     """
 
     def __init__(self, conf):
@@ -95,7 +93,6 @@ class AgentConfigRenderer:
 
         It contains the heartbeat key: never log or store it.
 
-        :param amphora_id: the amphora's id.
         :param topology: SINGLE or ACTIVE_STANDBY.
         :param addresses: its controller_ip_port_list, not empty.
         :returns: the file's text.

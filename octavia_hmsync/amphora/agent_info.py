@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which haproxy an amphora has, as its agent tells it.
+"""The haproxy version of an amphora, according to its agent.
 
-The version of the image is what nobody knows but the image service, and not
-for long; this is what is in the amphora.
+Only the image service knows the version of an image, and not for long. So the
+version of haproxy shows what an amphora runs.
 """
 
 import asyncio
@@ -15,19 +15,18 @@ from octavia_hmsync.amphora import answer
 from octavia_hmsync.amphora import tls
 from octavia_hmsync import compat
 
-# An agent may answer anything; nothing else of it may reach a terminal.
+# An agent may answer anything; only text like this may reach a terminal.
 _VERSION = re.compile(r'[\w.:+~-]{1,64}')
 
 
 def get_haproxy_versions(conf, amphorae):
     """Ask agents for the version of their haproxy.
 
-    As many at once as uploads, each for as long as an upload may take. Only
-    those that Octavia's REST driver speaks to can be asked.
+    It asks as many at once as there may be uploads, each for as long as an
+    upload may take. Only agents for Octavia's REST driver can be asked.
 
-    :param conf: a parsed oslo.config object.
     :param amphorae: a list of (amphora id, lb_network_ip or None).
-    :returns: a dict of versions by id; without those that give no answer.
+    :returns: {amphora id: version}, without amphorae that did not answer.
     :raises InvalidConfiguration: if the certificates that octavia.conf names
                                   cannot be used.
     """
@@ -74,7 +73,7 @@ class _InfoClient:
                 return None
             version = json.loads(reader.body)['haproxy_version']
         except Exception:
-            # Whatever it is, it is one answer less; the uploads say why.
+            # The version is shown as missing; uploads report the reason.
             return None
         if isinstance(version, str) and _VERSION.fullmatch(version):
             return version

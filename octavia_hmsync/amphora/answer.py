@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""An amphora agent's answer to one request, read as it comes.
+"""Reads an amphora agent's answer to one request as it arrives.
 
-Whoever answers may be hostile: each byte is looked at a fixed number of
-times, however they arrive, and only so many are kept.
+The sender may be hostile. So each byte is looked at a fixed number of times,
+in whatever pieces they arrive, and only a limited number is kept.
 """
 
 import re
@@ -11,7 +11,7 @@ import re
 from octavia_hmsync import exceptions
 
 HEAD_LIMIT = 4096
-# Of the body.
+# Bytes of the body to keep.
 _KEPT = 1024
 _STATUS = re.compile(rb'HTTP/1\.[01] ([2-9]\d\d)(?:[ \r]|$)')
 _LENGTH = re.compile(rb'\r\ncontent-length:[ \t]*(\d{1,9})[ \t]*(?:\r|$)',
@@ -24,12 +24,12 @@ _SIZE = re.compile(rb'(?:\r\n)?([0-9a-f]{1,6})[^\r\n]{0,99}\r\n',
 class AnswerReader:
     """Takes one answer, piece by piece.
 
-    :param kept: how many bytes of the body are worth waiting for.
+    :param kept: how many bytes of the body to wait for.
     """
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._kept = kept
-        # What has come of the head; of the body once that is whole.
+        # The head so far; once that is complete, the body.
         self._data = bytearray()
         self._status: int | None = None
         self._is_chunked = False
@@ -43,7 +43,7 @@ class AnswerReader:
         """
         status = self._status
         if status is None:
-            # Broken off in the head, after the status.
+            # The connection ended in the head, after the status.
             status = _parse_status(bytes(self._data))
         return status
 
@@ -60,7 +60,7 @@ class AnswerReader:
     def feed(self, data: bytes) -> bool:
         """Take a piece.
 
-        :returns: True if nothing more is worth waiting for.
+        :returns: True once nothing more is needed.
         :raises StrangeAnswer: if this is no answer of an agent.
         """
         searched = max(0, len(self._data) - 3)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a heartbeat says: pure, of the messages of every amphora so far."""
+"""What a heartbeat reports; pure, for messages of all amphorae so far."""
 
 from collections import abc
 import dataclasses
 
-# What haproxy, or keepalived, calls a member, by how it begins; and what
-# Octavia calls that.
+# Prefixes of the status of a member in haproxy or keepalived, and Octavia's
+# name of that status.
 _STATUSES = (('UP', 'ONLINE'), ('DOWN', 'ERROR'), ('DRAIN', 'DRAINING'),
              ('MAINT', 'OFFLINE'), ('no check', 'NO_MONITOR'))
-# Of what keepalived has not looked at yet.
+# Status of a member that keepalived has not checked yet.
 UNKNOWN = 'UNKNOWN'
 
-# The worse, the higher; one that nobody checks, or that is not told, is no
-# worse than any.
+# Higher is worse. A status that is missing here (no check, or unknown) is no
+# worse than any other.
 BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
 
 
@@ -21,9 +21,9 @@ BADNESS = {'ERROR': 3, 'OFFLINE': 2, 'DRAINING': 1, 'DEGRADED': 1}
 class Heartbeat:
     """One heartbeat of an amphora.
 
-    :param amphora_id: who sent it.
+    :param amphora_id: the sender.
     :param listeners: ids of the listeners that run there.
-    :param members: {id: operating_status}, as that amphora sees them.
+    :param members: {id: operating_status}, as seen by that amphora.
     """
 
     amphora_id: str
@@ -45,11 +45,11 @@ def _translate(said: str) -> str:
 def read(message: abc.Mapping) -> Heartbeat:
     """Read a message, as Octavia's health manager has unpacked it.
 
-    A member of a pool that several listeners use is told of once for each;
-    the worst counts.
+    A member of a pool that several listeners use is reported once for each;
+    its worst status counts.
 
     :param message: a dict; see Octavia's heartbeat_udp.
-    :raises KeyError, TypeError, AttributeError: if it is none.
+    :raises KeyError, TypeError, AttributeError: if it is no heartbeat.
     """
     listeners = message['listeners']
     # Before version 2 each listener had pools of its own.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What an amphora is told of the listeners of its load balancer.
+"""The requests that configure an amphora's listeners.
 
-It is what Octavia's driver would ask its agent for, strictly: that driver
-leaves a listener out for which it cannot fetch a certificate, and takes it
+They are the requests of Octavia's driver, checked strictly: that driver skips
+a listener whose certificate it cannot fetch, which would remove the listener
 from an amphora that serves it.
 """
 
@@ -22,7 +22,7 @@ def fetch_secrets(planner, listeners):
         try:
             planner.fetch_secrets(listener)
         except Exception as e:
-            # Of any certificate manager.
+            # Any error of any certificate manager.
             raise exceptions.SecretsUnavailable(
                 f'What listener {listener.id} needs cannot be fetched '
                 f'({type(e).__name__}: {" ".join(str(e).split())}), and no '
@@ -31,12 +31,11 @@ def fetch_secrets(planner, listeners):
 
 
 def plan(planner, load_balancer, amphora, facts=compat_driver.ANY):
-    """Plan what an amphora is asked for, to have all listeners.
+    """Plan the requests that give an amphora all listeners.
 
     :param planner: a compat Planner.
-    :param load_balancer: Octavia's data model of it.
     :param amphora: one of its amphorae.
-    :param facts: what its agent says of it.
+    :param facts: what its agent reports of it.
     :returns: a list of compat's Request.
     :raises UnknownTemplate: if Octavia leaves a listener out.
     """
@@ -47,9 +46,9 @@ def plan(planner, load_balancer, amphora, facts=compat_driver.ANY):
 
 
 def check(load_balancer, listeners, requests):
-    """Look whether Octavia has left a listener out; it only logs that.
+    """Check that Octavia left no listener out, which it would only log.
 
-    :raises UnknownTemplate: if it has.
+    :raises UnknownTemplate: if it did.
     """
     text = ''.join(request.body for request in requests
                    if request.path.endswith('/haproxy'))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which listeners an amphora is to serve, and whether it does: rules."""
+"""Rules: which listeners an amphora must serve, and whether it does."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -8,13 +8,13 @@ from octavia_hmsync import compat
 
 
 def find_served(is_enabled: bool, enabled: Mapping[str, bool]) -> list[str]:
-    """Tell which listeners amphorae are to serve.
+    """Return the listeners that amphorae must serve.
 
     Octavia renders no listener of a load balancer that is disabled.
 
-    :param is_enabled: whether the load balancer is.
-    :param enabled: {id: whether the listener is}.
-    :returns: ids, in order.
+    :param is_enabled: whether the load balancer is enabled.
+    :param enabled: {id: whether the listener is enabled}.
+    :returns: ids, sorted.
     """
     return sorted(listener_id for listener_id, itself in enabled.items()
                   if is_enabled and itself)
@@ -22,11 +22,10 @@ def find_served(is_enabled: bool, enabled: Mapping[str, bool]) -> list[str]:
 
 def find_missing(amphora_id: str, expected: Iterable[str],
                  statuses: Mapping[str, str]) -> Iterator[str]:
-    """Tell which listeners an amphora lacks, or does not serve.
+    """Yield the listeners that an amphora lacks or does not serve.
 
-    :param amphora_id: of which amphora.
-    :param expected: the ids of those that it is to serve.
-    :param statuses: {id: status}, as its agent has them.
+    :param expected: ids of the listeners that it must serve.
+    :param statuses: {id: status}, as reported by its agent.
     :returns: in words.
     """
     for listener_id in expected:

@@ -2,8 +2,8 @@
 
 """Deletes an amphora with its instance and ports.
 
-Octavia's own flow passes over what could not be deleted. Here it is said; and
-all of it may be done again, since whoever did it may have died with it.
+Octavia's own flow ignores what cannot be deleted; this module reports it. All
+steps may be repeated, as a dead housekeeper may have done some of them.
 """
 
 from oslo_log import log as logging
@@ -15,14 +15,14 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# As many tries may fail, and be followed by another one, of all ports of an
-# amphora together, and of the instance of one that does not answer: a service
-# that is away for 10 s costs nothing, one that is away for good not much time.
+# Failures that are followed by another try, for all ports of an amphora
+# together, and for the instance of an amphora that does not answer. That is
+# enough for a service that is down for 10 s, and wastes little time otherwise.
 _TRIES = 10
 # Seconds between them.
 _PAUSE = 2
-# Seconds, the longest, between two tries to delete one that answers; from
-# such a pause on, an instance takes longer to end than any does.
+# Seconds, the longest pause between two tries while the amphora answers; from
+# the pause _LATE on, it takes longer than any instance needs to end.
 _LONGEST_PAUSE = 60
 _LATE = 16
 
@@ -30,19 +30,19 @@ _LATE = 16
 def remove(work, amphora, answers=lambda: False):
     """Delete an amphora.
 
-    :param work: a Work.
-    :param amphora: an Amphora of the evidence, or anything else that has its
-                    id, compute_id and vrrp_port_id.
+    :param amphora: an Amphora of the evidence, or any object with its id,
+                    compute_id and vrrp_port_id.
     :param answers: called without arguments, before and after each try to
-                    delete its instance, for whether its agent answers. While
-                    it does, this goes on: nothing else may forget it.
+                    delete its instance; returns whether its agent answers.
+                    While it does, the tries go on: an amphora that runs must
+                    not be forgotten.
     :returns: what could not be deleted, in words; empty if all is gone.
     :raises Lost, Stopped: as Work.check().
     """
     octavia_repo.set_going(work.engine, amphora.id)
     left = (_remove_instances(work, amphora, answers) +
             _remove_ports(work, amphora))
-    # As after Octavia's flow: nobody would look after it as it is.
+    # Like Octavia's flow: the row is of no use any more.
     octavia_repo.set_gone(work.engine, amphora.id)
     for what in left:
         LOG.warning('%s of amphora %s, which is replaced, could not be '
@@ -81,11 +81,11 @@ def _describe_living(amphora, left):
 
 
 def _find_instances(work, amphora_id):
-    """Return the ids of instances of which no row tells.
+    """Return the ids of instances that have no row.
 
-    By the amphora's name; a compute driver that knows no names has none.
+    They are found by the amphora's name, if the compute driver knows names.
 
-    :raises CloudUnavailable, CloudRefused: if the service does not say.
+    :raises CloudUnavailable, CloudRefused: if the service does not tell.
     """
     return [each.id for each in compute.connect(work.conf).list_instances(
         amphora_id) or ()]
@@ -107,7 +107,7 @@ def _remove_ports(work, amphora):
     if amphora.vrrp_port_id:
         left += tries.do(f'port {amphora.vrrp_port_id}',
                          work.network.delete_port, amphora.vrrp_port_id)
-    # Those whose ids whoever made them had no time to record.
+    # Ports that were made by a process that died before it recorded them.
     for name in (f'{compat_amphora.VRRP_PORT_PREFIX}{amphora.id}',
                  f'{compat_amphora.MEMBER_PORT_PREFIX}{amphora.id}'):
         left += tries.do(f'port {name}', _remove_ports_named, work, name)
@@ -115,32 +115,32 @@ def _remove_ports(work, amphora):
 
 
 def _remove_ports_named(work, name):
-    # There may be one in each network, and the driver tells of the first.
+    # There may be one in each network; the driver returns only the first.
     while True:
         try:
             port = work.network.get_port_by_name(name)
         except compat_amphora.PortNotFound:
-            # Which is the rule.
+            # That is the usual case.
             return
         work.network.delete_port(port.id)
 
 
 class _Tries:
-    """Tries to delete things, and again while not too many have failed."""
+    """Deletes things; repeats that unless too many tries have failed."""
 
     def __init__(self, work):
         self._work = work
         self._left = _TRIES
 
     def do(self, what, function, *arguments):
-        """Return what could not be deleted: nothing, or one."""
+        """Return what could not be deleted, as a list."""
         while True:
             left = self.do_once(what, function, *arguments)
             if not left or not self.go_on():
                 return left
 
     def do_once(self, what, function, *arguments):
-        """As do(), with one try."""
+        """Do the same as do(), with only one try."""
         try:
             function(*arguments)
         except exceptions.Interrupted:
@@ -151,7 +151,7 @@ class _Tries:
         return []
 
     def go_on(self):
-        """Wait for the next try; tell whether there is one."""
+        """Wait for the next try; return False if there is none."""
         self._left -= 1
         if self._left > 0:
             self._work.pause(_PAUSE)

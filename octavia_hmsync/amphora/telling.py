@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells members of a cluster something, all of them at once.
+"""Configures all members of a cluster at once.
 
-Each has a short time for all of it: one that hangs holds nobody up for longer.
-What Octavia's driver would ask an agent for is planned here, and asked for by
-the plugin; what goes wrong is one line for each member.
+Each member has a short time for all its requests, so that a member that hangs
+delays the rest for no longer. Octavia's driver plans the requests, and the
+plugin sends them. A failure is one line for each member.
 """
 
 import asyncio
@@ -18,33 +18,32 @@ import time
 from octavia_hmsync.compat import amphora_driver as compat_driver
 from octavia_hmsync import exceptions
 
-# Members that are told at once; each takes a connection and a file.
+# Members that are configured at once; each needs a connection and a file.
 _AT_ONCE = 32
-# Seconds for each request beside those that a member has anyway: hundreds of
-# certificates are no sign that it hangs.
+# Seconds for each request, in addition to a member's fixed time: hundreds of
+# certificates take time without a hang.
 _PER_REQUEST = 0.1
-# A connection that is refused, or breaks, may be an agent that restarts.
+# A connection that is refused or breaks may mean a restarting agent.
 _TRIES = 3
 _PAUSE = 0.5
-# Seconds more, after all of those who have to be told, for the others.
+# Seconds for optional members after all required ones are done.
 _GRACE = 1
 # Bytes; details have a line for each load balancer.
 _KEPT = 60000
-# Of what an agent says.
+# Characters of an agent's answer to show.
 _DETAIL = 300
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A member that is told something.
+    """A member that is to be configured.
 
-    :param member_id: its id.
-    :param amphora_id: of its amphora.
+    :param amphora_id: its amphora.
     :param lb_network_ip: the address of its agent.
-    :param plan: called with compat's Facts, in a thread of its own, one at a
-                 time, for its [Request].
-    :param needs_facts: whether its agent is asked for these before.
-    :param is_awaited: whether anybody waits for it.
+    :param plan: called with compat's Facts, in a separate thread, one at a
+                 time; returns a list of Request.
+    :param needs_facts: whether to ask its agent for these facts first.
+    :param is_awaited: whether the caller waits for this member.
     """
 
     member_id: str
@@ -56,23 +55,22 @@ class Target:
 
 
 def tell(client, targets, seconds):
-    """Tell members what is planned for them.
+    """Send members the requests that are planned for them.
 
-    :param client: an agent_client.RestAgentClient.
     :param targets: a list of Target.
-    :param seconds: that each member has, beside a tenth for each request.
-    :returns: {id of a member: why it did not take all of it, in one line};
-              empty where all have.
+    :param seconds: for each member, plus a tenth for each request.
+    :returns: {id of a member: why it did not take everything, in one line};
+              empty if all members did.
     """
     return asyncio.run(_tell_all(client, targets, seconds))
 
 
 def tell_one(client, amphora, plan, seconds, needs_facts=True):
-    """Tell one amphora what is planned for it.
+    """Send one amphora the requests that are planned for it.
 
     :param amphora: Octavia's data model of it.
-    :param plan, needs_facts: as those of a Target.
-    :raises ClusterNotUpdated: with the reason, if it did not take all of it.
+    :param plan, needs_facts: see Target.
+    :raises ClusterNotUpdated: with the reason, if it did not take all.
     """
     failures = tell(client, [Target(amphora.id, amphora.id,
                                     amphora.lb_network_ip, plan,
@@ -112,12 +110,12 @@ def _describe(task, target):
     error = task.exception()
     if isinstance(error, exceptions.HMSyncException):
         return f'{where}: {error}'
-    # What renders a configuration may raise anything.
+    # A renderer of configurations may raise anything.
     return f'{where}: {type(error).__name__}: {" ".join(str(error).split())}'
 
 
 class _Teller:
-    """Tells one member.
+    """Configures one member.
 
     :param planner: an executor.
     """
@@ -130,10 +128,10 @@ class _Teller:
         self._planner = planner
 
     async def tell(self):
-        """Do it.
+        """Send the requests.
 
-        :raises AgentUnreachable, AgentRefused: if the agent does not do it.
-        :raises Exception: whatever planning raises.
+        :raises AgentUnreachable, AgentRefused: if the agent fails.
+        :raises Exception: any error of the plan.
         """
         if not self._target.lb_network_ip:
             raise exceptions.AgentUnreachable(
@@ -142,7 +140,7 @@ class _Teller:
         if self._target.needs_facts:
             facts = compat_driver.Facts(await self._ask_json('info'),
                                         await self._ask_json('details'))
-        # It takes a processor, and others their turn: not this one's time.
+        # Rendering waits for other members' turns, outside this time limit.
         requests = await asyncio.get_running_loop().run_in_executor(
             self._planner, self._target.plan, facts)
         self._left += _PER_REQUEST * len(requests)
@@ -155,7 +153,7 @@ class _Teller:
             return
         status, text = await self._ask(request.method, request.path,
                                        request.body)
-        # As Octavia's driver: what is gone, or plugged, is so already.
+        # Like Octavia's driver: it is gone or plugged already.
         if status == 404 and request.method == 'DELETE' or (
                 status == 409 and request.path.startswith('plug/')):
             return
@@ -165,7 +163,7 @@ class _Teller:
         status, text = await self._ask('GET', request.path)
         if status != 200:
             return False
-        # As the agent tells it; nobody trusts in it.
+        # MD5, because the agent answers so; it protects nothing.
         ours = hashlib.md5(request.body.encode(), usedforsecurity=False)
         try:
             return json.loads(text)['md5sum'] == ours.hexdigest()
@@ -187,9 +185,9 @@ class _Teller:
             f'its agent gives no {path} of itself: see who answers there')
 
     async def _ask(self, method, path, body=''):
-        """Make a request, again where nobody was there to take it.
+        """Make a request, again if no connection could be made.
 
-        Each may be made twice: it says how something is to be.
+        Each request may be repeated: it states how something must be.
         """
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -198,7 +196,7 @@ class _Teller:
                 if not tries_left or self._left <= _PAUSE:
                     raise
             else:
-                # The kernel takes its time to show a new interface.
+                # The kernel needs time to show a new interface.
                 if answer[0] != 404 or not path.startswith('plug/'):
                     return answer
                 while answer[0] == 404 and self._left > _PAUSE:
@@ -232,8 +230,8 @@ class _Teller:
             return
         detail = ''
         if not path.endswith(('.pem', 'certificate', 'config')):
-            # An agent's own words: nothing in them may reach a terminal as it
-            # is. Where it was sent what is secret, they may repeat that.
+            # Escaped, for the terminal. An answer to a secret may repeat it,
+            # and is not shown.
             detail = ascii(' '.join(text[:_DETAIL].split()))[1:-1]
         raise exceptions.AgentRefused(
             f'its agent answered {status} to {method} {path}'

@@ -15,18 +15,18 @@ import typing
 from octavia_hmsync import exceptions
 
 _READ_SIZE = 16384
-# An agent takes one to four records to answer, and some KiB in all with its
-# certificates. Whatever needs more costs time that is everybody's.
+# An agent answers in one to four records, and some KiB with its certificates.
+# Any more is cut off, because it costs time that other exchanges need.
 _READS = 64
 _ARRIVALS = 256
 _BYTES = 65536
 
 
 class Reader(typing.Protocol):
-    """What takes an answer."""
+    """Takes an answer."""
 
     def feed(self, data: bytes) -> bool:
-        """Take a piece; True if nothing more is worth waiting for."""
+        """Take a piece; return True once nothing more is needed."""
 
 
 @dataclasses.dataclass
@@ -47,13 +47,13 @@ async def exchange(host: str, port: int, context: ssl.SSLContext,
     :param host: an IP address.
     :param port: TCP port.
     :param context: an ssl.SSLContext.
-    :param server_name: the name that the certificate has to have.
+    :param server_name: the name that the certificate must have.
     :param request: bytes; sent in one write.
-    :param reader: gets the answer as it comes, as far as it comes if the
-                   connection ends before all of it is there.
-    :param trace: tells how far it came, whatever comes of it.
+    :param reader: gets the answer as it arrives, or the part that arrived
+                   before the connection ended.
+    :param trace: records how far it came, even if it fails.
     :raises OSError: (ssl.SSLError is one) if no connection could be made, or
-                     it broke before anything was answered.
+                     it broke before any answer.
     :raises StrangeAnswer: if the other side sends what no agent does.
     """
     loop = asyncio.get_running_loop()
@@ -110,7 +110,7 @@ class _Connection(asyncio.Protocol):
         self._end(exc or ConnectionResetError('the connection was closed'))
 
     def _advance(self) -> None:
-        """Go on as far as what has come allows."""
+        """Go on as far as the received data allows."""
         try:
             if self._request is not None:
                 self._tls.do_handshake()
@@ -139,11 +139,11 @@ class _Connection(asyncio.Protocol):
     def _end(self, error: Exception | None = None) -> None:
         if self.answer.done():
             return
-        # Broken off after something came is an answer all the same.
+        # If it broke after some data, that data is the answer.
         if error is None or (self._has_data and isinstance(error, OSError)):
             self.answer.set_result(None)
         else:
             self.answer.set_exception(error)
-            # Whoever waited may have given up meanwhile; asyncio would log
-            # that nobody asked.
+            # The caller may have given up meanwhile. Without this call asyncio
+            # would log an exception that was never retrieved.
             self.answer.exception()

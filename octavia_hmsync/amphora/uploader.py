@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Paces the uploads of one process, whatever batch they belong to.
+"""Paces all uploads of a process, across its batches.
 
-An amphora that hangs holds a place for the whole upload_timeout. With places
-for each batch alone, a batch would last as long as its slowest amphora and
-keep the next one waiting; here the places are the process's own, and a batch
-that waits for its last answers takes no more of them than these.
+An amphora that hangs occupies a place for the whole upload_timeout. If each
+batch had its own places, it would last as long as its slowest amphora and
+delay the next batch. Here all batches share the places of the process, and a
+batch that waits for its last answers occupies only the places of these.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _Ended = tuple[agent_client.Upload, agent_client.Answer]
 
 
 class Client(typing.Protocol):
-    """What uploads; see agent_client.create_client()."""
+    """Uploads configurations; see agent_client.create_client()."""
 
     async def upload(self, upload: agent_client.Upload
                      ) -> agent_client.Answer:
@@ -33,11 +33,11 @@ class Client(typing.Protocol):
 
 
 class Uploader:
-    """An event loop in a thread of its own, with a limit on what it does.
+    """An event loop in its own thread, with limits on its uploads.
 
     :param concurrency: uploads in flight at once, at most.
     :param rate: uploads begun per second, at most; 0 for no limit.
-    :param on_ended: called with (Answer, seconds that it took) for each
+    :param on_ended: called with (Answer, duration in seconds) for each
                      upload, in the event loop; it must not raise.
     """
 
@@ -50,8 +50,8 @@ class Uploader:
         self._next_start = 0.0
         self._is_ending = False
         self._slots = asyncio.Semaphore(concurrency)
-        # The caller writes to the database between two answers; in the event
-        # loop's thread that would count against every upload's time limit.
+        # In its own thread, because the caller writes to the database between
+        # two answers, which would use up the time limit of every upload.
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(concurrent.futures.ThreadPoolExecutor(
             agent_client.THREADS, thread_name_prefix='hmsync-driver'))
@@ -71,17 +71,16 @@ class Uploader:
                    ) -> abc.Iterator[list[_Ended]]:
         """Upload configurations concurrently.
 
-        :param client: with a coroutine function ``upload(upload)``.
         :param uploads: a list of agent_client.Upload.
         :param may_begin: called before each upload; once it returns False,
                           no more are begun. It must not raise.
-        :param on_all_begun: called when none waits for its turn any more; it
-                             must not raise, either.
-        :returns: an iterator of lists of (Upload, Answer), as they end; of
-                  those that were not begun nothing comes.
-        :raises Exception: what the client raised.
+        :param on_all_begun: called when no upload waits for its turn any
+                             more; it must not raise, either.
+        :returns: an iterator of lists of (Upload, Answer), as they end,
+                  without uploads that were not begun.
+        :raises Exception: any error of the client.
         """
-        # None comes last.
+        # None marks the end.
         answers: queue.SimpleQueue[_Ended | None] = queue.SimpleQueue()
         future = asyncio.run_coroutine_threadsafe(
             self._upload_all(client, uploads, may_begin, on_all_begun,
@@ -99,16 +98,16 @@ class Uploader:
                 ended = None in chunk
                 yield [answer for answer in chunk if answer is not None]
         finally:
-            # Nobody else may configure these before they have ended.
+            # Their claims must last until they have ended.
             concurrent.futures.wait([future])
         future.result()
 
     def begin_no_more(self) -> None:
-        """Let what is under way end, and begin nothing else."""
+        """Let running uploads end, and begin no more."""
         self._is_ending = True
 
     def close(self) -> None:
-        """End the thread; nothing may be under way. Twice is harmless."""
+        """End the thread; no upload may be running. Twice is harmless."""
         if self._loop.is_closed():
             return
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -136,8 +135,8 @@ class Uploader:
                         if self._is_ending or not may_begin():
                             self._slots.release()
                             break
-                        # Also one that is cancelled before it has begun
-                        # gives its place back.
+                        # Counted here, so that an upload that is cancelled
+                        # before it begins gives its place back, too.
                         self._in_flight += 1
                         group.create_task(
                             upload_one(upload)).add_done_callback(

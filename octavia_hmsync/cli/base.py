@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What all commands share: the configuration, the database, the errors."""
+"""What all commands share: configuration, database and errors."""
 
 import typing
 
@@ -19,14 +19,14 @@ from octavia_hmsync import exceptions
 
 _IN_MEMORY = 'sqlite://'
 
-# Beside what is here.
+# Imported here for the other modules.
 Lister = plain.Lister
 ShowOne = plain.ShowOne
 positive_seconds = plain.positive_seconds
 positive_number = plain.positive_number
 add_dry_run = plain.add_dry_run
 
-# What is said in one line, without a traceback.
+# Errors that are reported in one line, without a traceback.
 REPORTED_ERRORS = (exceptions.HMSyncException, *api.ERRORS, cfg.Error,
                    OSError)
 
@@ -48,9 +48,9 @@ def describe(error):
 
 
 def _check_connection(conf):
-    """Refuse Octavia's default: an SQLite database in the memory of a process.
+    """Refuse Octavia's default, an SQLite database in the process's memory.
 
-    Tables could be made in it, and nobody would ever see them.
+    Tables in it would vanish with the process.
     """
     if conf.database.connection not in (None, '', _IN_MEMORY):
         return
@@ -68,11 +68,11 @@ class DatabaseMixin(command.Command):
     app: typing.Any
 
     def run(self, parsed_args):
-        """Run the command; whatever goes wrong becomes one line."""
+        """Run the command; any error becomes one line."""
         try:
             return super().run(parsed_args)
         except BrokenPipeError:
-            # Whoever reads has seen enough: cliff ends without a word.
+            # The reader has closed the pipe: cliff ends silently.
             raise
         except Exception as e:
             if self.app.options.debug or not (
@@ -83,7 +83,7 @@ class DatabaseMixin(command.Command):
         raise error
 
     def load_configuration(self):
-        """Parse octavia.conf, without looking at what our options have.
+        """Parse octavia.conf, without checking our options.
 
         :returns: a parsed oslo.config object with our options registered.
         :raises DatabaseUnavailable: if it names no database.
@@ -99,7 +99,7 @@ class DatabaseMixin(command.Command):
     def open_database(self, check_schema=True):
         """Parse octavia.conf and make an engine.
 
-        :param check_schema: whether the plugin's tables have to be there.
+        :param check_schema: whether the plugin's tables must exist.
         :returns: (parsed oslo.config object, SQLAlchemy engine).
         :raises HMSyncException: saying what to do.
         """
@@ -119,15 +119,15 @@ class DatabaseMixin(command.Command):
 
 
 def format_time(value):
-    """Write a time of the database, UTC, as Octavia's API does."""
+    """Write a time of the database, UTC, like Octavia's API."""
     return value.isoformat(timespec='seconds') if value else None
 
 
 def add_long(parser, columns):
-    """Let a list have more columns.
+    """Add the option --long, for more columns of a list.
 
     :param parser: the parser of a cliff lister.
-    :param columns: which.
+    :param columns: names of these columns.
     """
     parser.add_argument(
         '--long', action='store_true',
@@ -136,5 +136,5 @@ def add_long(parser, columns):
 
 
 def is_long(parsed_args, columns):
-    """Tell whether a list is to have more columns; see add_long()."""
+    """Tell whether a list has the columns of --long; see add_long()."""
     return parsed_args.long or bool(set(parsed_args.columns) & set(columns))

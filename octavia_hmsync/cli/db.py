@@ -14,8 +14,8 @@ from octavia_hmsync import exceptions
 class Upgrade(base.DatabaseMixin, command.Command):
     """Create the plugin's tables, or bring them to this release.
 
-    They lie in Octavia's database, beside its own, with a version table of
-    their own. Running it again changes nothing.
+    They are in Octavia's database, beside its own tables, with a separate
+    version table. Running it again changes nothing.
     """
 
     def get_parser(self, prog_name):

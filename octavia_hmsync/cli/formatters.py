@@ -21,7 +21,7 @@ class List(columns.FormattableColumn):
         return self.separator.join(map(str, self._value))
 
     def machine_readable(self):
-        """Return it as JSON and YAML have it."""
+        """Return it for JSON and YAML."""
         return list(self._value)
 
 
@@ -32,14 +32,14 @@ class Lines(List):
 
 
 def _to_text(row):
-    """Return values as people, octavia.conf and spreadsheets read them."""
+    """Return values in the form for people, octavia.conf and spreadsheets."""
     return [item.human_readable()
             if isinstance(item, columns.FormattableColumn) else item
             for item in row]
 
 
 class ValueFormatter(value.ValueFormatter):
-    """cliff's, which writes a list as Python does."""
+    """cliff's formatter, but without Python's notation of lists."""
 
     def emit_list(self, column_names, data, stdout, parsed_args):
         """Write some objects."""
@@ -52,7 +52,7 @@ class ValueFormatter(value.ValueFormatter):
 
 
 class ListCSVFormatter(commaseparated.CSVLister):
-    """cliff's, likewise."""
+    """The same for cliff's CSV formatter of lists."""
 
     def emit_list(self, column_names, data, stdout, parsed_args):
         """Write some objects."""
@@ -61,7 +61,7 @@ class ListCSVFormatter(commaseparated.CSVLister):
 
 
 class ShellFormatter(shell.ShellFormatter):
-    """cliff's, likewise."""
+    """The same for cliff's shell formatter."""
 
     def emit_one(self, column_names, data, stdout, parsed_args):
         """Write the object."""
@@ -72,7 +72,7 @@ class ShowCSVFormatter(base.SingleFormatter):
     """One object as CSV: a line of names and a line of values."""
 
     def add_argument_group(self, parser):
-        """Take no arguments."""
+        """Add no arguments."""
 
     def emit_one(self, column_names, data, stdout, parsed_args):
         """Write the object."""

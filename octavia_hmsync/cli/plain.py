@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What commands share that need neither octavia.conf nor Octavia."""
+"""What commands without octavia.conf and Octavia share."""
 
 import argparse
 
 from cliff import lister
 from cliff import show
 
-# Some 30 years, which every date, and every clock, has room for.
+# Some 30 years, which every date and clock can represent.
 _LONGEST = 10 ** 9
 
 
 class Lister(lister.Lister):
-    """cliff's, with our forms of lists."""
+    """cliff's lister, with our forms of lists."""
 
     @property
     def formatter_namespace(self):
@@ -20,7 +20,7 @@ class Lister(lister.Lister):
 
 
 class ShowOne(show.ShowOne):
-    """cliff's, with our forms of lists, and CSV among the formats."""
+    """cliff's ShowOne, with our forms of lists, and CSV."""
 
     @property
     def formatter_namespace(self):
@@ -30,9 +30,9 @@ class ShowOne(show.ShowOne):
 def positive_seconds(text):
     """Read a time in seconds, for argparse.
 
-    :param text: what stands on the command line.
+    :param text: from the command line.
     :returns: a float.
-    :raises ArgumentTypeError: if it is none.
+    :raises ArgumentTypeError: if it is not such a time.
     """
     try:
         value = float(text)
@@ -47,9 +47,9 @@ def positive_seconds(text):
 def positive_number(text):
     """Read a number above 0, for argparse.
 
-    :param text: what stands on the command line.
+    :param text: from the command line.
     :returns: an int.
-    :raises ArgumentTypeError: if it is none.
+    :raises ArgumentTypeError: if it is not such a number.
     """
     if not text.isdecimal() or not 0 < int(text) <= _LONGEST:
         raise argparse.ArgumentTypeError(
@@ -58,10 +58,10 @@ def positive_number(text):
 
 
 def add_dry_run(parser, text):
-    """Let a command that changes something only tell what it would do.
+    """Add the option --dry-run of a command that changes something.
 
     :param parser: its argparse parser.
-    :param text: what it tells then.
+    :param text: what the command tells then.
     """
     parser.add_argument('--dry-run', action='store_true',
                         help=f'change nothing, only tell {text}')

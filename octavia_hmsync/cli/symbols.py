@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which of Octavia's private names that compat needs are missing.
+"""Finds which of Octavia's private names for compat are missing.
 
-Read from the source of compat, which cannot be imported without them. What
-compat itself takes, everything needs; what a module below it takes, only its
-subject does.
+It reads the source of compat, which cannot be imported without them. The names
+in compat itself are needed everywhere; those in a module below it, only for
+its subject.
 """
 
 import ast
@@ -20,12 +20,12 @@ _MISSING = object()
 def check():
     """Check that compat can be imported.
 
-    :raises WrongOctavia: if Octavia has not all that compat takes from it.
-    :raises BrokenOctavia: if it may have, and cannot be imported.
+    :raises WrongOctavia: if Octavia lacks names that compat imports.
+    :raises BrokenOctavia: if Octavia itself cannot be imported.
     """
     missing, broken = find_problems()
     if broken:
-        # First, for what else is missing may be a consequence.
+        # First, because it may be why other names are missing.
         reasons = '; '.join(sorted(set(broken.values())))
         raise exceptions.BrokenOctavia(
             f'The installed Octavia cannot be imported, which is no matter '
@@ -40,11 +40,11 @@ def check():
 
 
 def find_problems(subject='__init__'):
-    """Look for every name that compat takes from Octavia.
+    """Look for every name that compat imports from Octavia.
 
-    :param subject: a module below compat; compat itself if not given.
-    :returns: (the names that the installed Octavia does not have, in order;
-              a dict of those that cannot be imported, with the reason).
+    :param subject: a module below compat; compat itself by default.
+    :returns: (missing names, in order; {module that cannot be imported:
+              reason}).
     """
     tree = ast.parse(
         (resources.files('octavia_hmsync') / 'compat' /
@@ -72,11 +72,11 @@ def find_problems(subject='__init__'):
 
 
 def _import(name, broken):
-    """Import a module of Octavia; note why if that fails for another one."""
+    """Import a module of Octavia; record the reason if that fails."""
     try:
         return importlib.import_module(name)
     except Exception as e:
-        # The module itself, or a package that it should be in.
+        # The module itself is missing, or a package that contains it.
         if not (isinstance(e, ModuleNotFoundError) and
                 f'{name}.'.startswith(f'{e.name}.')):
             broken[name] = ' '.join(f'{type(e).__name__}: {e}'.split())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells once what happened to clusters, whoever did it.
+"""Notifies once of what happened to clusters.
 
 Workers, housekeepers, managers and commands change clusters, and some of them
-know no message broker. Each writes down what it does where it does it.
+know no message broker. Each records its changes in the database.
 """
 
 import dataclasses
@@ -12,9 +12,9 @@ from octavia_hmsync.cluster.db import news as news_repo
 from octavia_hmsync.cluster import payloads
 from octavia_hmsync import compat
 
-# Seconds after which something is no news any more.
+# Seconds after which a change is not announced any more.
 NEWS_FOR = 3600
-# At once.
+# How many are sent in one pass.
 LIMIT = 100
 
 _KINDS = {
@@ -36,9 +36,9 @@ _STATUSES = {
 
 
 def make_payload(news):
-    """Return what is told of something; None of what is not known here.
+    """Return the payload of a change, None if its kind is not known here.
 
-    :param news: a cluster_news.News, of another release maybe.
+    :param news: a cluster_news.News, perhaps written by another release.
     """
     payload_class = (_STATUSES.get(news.body.get('status'))
                      if news.kind == news_repo.STATUS
@@ -50,11 +50,10 @@ def make_payload(news):
 
 
 class ClusterAnnouncer:
-    """Tells of clusters what nobody has told yet.
+    """Notifies of changes that have not been announced yet.
 
-    :param engine: an SQLAlchemy engine.
     :param notifier: a notifications.outbox.Outbox. While it is off nothing is
-                     told, and what is old is forgotten.
+                     sent, and old changes are deleted.
     """
 
     def __init__(self, engine, notifier):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The members of a cluster, one after the other: ordered, and followed.
+"""Replaces the members of a cluster by orders, one after the other.
 
-Whoever manages the cluster builds the new one before the old one leaves; here
-nothing is locked, built or deleted. So both modes come to the same.
+The manager of the cluster builds the new member before the old one leaves.
+Here nothing is locked, built or deleted. So both modes do the same.
 """
 
 import time
@@ -20,14 +20,14 @@ from octavia_hmsync.image.replace import whole_prover
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks how far it is.
+# Seconds between two looks at the progress.
 _INTERVAL = 1
 
 NOT_WHOLE = 'NOT_WHOLE'
 
 
 def is_going(member):
-    """Tell whether a member is on its way out, or was never one that serves.
+    """Tell whether a member is leaving, or has never served.
 
     :param member: a cluster_member.Member.
     """
@@ -36,10 +36,10 @@ def is_going(member):
 
 
 def is_whole(cluster, members):
-    """Tell whether nothing is missing, but for what an operator has ordered.
+    """Tell whether no member is missing, except by an operator's order.
 
     :param cluster: a cluster.Cluster.
-    :param members: of that.
+    :param members: its members.
     """
     there = [member for member in members if member.slot is not None and (
         member.state == member_repo.ACTIVE or
@@ -52,7 +52,7 @@ def find_newest(members, made, since):
 
     :param members: of the cluster.
     :param made: ids of amphorae that are known already.
-    :param since: one that was there before is none.
+    :param since: only members that were made after this time count.
     """
     new = [member for member in members
            if member.amphora_id is not None and member.amphora_id not in made
@@ -61,23 +61,19 @@ def find_newest(members, made, since):
 
 
 class Ordered(attempt.Attempt):
-    """One replacement of the members of a cluster.
-
-    :param work: a Work.
-    :param inventory: an inventory.Inventory.
-    """
+    """One replacement of the members of a cluster."""
 
     def __init__(self, work, inventory):
         super().__init__(work, inventory)
         self._prover = whole_prover.WholeProver(work, is_vip_shared=True)
 
     def _take_up(self, following):
-        # Whether it was ordered nobody can tell: again is harmless.
+        # It may have been ordered already: a second order is harmless.
         self._order()
         return self._follow()
 
     def _why_not(self):
-        # What builds amphorae of clusters checks that where it runs.
+        # The manager of the cluster checks Octavia where it builds.
         return None
 
     def _read(self):
@@ -96,7 +92,7 @@ class Ordered(attempt.Attempt):
     def _get_blocks(self, load_balancer):
         blocks = super()._get_blocks(load_balancer)
         if not blocks and not is_whole(*self._read()):
-            # It is repaired, and a replacement waits for that anyway.
+            # It is under repair, which a replacement has to wait for.
             return [NOT_WHOLE]
         return blocks
 
@@ -108,7 +104,7 @@ class Ordered(attempt.Attempt):
                 if amphora.id in staying]
 
     def _choose(self, old):
-        """Return the id of the next one: who stands by first, then by slot."""
+        """Return the id of the next one: standby members first, by slot."""
         ids = {amphora.id for amphora in old}
         _cluster, members = self._read()
         return min((member for member in members
@@ -127,19 +123,19 @@ class Ordered(attempt.Attempt):
     def _order(self):
         member = self._get_old(self._read()[1])
         if member is not None and member.ordered != member_repo.REPLACE:
-            # What went wrong with another order is no matter any more.
+            # Clear the error of an earlier order.
             member_repo.record(self._work.engine, member.id, error=None)
             member_repo.set_order(self._work.engine, member.id,
                                   member_repo.REPLACE)
 
     def _get_old(self, members):
-        """Return the member that is to go; None once it is on its way."""
+        """Return the member to be replaced; None once it is leaving."""
         return next((member for member in members
                      if member.amphora_id == self._work.old_id and
                      not is_going(member)), None)
 
     def _follow(self):
-        """Wait until another amphora is in its place, and see that it serves.
+        """Wait until another amphora is in its place, and proven to serve.
 
         :returns: an Outcome.
         """
@@ -157,7 +153,7 @@ class Ordered(attempt.Attempt):
                 return attempt.Outcome(replace_repo.CANCELLED, reason)
             if member.ordered != member_repo.REPLACE:
                 return attempt.fail(
-                    f'Somebody took the order back to replace member '
+                    f'The order was taken back to replace member '
                     f'{member.id}, amphora {self._work.old_id}.')
             if member.error and not _is_unwell(member):
                 self._take_back(member)
@@ -165,7 +161,7 @@ class Ordered(attempt.Attempt):
                     f'Member {member.id}, amphora {self._work.old_id}, could '
                     f'not be replaced, and serves on: {member.error}')
             if any(map(_is_leaving, members)):
-                # One at a time: that has the time that it needs.
+                # Members are built one at a time: wait for the other one.
                 deadline = time.monotonic() + timeout
             elif time.monotonic() > deadline:
                 self._take_back(member)
@@ -188,7 +184,7 @@ class Ordered(attempt.Attempt):
                              new_amphora_id=new.amphora_id)
 
     def _prove(self):
-        """See that the new one serves, before another one is ordered."""
+        """Check that the new one serves, before another one is ordered."""
         new_id = self._work.new_id
         if new_id is not None:
             self._made.add(new_id)
@@ -204,7 +200,7 @@ class Ordered(attempt.Attempt):
 
 
 def _is_unwell(member):
-    """Tell whether an error is what speaks against a member, not an order."""
+    """Tell whether its error is about its health, not about an order."""
     return member.health in (member_repo.SUSPECT, member_repo.DEAD)
 
 

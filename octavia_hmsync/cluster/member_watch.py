@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells managers of clusters which members health managers do not hear.
+"""Records which members of clusters the health managers do not hear.
 
-By rows of hmsync_member_sight. Octavia keeps out of it.
+Managers of clusters read it from hmsync_member_sight. Octavia has no part in
+it.
 """
 
 import dataclasses
@@ -20,18 +21,18 @@ from octavia_hmsync.sync.health_manager import hearing
 
 LOG = logging.getLogger(__name__)
 
-# How often in each heartbeat_timeout.
+# Looks in each heartbeat_timeout.
 _LOOKS = 8
 
 _HEARD = sight_repo.Look(sight_repo.UP)
-_UNHEARD = sight_repo.Look(sight_repo.UP, 'Nobody could hear it.')
+_UNHEARD = sight_repo.Look(sight_repo.UP, 'No health manager could hear it.')
 
 
 @dataclasses.dataclass(frozen=True)
 class _Sign:
-    """A heartbeat that was the last one, when it was seen first.
+    """A last heartbeat, and when this process first saw it as the last.
 
-    :param last_update: when it came, by the clock of who heard it.
+    :param last_update: when it came, by the clock of its health manager.
     :param since: by the clock of this watch, seconds.
     """
 
@@ -40,16 +41,14 @@ class _Sign:
 
 
 class MemberWatch:
-    """One look at the members of clusters per call of run_once().
+    """Looks at the members of clusters once per run_once().
 
-    A member is silent if none of its heartbeats was recorded for
-    heartbeat_timeout, by the clocks of this controller and of the database,
-    no new one while this looked on for half of that, and somebody could have
-    heard it. That lasts as long as the silence of the control plane: nobody
-    was declared dead yet who could not be heard.
+    A member is silent if all of this holds: none of its heartbeats was
+    recorded for heartbeat_timeout, by the clocks of this controller and of the
+    database; this process saw no new one for half of that; and a health
+    manager could have heard it. While the control plane cannot hear a member,
+    the member is not declared dead.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -58,12 +57,12 @@ class MemberWatch:
         self._engine = engine
         self._clock = clock
         self._looked_at = None
-        # Signs of those that were not heard for half a heartbeat_timeout, by
-        # amphora id.
+        # Last heartbeats of members that were not heard for half a
+        # heartbeat_timeout, by amphora id.
         self._signs = {}
 
     def run_once(self):
-        """Look, if it is time to.
+        """Look at the members, if it is time.
 
         :raises DBError: if the database cannot be used.
         """
@@ -78,7 +77,7 @@ class MemberWatch:
         if found.unmarked:
             self._keep_from_failover(found.unmarked)
         self._look(found.late, now, timeout)
-        # Now that nothing has failed.
+        # Only after success: a failed look is repeated at once.
         self._looked_at = now
 
     def _lower(self):
@@ -98,7 +97,7 @@ class MemberWatch:
     def _look(self, late, now, timeout):
         if (self._looked_at is None or
                 now - self._looked_at > 3 * timeout / _LOOKS):
-            # Nobody has looked on meanwhile.
+            # We have not watched meanwhile.
             self._signs = {}
         rows = health_repo.get_late(self._engine, late) if late else []
         known = {member_id for member_id, look in
@@ -112,7 +111,7 @@ class MemberWatch:
             is_same = sign and sign.last_update == row.last_update
             self._signs[row.id] = (sign if is_same else
                                    _Sign(row.last_update, now))
-            # One that is known stays so until there is a heartbeat.
+            # A silent member stays silent until its next heartbeat.
             if (row.member_id in known and (is_same or not sign) or
                     self._is_silent(row, now, timeout)):
                 silent.append(row)
@@ -135,7 +134,7 @@ class MemberWatch:
         changed = sight_repo.record(self._engine, sight_repo.HEARTBEATS,
                                     looks)
         for member_id in changed:
-            # Another health manager that saw the same does not say it.
+            # Another health manager may have recorded and logged the same.
             if member_id in silent:
                 LOG.warning('Amphora %s, a member of a cluster, is silent: '
                             'no heartbeat for %d s, though health managers '
@@ -143,7 +142,7 @@ class MemberWatch:
                             self._conf.health_manager.heartbeat_timeout)
             else:
                 LOG.info('Member %s of a cluster is not silent any more%s.',
-                         member_id, ': nobody could hear it'
+                         member_id, ': no health manager could hear it'
                          if member_id in unheard else '')
 
     def _is_silent(self, row, now, timeout):

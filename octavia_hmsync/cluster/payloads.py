@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is told of clusters and distributors; see the module payloads."""
+"""Payloads about clusters and distributors; see the module payloads."""
 
 import dataclasses
 
@@ -9,14 +9,13 @@ from octavia_hmsync.sync import payloads
 
 @dataclasses.dataclass(frozen=True)
 class _Cluster(payloads.Payload):
-    """A cluster is there, or is in another operating status.
+    """A cluster was created, or has a new operating status.
 
-    :param cluster_id: its id.
-    :param load_balancer_id: whose amphorae its members are.
+    :param load_balancer_id: its load balancer.
     :param status: its operating status: ONLINE, DEGRADED, ERROR or OFFLINE.
     :param desired_size: how many members it is to have.
     :param min_size: with fewer its load balancer is in ERROR.
-    :param active: how many get new connections.
+    :param active: how many members get new connections.
     """
 
     cluster_id: str
@@ -47,7 +46,7 @@ class ClusterOnline(_Cluster):
 
 @dataclasses.dataclass(frozen=True)
 class ClusterDegraded(_Cluster):
-    """Fewer members of a cluster are well than there are to be."""
+    """Fewer members of a cluster are well than desired."""
 
     EVENT_TYPE = 'octavia_hmsync.cluster.degraded'
     PRIORITY = payloads.WARN
@@ -74,14 +73,13 @@ class ClusterOffline(_Cluster):
 
 @dataclasses.dataclass(frozen=True)
 class ClusterVIPMoved(payloads.Payload):
-    """Another distributor of a cluster is to answer for its VIP.
+    """Another distributor of a cluster takes over its VIP.
 
-    :param cluster_id: its id.
     :param load_balancer_id: whose VIP.
-    :param distributor: the name of that which is to answer.
-    :param previous_distributor: of that which was.
-    :param reason: what is wrong with the latter, None where nothing is known
-                   to be.
+    :param distributor: name of the distributor that takes over.
+    :param previous_distributor: name of the one before.
+    :param reason: what is wrong with the previous one, None if nothing is
+                   known to be.
     """
 
     EVENT_TYPE = 'octavia_hmsync.cluster.vip_moved'
@@ -99,11 +97,9 @@ class ClusterVIPMoved(payloads.Payload):
 class _Member(payloads.Payload):
     """Something happened to a member of a cluster.
 
-    :param cluster_id: of which cluster.
-    :param load_balancer_id: whose amphora it is.
-    :param member_id: its id.
-    :param amphora_id: that of its amphora, None before it has one.
-    :param slot: its place in what distributors compute, None without one.
+    :param load_balancer_id: the load balancer of the cluster.
+    :param amphora_id: its amphora, None before it has one.
+    :param slot: its place in the hash table of distributors, or None.
     """
 
     cluster_id: str
@@ -117,8 +113,8 @@ class _Member(payloads.Payload):
 class ClusterMemberAdded(_Member):
     """A member gets new connections.
 
-    :param previous_state: BUILDING for a new one, STANDBY for one that has
-                           waited, DRAINING for one that is well again.
+    :param previous_state: BUILDING for a new member, STANDBY for a spare,
+                           DRAINING for a member that has recovered.
     """
 
     EVENT_TYPE = 'octavia_hmsync.cluster_member.added'
@@ -132,8 +128,8 @@ class ClusterMemberAdded(_Member):
 class ClusterMemberDrained(_Member):
     """A member gets no new connections any more.
 
-    :param ordered: DRAIN or REPLACE if an operator wanted that, None if not.
-    :param reason: what is wrong with it, None where nothing is known to be.
+    :param ordered: DRAIN or REPLACE if an operator ordered it, else None.
+    :param reason: what is wrong with it, None if nothing is known to be.
     """
 
     EVENT_TYPE = 'octavia_hmsync.cluster_member.drained'
@@ -160,10 +156,10 @@ class ClusterMemberDead(_Member):
 
 @dataclasses.dataclass(frozen=True)
 class ClusterMemberReplaced(_Member):
-    """Another member has taken the slot of one.
+    """Another member has taken the slot of a member.
 
-    :param new_member_id: its id.
-    :param new_amphora_id: that of its amphora.
+    :param new_member_id: id of the new member.
+    :param new_amphora_id: id of the new member's amphora.
     """
 
     EVENT_TYPE = 'octavia_hmsync.cluster_member.replaced'

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Octavia's statement that records what a heartbeat says of a load balancer.
+"""Keeps a heartbeat from hiding the bad status of a cluster.
 
-Each heartbeat says that its load balancer is as well as the amphora that sent
-it finds it; Octavia's listener writes that. It offers plugins no say in it.
-SQLAlchemy does: a listener of its sessions sees each statement before it is
-executed, and may change it.
+Octavia's listener sets the operating status of a load balancer from each
+heartbeat of any of its amphorae, and offers plugins no say in it. SQLAlchemy
+does: a listener of its sessions may change a statement before it is executed.
 """
 
 from oslo_log import log as logging
@@ -22,21 +21,21 @@ _COLUMN = 'operating_status'
 
 
 class StatusFloor:
-    """Has load balancers show nothing better than their clusters have.
+    """Caps the status of load balancers at the status of their clusters.
 
-    Of no other statement anything is changed, nor of that for a load balancer
-    without a cluster; one SELECT comes before it. Where what is to be written
-    is there, nothing is, so that ``updated_at`` stays.
+    It changes only the statement that sets the operating status of a load
+    balancer with a cluster, after one SELECT. A value that is there already is
+    not written again, so that ``updated_at`` stays.
     """
 
     def __init__(self):
         self._problem = None
 
     def register(self):
-        """See all statements of sessions of this process, and its children.
+        """Listen to all sessions of this process and its children.
 
-        Before it forks: the listener's children do not see what is done in
-        its parent later.
+        Call it before the fork: children do not see what their parent does
+        later.
         """
         if not sa.event.contains(orm.Session, 'do_orm_execute', self._change):
             sa.event.listen(orm.Session, 'do_orm_execute', self._change)
@@ -53,8 +52,8 @@ class StatusFloor:
             changed = self._find(state)
             self._problem = None
         except Exception as e:
-            # Octavia's own statement goes on as it is, and fails itself if
-            # the database is why.
+            # Octavia's own statement goes on as it is. If the database is the
+            # cause, that one fails, too.
             self._report(e)
             return
         if changed is not None:
@@ -92,15 +91,15 @@ def _get_table(statement):
 
 
 def _get_status(statement):
-    """Return the operating status that a statement sets, and nothing else.
+    """Return the operating status if a statement sets nothing else.
 
-    :returns: None if it sets something else, or that, too.
+    :returns: None if it sets anything else.
     """
     if statement.whereclause is None:
         return None
     which = statement.whereclause.compile().params
     values = {name: value for name, value in
               statement.compile().params.items()
-              # Not yet known are those that are set with any change.
+              # Columns set at any change, such as updated_at, are None here.
               if name not in which and value is not None}
     return values[_COLUMN] if set(values) == {_COLUMN} else None

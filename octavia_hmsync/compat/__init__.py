@@ -2,9 +2,9 @@
 
 """The only module that imports from Octavia.
 
-Octavia keeps no stable interface for plugins of the control plane. Whatever
-the plugin needs of it is named here, so that a new Octavia release is checked
-in one place.
+Octavia has no stable interface for control plane plugins. All that the plugin
+uses of it is named here, so that a new Octavia release is checked in one
+place.
 """
 
 import os
@@ -23,16 +23,16 @@ from oslo_config import cfg
 import sqlalchemy as sa
 from stevedore import driver as stevedore_driver
 
-# Octavia registers its options on the global object, and reads it all over.
+# Octavia registers its options on the global object, and reads it everywhere.
 CONF = cfg.CONF
 
-# Those with the options of keystoneauth's sessions: of Neutron, of all others.
+# Groups with the options of keystoneauth's sessions: Neutron, and the rest.
 _SESSION_GROUPS = ('neutron', 'service_auth')
-# Seconds: as long as proxies before such services wait, usually.
+# Seconds: the usual time-out of proxies before such services.
 _REQUEST_TIMEOUT = 60
 
-# The columns we read of octavia.db.models, whose import takes seconds: it
-# brings the types of the REST API along.
+# The columns that the plugin reads. octavia.db.models itself takes seconds to
+# import, because it imports the types of the REST API.
 AMPHORA = sa.table(
     'amphora', sa.column('id', sa.String(36)),
     sa.column('load_balancer_id', sa.String(36)),
@@ -65,7 +65,7 @@ LOAD_BALANCER = sa.table(
     sa.column('updated_at', sa.DateTime()))
 TABLES = (AMPHORA, AMPHORA_HEALTH, LOAD_BALANCER)
 
-# Those that only image upgrades read.
+# Tables that only image upgrades read.
 FLAVOR = sa.table(
     'flavor', sa.column('id', sa.String(36)),
     sa.column('name', sa.String(255)),
@@ -132,7 +132,7 @@ L7RULE = sa.table(
     'l7rule', sa.column('id', sa.String(36)),
     sa.column('l7policy_id', sa.String(36)),
     sa.column('provisioning_status', sa.String(16)))
-# Which listeners an amphora's heartbeats told of; of the driver stats_db.
+# The listeners that an amphora's heartbeats report; of the driver stats_db.
 LISTENER_STATISTICS = sa.table(
     'listener_statistics', sa.column('listener_id', sa.String(36)),
     sa.column('amphora_id', sa.String(36)),
@@ -148,7 +148,7 @@ IMAGE_TABLES = (FLAVOR, FLAVOR_PROFILE, VIP, ADDITIONAL_VIP,
                 MEMBER, TAG, HEALTH_MONITOR, LISTENER_STATISTICS, L7POLICY,
                 L7RULE)
 
-# What an availability zone is like, as JSON.
+# Profiles of availability zones, as JSON.
 AVAILABILITY_ZONE = sa.table(
     'availability_zone', sa.column('name', sa.String(255)),
     sa.column('availability_zone_profile_id', sa.String(36)))
@@ -158,7 +158,7 @@ AVAILABILITY_ZONE_PROFILE = sa.table(
     sa.column('availability_zone_data', sa.String(4096)))
 ZONE_TABLES = (AVAILABILITY_ZONE, AVAILABILITY_ZONE_PROFILE)
 
-# What load balancers and amphorae may be; octavia-db-manage has filled them.
+# Permitted values of load balancers and amphorae, from octavia-db-manage.
 LB_TOPOLOGY = sa.table(
     'lb_topology', sa.column('name', sa.String(36)),
     sa.column('description', sa.String(255)))
@@ -168,7 +168,7 @@ AMPHORA_ROLES = sa.table(
 
 LOOKUP_TABLES = (LB_TOPOLOGY, AMPHORA_ROLES)
 
-# Octavia's specifications have these, its code does not.
+# Octavia's specifications name these, its code does not.
 TOPOLOGY_ACTIVE_ACTIVE = 'ACTIVE_ACTIVE'
 ROLE_IN_CLUSTER = 'IN_CLUSTER'
 
@@ -181,9 +181,9 @@ DELETED_STATUSES = (constants.DELETED, constants.PENDING_DELETE)
 AMPHORA_STATUSES = (constants.AMPHORA_ALLOCATED, constants.AMPHORA_BOOTING,
                     constants.ERROR, constants.AMPHORA_FAILOVER_STOPPED,
                     constants.PENDING_CREATE)
-# Those with a compute instance, or about to have one, but no address yet.
+# Amphorae with a compute instance, or soon with one, but no address yet.
 BUILDING_STATUSES = (constants.PENDING_CREATE, constants.AMPHORA_BOOTING)
-# Those of which Octavia fails over stale amphorae.
+# Octavia fails over stale amphorae with these statuses.
 FAILOVER_STATUSES = (constants.AMPHORA_ALLOCATED,
                      constants.AMPHORA_FAILOVER_STOPPED)
 AMPHORA_ALLOCATED = constants.AMPHORA_ALLOCATED
@@ -191,12 +191,12 @@ TOPOLOGY_OF_ROLE = {
     constants.ROLE_MASTER: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_BACKUP: constants.TOPOLOGY_ACTIVE_STANDBY,
     constants.ROLE_STANDALONE: constants.TOPOLOGY_SINGLE,
-    # Whose agent is told another one announces its VIP by gratuitous ARP.
+    # An agent that is told SINGLE announces the VIP by gratuitous ARP.
     ROLE_IN_CLUSTER: constants.TOPOLOGY_ACTIVE_STANDBY,
 }
 
-# By what a failover that need not have been would do: a BACKUP carries no
-# traffic, a member of a cluster a part of it, a MASTER has a backup.
+# By the harm of a needless failover: a BACKUP carries no traffic, a member of
+# a cluster carries a part of it, a MASTER has a backup.
 ROLES_BY_HARM = (constants.ROLE_BACKUP, ROLE_IN_CLUSTER,
                  constants.ROLE_MASTER, constants.ROLE_STANDALONE)
 
@@ -204,9 +204,9 @@ ROLES_BY_HARM = (constants.ROLE_BACKUP, ROLE_IN_CLUSTER,
 AMPHORAE_OF_TOPOLOGY = {constants.TOPOLOGY_SINGLE: 1,
                         constants.TOPOLOGY_ACTIVE_STANDBY: 2}
 
-# Two names of one provider; before there were others, no name was written.
+# Two names of one provider. Older load balancers have no name at all.
 AMPHORA_PROVIDERS = ('amphora', constants.OCTAVIA)
-# Ours, whose load balancers have amphorae of Octavia's, too.
+# The plugin's provider, whose load balancers also have Octavia's amphorae.
 CLUSTER_PROVIDER = 'amphora_cluster'
 ACTIVE = constants.ACTIVE
 ERROR = constants.ERROR
@@ -219,42 +219,42 @@ ONLINE = constants.ONLINE
 OFFLINE = constants.OFFLINE
 DEGRADED = constants.DEGRADED
 
-# Where a flavor has its tag; without, [controller_worker] has it.
+# The flavor's key of its image tag; [controller_worker] has the default.
 AMP_IMAGE_TAG = constants.AMP_IMAGE_TAG
 
-# What an image driver raises where no active image has a tag.
+# Raised by an image driver if no active image has the tag.
 NoImage = octavia_except.ImageGetException
 
-# The VIP is on a function of the network card, not on a virtual switch.
+# The VIP is on a virtual function of the network card.
 DIRECT = constants.VNIC_TYPE_DIRECT
-# Where haproxy speaks TLS with clients.
+# haproxy terminates TLS.
 TERMINATED_HTTPS = constants.PROTOCOL_TERMINATED_HTTPS
-# What haproxy does not serve: an amphora has LVS for it.
+# Protocols that LVS in the amphora serves, not haproxy.
 LVS_PROTOCOLS = constants.LVS_PROTOCOLS
-# With which the order of servers tells nothing but who comes first.
+# With these the order of servers only decides which comes first.
 ALGORITHMS_IN_TURN = frozenset((constants.LB_ALGORITHM_ROUND_ROBIN,
                                 constants.LB_ALGORITHM_LEAST_CONNECTIONS))
 
 _GLANCE_DRIVER = 'octavia.image.drivers.glance_driver'
 NO_VOLUMES = constants.VOLUME_NOOP_DRIVER
 CINDER_DRIVER = 'volume_cinder_driver'
-# That which signs with a key of its own, and the options of [certificates].
+# Signs with a local key, see the options of [certificates].
 LOCAL_GENERATOR = 'local_cert_generator'
-# What the profile of a flavor may name of Nova, and that of an availability
-# zone of Nova, Cinder and Neutron.
+# Keys in the profile of a flavor (Nova) and of an availability zone (Nova,
+# Cinder, Neutron).
 COMPUTE_FLAVOR = constants.COMPUTE_FLAVOR
 COMPUTE_ZONE = constants.COMPUTE_ZONE
-# Octavia 16 knows no zone of volumes.
+# Octavia 16 has no availability zone for volumes.
 VOLUME_ZONE = getattr(constants, 'VOLUME_ZONE', 'volume_zone')
 MANAGEMENT_NETWORK = constants.MANAGEMENT_NETWORK
 HARD_ANTI_AFFINITY = constants.ANTI_AFFINITY
 
 REST_DRIVER = 'amphora_haproxy_rest_driver'
-# Those whose amphorae speak the agent's REST API; the second is the plugin's
-# own, which is the first for all that is no cluster.
+# Drivers that speak the agent's REST API. The second is the plugin's, which
+# is the first one for all load balancers but clusters.
 REST_DRIVERS = (REST_DRIVER, 'hmsync')
 
-# What a driver raises when it cannot upload an agent configuration at all.
+# Raised by drivers that cannot upload an agent configuration at all.
 UNSUPPORTED_ERRORS = (driver_except.AmpDriverNotImplementedError,
                       NotImplementedError)
 
@@ -264,7 +264,7 @@ SERVICE_MODULES = {
     'octavia.cmd.octavia_worker': 'worker',
 }
 
-# Those that read the same octavia.conf, and have nothing of the plugin.
+# Services that read the same octavia.conf, but do not run the plugin.
 OTHER_SERVICE_MODULES = ('octavia.api.app', 'octavia.cmd.driver_agent')
 
 # The names that cmd/health_manager.py gives to its two child processes.
@@ -275,8 +275,8 @@ HEALTH_CHECK_PROCESS = 'HM_health_check'
 def service_name():
     """Tell which Octavia service this process is.
 
-    The console scripts import exactly one of these modules, whatever the
-    script is called in a container image; command line tools import none.
+    Each console script imports exactly one of these modules, whatever its
+    name in a container image; command line tools import none.
 
     :returns: health_manager, house_keeping, worker, or None for anything
               else.
@@ -288,7 +288,7 @@ def service_name():
 
 
 def is_other_service():
-    """Tell whether this process is one in which the plugin does nothing.
+    """Tell whether the plugin does nothing in this process.
 
     :returns: True in octavia-api, also under a WSGI server, and in
               octavia-driver-agent.
@@ -310,10 +310,10 @@ def load_configuration(args):
 
 
 def limit_requests():
-    """Have each request of Octavia's drivers in this process end at last.
+    """Set a time-out for requests of Octavia's drivers in this process.
 
-    octavia.conf may say otherwise. Without a limit, a service that takes
-    connections and answers nothing holds whoever asks for good.
+    octavia.conf takes precedence. Without a time-out, a service that accepts
+    connections but never answers blocks its caller for ever.
     """
     for group in _SESSION_GROUPS:
         CONF.set_default('timeout', _REQUEST_TIMEOUT, group)
@@ -339,7 +339,7 @@ def load_amphora_driver(name):
 
 
 def load_image_driver(name):
-    """Load an image driver, which knows which image has a tag.
+    """Load an image driver, which finds the image of a tag.
 
     :param name: an entry point of ``octavia.image.drivers``.
     :returns: an object with ``get_image_id_by_tag(tag, owner)``.
@@ -350,14 +350,14 @@ def load_image_driver(name):
 
 
 def read_image(driver, image_id):
-    """Read what Glance knows of an image.
+    """Read the properties of a Glance image.
 
     :param driver: see load_image_driver().
-    :param image_id: of Glance.
-    :returns: a dict with min_disk, min_ram, size and virtual_size; None of a
-              driver that is not Octavia's own for Glance.
+    :param image_id: id in Glance.
+    :returns: a dict with min_disk, min_ram, size and virtual_size; None for a
+              driver other than Octavia's for Glance.
     """
-    # Its import takes a moment; where it was not loaded it is not the driver.
+    # A driver whose module is not loaded is not in use; its import is slow.
     module = sys.modules.get(_GLANCE_DRIVER)
     if module is None or not isinstance(driver, module.ImageManager):
         return None
@@ -365,11 +365,9 @@ def read_image(driver, image_id):
 
 
 def make_driver_amphora(amphora_id, lb_network_ip):
-    """Build what an amphora driver expects as its amphora.
+    """Build the data model that an amphora driver takes as its amphora.
 
-    :param amphora_id: id of the amphora.
     :param lb_network_ip: address of its agent.
-    :returns: a data model.
     """
     return data_models.Amphora(id=amphora_id, lb_network_ip=lb_network_ip)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What builds, configures and deletes amphorae.
+"""Octavia's functions that build, configure and delete amphorae.
 
-Only where it is done: the import takes seconds. What is likely to change is
-imported where it is used, so that the rest works without: see
-octavia_hmsync.compat.changes, which has each call of it.
+Import it only where amphorae are replaced: that takes seconds. Functions
+import what is likely to change, so that a missing name breaks only them.
+octavia_hmsync.compat.changes lists each such call.
 """
 
 from octavia.common import constants
@@ -17,20 +17,20 @@ from taskflow.patterns import linear_flow
 
 CONF = cfg.CONF
 
-# The task after which an amphora has a row; nothing was built before.
+# The task that makes the amphora's row; nothing was built before it.
 CREATE_TASK = constants.CREATE_AMPHORA_INDB
-# Names of those that only wait end so.
+# Suffixes of names of tasks that only wait.
 WAITING_TASKS = (constants.COMPUTE_WAIT,
                  constants.AMP_COMPUTE_CONNECTIVITY_WAIT)
 
-# What a network driver raises for a port that is not there.
+# Raised by a network driver for a missing port.
 PortNotFound = network_base.PortNotFound
 
 
 def is_no_answer(error):
-    """Tell whether a network driver raised it for want of an answer.
+    """Tell whether a network driver's error means that Neutron did not answer.
 
-    What is not there, or not allowed, has a class of its own.
+    Missing objects and refused requests have classes of their own.
     """
     return type(error) is network_base.NetworkException
 
@@ -38,10 +38,10 @@ def is_no_answer(error):
 VRRP_PORT_PREFIX = constants.AMP_BASE_PORT_PREFIX
 MEMBER_PORT_PREFIX = 'octavia-lb-member-'
 
-# Tenants who wait for a new load balancer come first.
+# Flows for tenants who wait for a new load balancer have priority.
 PRIORITY = constants.LB_CREATE_NORMAL_PRIORITY
 
-# What the store of the flow has that builds an amphora.
+# The keys of the store of the flow that builds an amphora.
 _STORED = {
     constants.ADDITIONAL_VIPS, constants.AVAILABILITY_ZONE,
     constants.BUILD_TYPE_PRIORITY, constants.FLAVOR, constants.LOADBALANCER,
@@ -69,7 +69,7 @@ def load_compute_driver():
 
 
 def get_load_balancer(load_balancer_id):
-    """Return Octavia's data model of a load balancer, with all in it.
+    """Return Octavia's data model of a load balancer, with its children.
 
     :returns: octavia.common.data_models.LoadBalancer, or None.
     """
@@ -80,7 +80,7 @@ def get_load_balancer(load_balancer_id):
 
 
 def get_metadata(load_balancer, topology):
-    """Return what the flavor and the availability zone ask of an amphora."""
+    """Return the profiles of its flavor and its availability zone."""
     flavor, zone = {}, {}
     session = db_api.get_session()
     with session.begin():
@@ -117,11 +117,11 @@ def _get_names(flow):
 
 
 def find_problems_of_build_flow():
-    """Tell whether the flow that builds an amphora is one that is known.
+    """Compare the flow that builds an amphora with what the plugin expects.
 
-    The drivers of octavia.conf are loaded for it, and asked for nothing.
+    It loads the drivers of octavia.conf, but makes no request.
 
-    :returns: in words; empty where it is.
+    :returns: a list of problems, in words.
     """
     flow = _make_flow(SINGLE_ROLE)
     missing = flow.requires - _STORED
@@ -136,12 +136,12 @@ def find_problems_of_build_flow():
 def make_build_flow(load_balancer, role):
     """Make the flow that builds one more amphora of a load balancer.
 
-    Of either topology it boots as one of a pair, whose agent leaves the VIP
-    to keepalived.
+    In either topology the amphora boots as one of a pair, because the agent
+    then leaves the VIP to keepalived.
 
-    :param load_balancer: as get_load_balancer() has it.
-    :param role: that of the amphora whose place it is to take.
-    :returns: a flow, and what belongs into its store.
+    :param load_balancer: see get_load_balancer().
+    :param role: the role of the amphora that it replaces.
+    :returns: (flow, its store).
     """
     from octavia.api.drivers import utils as provider_utils
 
@@ -163,9 +163,9 @@ def make_build_flow(load_balancer, role):
 def read_network_config(load_balancer, amphora, network_driver):
     """Ask Neutron how an amphora of a pair is plugged in.
 
-    :param load_balancer: as get_load_balancer() has it.
-    :param amphora: one of it.
-    :param network_driver: of load_network_driver().
+    :param load_balancer: see get_load_balancer().
+    :param amphora: an amphora of it.
+    :param network_driver: see load_network_driver().
     :returns: a dict, for render_keepalived().
     """
     return network_driver.get_network_configs(load_balancer, amphora)[
@@ -175,10 +175,10 @@ def read_network_config(load_balancer, amphora, network_driver):
 def render_keepalived(load_balancer, amphora, network_config):
     """Render the keepalived configuration of one amphora of a pair.
 
-    :param load_balancer: as get_load_balancer() has it, with those amphorae
-                          that are to be in each other's.
-    :param amphora: one of them.
-    :param network_config: of read_network_config().
+    :param load_balancer: see get_load_balancer(), reduced to the two
+                          amphorae that are to be peers.
+    :param amphora: one of these.
+    :param network_config: see read_network_config().
     :returns: text.
     """
     from octavia.amphorae.drivers.keepalived.jinja import jinja_cfg
@@ -196,7 +196,7 @@ def get_member_ports(amphora_id):
 
 
 def forget_member_port(port_id):
-    """Delete the row of a port that is gone."""
+    """Delete the row of a port that no longer exists."""
     session = db_api.get_session()
     with session.begin():
         repositories.AmphoraMemberPortRepository().delete(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Octavia's amphora driver, and what it would ask of an agent.
+"""Octavia's amphora driver, used to find out what it would ask of an agent.
 
-The driver asks one agent after the other, each for up to ten minutes. Members
-of a cluster are told by the plugin itself; what they are told is what the
-driver asks for when it has the clients below, which send nothing.
+The driver asks one agent after the other, each for up to ten minutes. So the
+plugin itself configures members of a cluster. To learn the requests, it runs
+the driver with the clients below, which record requests and send nothing.
 """
 
 import dataclasses
@@ -25,30 +25,29 @@ _API_VERSION = '1.0'
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What an agent says of its amphora, for whom its configuration is.
+    """What an agent reports of its amphora, as the driver needs it.
 
-    :param info: its answer to ``GET info``.
-    :param details: to ``GET details``.
+    :param info: the answer to ``GET info``.
+    :param details: the answer to ``GET details``.
     """
 
     info: dict
     details: dict
 
 
-# A configuration of nobody's in particular, to compare others by.
+# Facts of no particular amphora, to compare configurations by.
 ANY = Facts({'haproxy_version': '2.8.0'}, {})
 _NOBODY = '00000000-0000-0000-0000-000000000000'
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """Something that an agent is asked for.
+    """A request to an agent.
 
     :param method: of HTTP.
     :param path: below the version of the API.
     :param body: text; it may be a secret.
-    :param unless_same: whether the agent is asked first what it has; it
-                        answers with an MD5.
+    :param unless_same: whether to ask the agent first what it has, as an MD5.
     """
 
     method: str
@@ -58,7 +57,7 @@ class Request:
 
 
 class UnknownRequest(Exception):
-    """Octavia's driver asks for something that the plugin does not know."""
+    """Octavia's driver makes a request that the plugin does not know."""
 
 
 class _Answer:
@@ -73,7 +72,7 @@ class _Answer:
 
 
 class _Notes(rest_api_driver.AmphoraAPIClient1_0):
-    """A client that takes note of requests and answers at once."""
+    """A client that records requests and answers at once."""
 
     def __init__(self):
         super().__init__()
@@ -82,7 +81,7 @@ class _Notes(rest_api_driver.AmphoraAPIClient1_0):
 
     def request(self, method, amp, path='/', timeout_dict=None,
                 retry_404=True, raise_retry_exception=False, **kwargs):
-        """See AmphoraAPIClientBase; what is asked for is done by nobody."""
+        """See AmphoraAPIClientBase; nothing is sent."""
         if method == 'get':
             return self._answer(path)
         body = kwargs.pop('data', None) or ''
@@ -109,14 +108,14 @@ class _Notes(rest_api_driver.AmphoraAPIClient1_0):
 
 
 class _Secrets:
-    """A certificate manager that asks another one once for each thing."""
+    """A certificate manager that fetches each secret only once."""
 
     def __init__(self, manager):
         self._manager = manager
         self._known = {}
 
     def _get(self, function, project_id, ref, *args, **kwargs):
-        # For whom it is fetched decides whether it may be.
+        # The project is part of the key, as it decides who may read it.
         key = function, project_id, ref
         if key not in self._known:
             self._known[key] = getattr(self._manager, function)(
@@ -133,9 +132,9 @@ class _Secrets:
 
 
 class Planner:
-    """Tells what Octavia's driver would ask of agents; asks for nothing.
+    """Finds what Octavia's driver would ask of agents, without asking.
 
-    It fetches secrets, each of them once.
+    It does fetch secrets, each of them once.
     """
 
     def __init__(self):
@@ -149,11 +148,10 @@ class Planner:
     def fetch_secrets(self, listener):
         """Fetch all that a listener and its pools need.
 
-        Octavia's driver leaves a listener out that it cannot fetch something
-        for, and goes on.
+        Octavia's driver would skip a listener whose secrets it cannot fetch.
 
         :param listener: a data model.
-        :raises Exception: whatever the certificate manager raises.
+        :raises Exception: any error of the certificate manager.
         """
         if listener.protocol in constants.LVS_PROTOCOLS:
             return
@@ -172,13 +170,13 @@ class Planner:
                 context.RequestContext(project_id=listener.project_id), ref)
 
     def plan(self, function, *args, facts=ANY):
-        """Tell what a call of Octavia's driver would ask for.
+        """Return the requests of a call of Octavia's driver.
 
         :param function: the name of a method of the driver.
-        :param args: what it is called with.
-        :param facts: what the agents answer.
+        :param args: its arguments.
+        :param facts: the answers of the agents.
         :returns: {id of an amphora: [Request]}
-        :raises Exception: whatever that method raises.
+        :raises Exception: any error of that method.
         """
         self._notes.facts = facts
         self._notes.requests = {}
@@ -187,7 +185,7 @@ class Planner:
 
 
 def make_nobody():
-    """Make an amphora that is not there, of which all is allocated."""
+    """Make a placeholder of an amphora, with all fields set."""
     return data_models.Amphora(id=_NOBODY,
                                status=constants.AMPHORA_ALLOCATED)
 
@@ -198,5 +196,5 @@ def is_cluster(load_balancer):
 
 
 def is_member(amphora):
-    """Tell whether an amphora is, or is to be, one of a cluster."""
+    """Tell whether an amphora is, or will be, a member of a cluster."""
     return amphora is not None and amphora.role == compat.ROLE_IN_CLUSTER

@@ -10,7 +10,7 @@ def load_manager(name):
     """Load a certificate manager.
 
     :param name: an entry point of ``octavia.cert_manager``.
-    :returns: what fetch_certificate() and fetch_secret() take.
+    :returns: the manager, for fetch_certificate() and fetch_secret().
     """
     return stevedore_driver.DriverManager(
         namespace='octavia.cert_manager', name=name,
@@ -18,12 +18,12 @@ def load_manager(name):
 
 
 def fetch_certificate(manager, project_id, ref):
-    """Fetch a certificate with its key, and forget it.
+    """Fetch a certificate with its key, to see whether that works.
 
     :param manager: see load_manager().
-    :param project_id: whose load balancer it is for.
-    :param ref: reference to it; nobody is registered as using it.
-    :raises Exception: whatever the manager raises where it cannot.
+    :param project_id: the project of the load balancer.
+    :param ref: reference to it; no consumer is registered for it.
+    :raises Exception: any error of the manager.
     """
     manager.get_cert(context.RequestContext(project_id=project_id), ref,
                      check_only=True)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether what replaces amphorae is in Octavia what it was.
+"""Whether Octavia still has what replacing amphorae needs.
 
-Each call that octavia_hmsync.compat.amphora makes of what is no interface of
-Octavia's is here with what it passes. That a name is there says little: with
-another parameter it would fail when a load balancer is locked.
+Each call into Octavia's internals by octavia_hmsync.compat.amphora is listed
+here with its arguments. That the name exists is not enough: with a changed
+parameter the call would fail after a load balancer is locked.
 """
 
 import dataclasses
@@ -27,10 +27,9 @@ class Call:
     """A call of something in Octavia.
 
     :param module: where it is.
-    :param name: what it is called there, with dots below a class.
-    :param positional: how many arguments it gets by their place, the object
-                       of a method among them.
-    :param keywords: the names of the others.
+    :param name: its name there, dotted for a method of a class.
+    :param positional: how many positional arguments it gets, self included.
+    :param keywords: the names of its keyword arguments.
     """
 
     module: str
@@ -42,7 +41,7 @@ class Call:
         return f'{self.module}.{self.name}'
 
 
-# Of mode replace.
+# Calls of mode replace.
 _REPLACE = (
     Call(f'{_WORKER}.flows.amphora_flows', 'AmphoraFlows'),
     Call(f'{_WORKER}.flows.amphora_flows',
@@ -65,12 +64,12 @@ _REPLACE = (
     Call(_REPOSITORIES, 'AmphoraMemberPortRepository.delete', 2,
          ('port_id',)),
 )
-# Of both modes.
+# Calls of both modes.
 _BOTH = (
     Call('octavia.db.api', 'get_session'),
     Call(_REPOSITORIES, 'LoadBalancerRepository.get', 2, ('id',)),
 )
-# Of mode failover.
+# Calls of mode failover.
 _FAILOVER = (
     Call('octavia.common.rpc', 'get_transport_url'),
     Call('octavia.common.rpc', 'create_transport', 1),
@@ -79,7 +78,7 @@ _FAILOVER = (
 )
 
 _REST = 'octavia.amphorae.drivers.haproxy.rest_api_driver'
-# Of what plans with Octavia's driver what amphorae are told.
+# Calls that find out, with Octavia's driver, what to configure.
 _LISTENERS = (
     Call(_REST, 'HaproxyAmphoraLoadBalancerDriver'),
     Call(_REST, 'HaproxyAmphoraLoadBalancerDriver.update_amphora_listeners',
@@ -89,7 +88,7 @@ _LISTENERS = (
     Call('octavia.common.tls_utils.cert_parser', 'load_certificates_data',
          2),
 )
-# Of the amphora driver, which plans all that members are told.
+# Calls of the amphora driver that plan the requests to members.
 _MEMBERS = (
     *(Call(_REST, f'HaproxyAmphoraLoadBalancerDriver.{name}', count)
       for name, count in (
@@ -99,7 +98,7 @@ _MEMBERS = (
           ('update_vrrp_conf', 5))),
 )
 
-# Of what octavia_hmsync.compat.cluster puts together.
+# Calls of octavia_hmsync.compat.cluster.
 _FLOWS = (
     Call(f'{_WORKER}.controller_worker', 'ControllerWorker'),
     Call(f'{_WORKER}.controller_worker', 'ControllerWorker.run_flow', 2,
@@ -140,7 +139,7 @@ _CONSTANTS_OF_REPLACE = ('AMP_BASE_PORT_PREFIX', 'CREATE_AMPHORA_INDB',
 _CONSTANTS_OF_FAILOVER = ('RPC_NAMESPACE_CONTROLLER_AGENT',
                           'TOPIC_AMPHORA_V2')
 
-# Methods of drivers, by the namespace and the option that has the name.
+# Methods of drivers, by namespace and by the option that names the driver.
 _DRIVERS = (
     ('octavia.network.drivers', 'network_driver', (
         ('delete_port', 2), ('get_network', 2), ('get_network_configs', 3),
@@ -150,27 +149,27 @@ _DRIVERS = (
 
 
 def find_of_replace():
-    """Look for what mode replace calls.
+    """Check the calls of mode replace.
 
-    :returns: what is not as it was, in words; empty where all is.
+    :returns: a list of problems, in words.
     """
     return [*_find_constants(_CONSTANTS_OF_REPLACE),
             *_find(_REPLACE + _BOTH + _LISTENERS), *_find_in_drivers()]
 
 
 def find_of_failover():
-    """Look for what mode failover calls.
+    """Check the calls of mode failover.
 
-    :returns: what is not as it was, in words; empty where all is.
+    :returns: a list of problems, in words.
     """
     return [*_find_constants(_CONSTANTS_OF_FAILOVER),
             *_find(_FAILOVER + _BOTH)]
 
 
 def find_of_members():
-    """Look for what members of clusters are built and told with.
+    """Check the calls that build and configure members of clusters.
 
-    :returns: what is not as it was, in words; empty where all is.
+    :returns: a list of problems, in words.
     """
     return _find(_LISTENERS + _MEMBERS + _FLOWS)
 
@@ -195,7 +194,7 @@ def _find(calls):
 
 
 def _compare(call, target):
-    """Return what is wrong with a call, nothing or one."""
+    """Return a list of what is wrong with a call."""
     try:
         signature = inspect.signature(target)
     except (TypeError, ValueError):
@@ -217,7 +216,7 @@ def _find_in_drivers():
             driver: typing.Any = stevedore_driver.DriverManager(
                 namespace=namespace, name=name, invoke_on_load=False).driver
         except Exception as e:
-            # Somebody's own driver may raise anything when it is imported.
+            # A third-party driver may raise anything when imported.
             found.append(f'{option} {name} cannot be loaded '
                          f'({type(e).__name__})')
             continue

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What builds, changes and deletes load balancers that have a cluster.
+"""Octavia's functions for load balancers that have a cluster.
 
-Only where it is done: the import takes seconds. Octavia's own tasks, put
-together for any number of amphorae, and its RPC.
+They are Octavia's own tasks, combined for any number of amphorae, and its RPC.
+Import it only where these are used: that takes seconds.
 """
 
 from octavia.common import constants
@@ -23,7 +23,7 @@ from octavia_hmsync.compat import amphora as compat_amphora
 
 CONF = cfg.CONF
 
-# Names in the stores of flows, and in what RPC calls are passed.
+# Names in the stores of flows, and in the arguments of RPC calls.
 ADDITIONAL_VIPS = constants.ADDITIONAL_VIPS
 AMPHORAE = constants.AMPHORAE
 AMPHORA_ID = constants.AMPHORA_ID
@@ -35,9 +35,9 @@ VIP = constants.VIP
 def make_server(topic, endpoint):
     """Make an RPC server beside Octavia's own, on its connection.
 
-    :param topic: what it is asked at.
-    :param endpoint: what answers, with a target of its own.
-    :returns: an oslo.messaging server, which has not started.
+    :param topic: the topic to listen on.
+    :param endpoint: the object that answers, with its own target.
+    :returns: an oslo.messaging server, not yet started.
     """
     return rpc.get_server(
         oslo_messaging.Target(topic=topic, server=CONF.host, fanout=False),
@@ -50,9 +50,9 @@ def make_target(namespace, version):
 
 
 def make_runner():
-    """Return what runs flows as Octavia's controller worker does.
+    """Return a function that runs flows like Octavia's controller worker.
 
-    With a jobboard they are posted to it, and run by any octavia-worker.
+    With a jobboard it posts them, and any octavia-worker runs them.
 
     :returns: a function that takes a flow factory, its arguments, and
               ``store``.
@@ -63,17 +63,17 @@ def make_runner():
 
 
 def run(flow, store):
-    """Run a flow here, to its end.
+    """Run a flow in this process, to its end.
 
-    :raises Exception: whatever its tasks raise; it is reverted then.
+    :raises Exception: any error of its tasks; the flow is reverted then.
     """
     engines.load(flow, store=store).run()
 
 
 def describe_failure(error):
-    """Put into one line why a flow failed."""
+    """Return in one line why a flow failed."""
     if isinstance(error, taskflow_exc.WrappedFailure):
-        # Of several things that are in its way, the first.
+        # Of several failures, the first.
         text = next(iter(error)).exception_str
         return text.split('\n', maxsplit=1)[0].rstrip('.')
     text = ' '.join(str(error).split()).rstrip('.')
@@ -89,7 +89,7 @@ def load_distributor_driver():
 
 
 def find_server_group_policy():
-    """Return how amphorae of a load balancer keep apart, None if not."""
+    """Return the anti-affinity policy of amphorae, None if it is off."""
     nova = CONF.nova
     return nova.anti_affinity_policy if nova.enable_anti_affinity else None
 
@@ -101,7 +101,7 @@ def create_server_group(load_balancer_id, policy):
 
 
 def delete_server_group(server_group_id):
-    """Delete a server group; one that is gone is no error."""
+    """Delete a server group; a missing one is no error."""
     compat_amphora.load_compute_driver().delete_server_group(server_group_id)
 
 
@@ -121,10 +121,10 @@ def get_amphora(amphora_id):
 
 
 def create_amphora(amphora_id):
-    """Make the row of an amphora, which is no load balancer's yet.
+    """Make the row of an amphora that has no load balancer yet.
 
-    No health manager ever fails it over, whatever it hears: heartbeats leave
-    that as it is.
+    It is marked busy, which heartbeats do not change, so that no health
+    manager ever fails it over.
     """
     session = db_api.get_session()
     with session.begin():
@@ -136,17 +136,17 @@ def create_amphora(amphora_id):
 
 
 def get_mac(base_port):
-    """Return the MAC of a port, as a task has it that made it."""
+    """Return the MAC address of a port, as given by the task that made it."""
     return base_port[constants.MAC_ADDRESS]
 
 
 def join_load_balancer(amphora_id, load_balancer_id, vip, base_port):
-    """Have an amphora be one of a load balancer.
+    """Assign an amphora to a load balancer.
 
-    :param amphora_id: which has no instance yet.
-    :param load_balancer_id: whose.
-    :param vip: as the task has it that allocated it.
-    :param base_port: as the task has it that made its port.
+    :param amphora_id: an amphora without an instance yet.
+    :param load_balancer_id: id of the load balancer.
+    :param vip: as given by the task that allocated it.
+    :param base_port: as given by the task that made its port.
     """
     session = db_api.get_session()
     with session.begin():
@@ -160,7 +160,10 @@ def join_load_balancer(amphora_id, load_balancer_id, vip, base_port):
 
 
 def leave_load_balancer(amphora_id):
-    """Have an amphora be nobody's; a heartbeat may cost it its instance."""
+    """Detach an amphora from its load balancer.
+
+    A heartbeat may then make Octavia delete its instance.
+    """
     session = db_api.get_session()
     with session.begin():
         repositories.AmphoraRepository().update(
@@ -168,7 +171,7 @@ def leave_load_balancer(amphora_id):
 
 
 def set_amphora_right(amphora_id):
-    """Have an amphora that serves not be in ERROR any more."""
+    """Set an amphora that serves from ERROR to its normal status."""
     session = db_api.get_session()
     with session.begin():
         repositories.AmphoraRepository().update(
@@ -176,9 +179,9 @@ def set_amphora_right(amphora_id):
 
 
 def describe_load_balancer(load_balancer):
-    """Return what Octavia's tasks take for a load balancer.
+    """Return a load balancer in the form that Octavia's tasks take.
 
-    :param load_balancer: of compat.amphora.get_load_balancer().
+    :param load_balancer: see compat.amphora.get_load_balancer().
     :returns: a dict.
     """
     from octavia.api.drivers import utils as provider_utils
@@ -191,11 +194,11 @@ def describe_load_balancer(load_balancer):
 
 
 def make_allocation_tasks():
-    """Return the tasks that see that a load balancer has its VIPs.
+    """Return the tasks that ensure the VIPs of a load balancer.
 
-    They require LOADBALANCER_ID, and provide LOADBALANCER, VIP,
-    ADDITIONAL_VIPS. Undoing them leaves the VIPs, which the load balancer
-    has until it is deleted; doing them again changes nothing.
+    They require LOADBALANCER_ID, and provide LOADBALANCER, VIP and
+    ADDITIONAL_VIPS. A revert keeps the VIPs, which belong to the load
+    balancer until it is deleted. They may be repeated.
     """
     from octavia.controller.worker.v2.tasks import database_tasks
     from octavia.controller.worker.v2.tasks import network_tasks
@@ -219,11 +222,11 @@ def make_allocation_tasks():
 
 
 def make_activation_tasks(is_new):
-    """Return the tasks after which a load balancer is ACTIVE.
+    """Return the tasks that set a load balancer to ACTIVE.
 
     They require LOADBALANCER_ID.
 
-    :param is_new: whether it was created, with all that is in it.
+    :param is_new: whether it was just created, with all its children.
     """
     from octavia.controller.worker.v2.tasks import database_tasks
     from octavia.controller.worker.v2.tasks import notification_tasks
@@ -244,10 +247,10 @@ def make_activation_tasks(is_new):
 
 
 def make_deletion_flow(load_balancer, listeners, pools):
-    """Return Octavia's flow that deletes a load balancer with all in it.
+    """Return Octavia's flow that deletes a load balancer with its children.
 
-    :param load_balancer: as describe_load_balancer() has it.
-    :param listeners: its listeners, as describe_children() has them.
+    :param load_balancer: see describe_load_balancer().
+    :param listeners: its listeners, see describe_children().
     :param pools: its pools, likewise.
     """
     from octavia.controller.worker.v2.flows import flow_utils
@@ -259,7 +262,7 @@ def make_deletion_flow(load_balancer, listeners, pools):
 def describe_children(load_balancer):
     """Return the listeners and pools of a load balancer for its deletion.
 
-    :param load_balancer: of compat.amphora.get_load_balancer().
+    :param load_balancer: see compat.amphora.get_load_balancer().
     :returns: two lists of dicts.
     """
     from octavia.controller.worker.v2.flows import flow_utils
@@ -269,7 +272,7 @@ def describe_children(load_balancer):
 
 
 def make_deletion_store(load_balancer):
-    """Return what belongs into the store of make_deletion_flow()."""
+    """Return the store of make_deletion_flow()."""
     return {LOADBALANCER: describe_load_balancer(load_balancer),
             LOADBALANCER_ID: load_balancer.id,
             constants.SERVER_GROUP_ID: load_balancer.server_group_id,

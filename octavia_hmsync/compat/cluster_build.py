@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What builds amphorae of a cluster: Octavia's own tasks.
+"""Octavia's own tasks, combined to build amphorae of a cluster.
 
-Only where it is done: the import takes seconds.
+Import it only where these are built: that takes seconds.
 """
 
 from octavia.common import constants
@@ -18,7 +18,7 @@ LOADBALANCER = constants.LOADBALANCER
 LOADBALANCER_ID = constants.LOADBALANCER_ID
 VIP = constants.VIP
 
-# What a member's port is made with, in place of VIP and additional ones.
+# A member's port is made with these, instead of VIP and ADDITIONAL_VIPS.
 PORT_VIP = 'port_vip'
 PORT_ADDITIONAL_VIPS = 'port_additional_vips'
 
@@ -26,15 +26,15 @@ PORT_ADDITIONAL_VIPS = 'port_additional_vips'
 def make_boot_flow(name, create, after_port):
     """Make the flow that builds an amphora of a cluster, and plugs its VIP.
 
-    Its row is no load balancer's until it has its port: whoever changes the
-    load balancer meanwhile asks Neutron for the port of each of its
-    amphorae. From then on, before it boots, it is one's: the health manager
-    deletes instances that send heartbeats and are no load balancer's.
+    Its row gets its load balancer only after its port, because a change of
+    the load balancer meanwhile would ask Neutron for the port of each of its
+    amphorae. It must have its load balancer before it boots, because health
+    managers delete instances that send heartbeats without one.
 
     :param name: a prefix of the names of all tasks.
     :param create: the task that makes its row; provides AMPHORA_ID.
-    :param after_port: the one after which it may boot; gets BASE_PORT, too.
-    :returns: a flow, which takes what make_boot_store() has.
+    :param after_port: the task that permits the boot; gets BASE_PORT, too.
+    :returns: a flow, whose store make_boot_store() returns.
     """
     from octavia.controller.worker.v2.flows import amphora_flows
     from octavia.controller.worker.v2.tasks import amphora_driver_tasks
@@ -54,7 +54,7 @@ def make_boot_flow(name, create, after_port):
                     constants.ADDITIONAL_VIPS: PORT_ADDITIONAL_VIPS},
             provides=BASE_PORT),
         after_port)
-    # The role is no topology's of Octavia's: its flow gives none then.
+    # Octavia has no such role: without a role its flow sets none.
     stock = list(amphora_flows.AmphoraFlows().get_amphora_for_lb_subflow(
         prefix=name, role=None))
     if not stock[0].name.endswith(constants.CREATE_AMPHORA_INDB):
@@ -76,21 +76,22 @@ def make_boot_flow(name, create, after_port):
 
 
 def get_availability_zone(load_balancer):
-    """Return what the profile of its availability zone has, a dict."""
+    """Return the profile of the load balancer's availability zone, a dict."""
     return compat_amphora.get_metadata(
         load_balancer, compat_amphora.ACTIVE_STANDBY)[1]
 
 
 def make_boot_store(load_balancer, compute_zone=None):
-    """Return what belongs into the store of make_boot_flow().
+    """Return the store of make_boot_flow().
 
-    It boots as one of a pair, whose agent leaves the VIP to keepalived. In
-    the address pairs of its port the VIP has the length of its prefix: OVN
-    takes a port that has an address as such for one that may be its parent.
+    The amphora boots as one of a pair, because the agent then leaves the VIP
+    to keepalived. The allowed address pairs of its port have the VIP with the
+    length of its prefix: OVN would take a port with the bare address for a
+    possible parent port.
 
-    :param load_balancer: of compat.amphora.get_load_balancer().
-    :param compute_zone: where it boots; None for where its availability zone
-                         has it.
+    :param load_balancer: see compat.amphora.get_load_balancer().
+    :param compute_zone: where it boots; None for the compute zone of the
+                         load balancer's availability zone.
     """
     flavor, zone = compat_amphora.get_metadata(
         load_balancer, compat_amphora.ACTIVE_STANDBY)
@@ -119,10 +120,10 @@ def _with_prefix(vip):
 def make_plug_flow(name):
     """Make the flow that plugs an amphora into its members' networks.
 
-    Nobody else may change the load balancer meanwhile.
+    The caller has to hold the lock of the load balancer.
 
     :param name: a prefix of the names of all tasks.
-    :returns: a flow, which takes what make_plug_store() has.
+    :returns: a flow, whose store make_plug_store() returns.
     """
     from octavia.controller.worker.v2.tasks import amphora_driver_tasks
     from octavia.controller.worker.v2.tasks import network_tasks
@@ -149,10 +150,10 @@ def make_plug_flow(name):
 
 
 def make_plug_store(load_balancer, amphora):
-    """Return what belongs into the store of make_plug_flow().
+    """Return the store of make_plug_flow().
 
-    :param load_balancer: of compat.amphora.get_load_balancer().
-    :param amphora: one of its amphorae.
+    :param load_balancer: see compat.amphora.get_load_balancer().
+    :param amphora: an amphora of it.
     """
     _flavor, zone = compat_amphora.get_metadata(
         load_balancer, compat_amphora.ACTIVE_STANDBY)

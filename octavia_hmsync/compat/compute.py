@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The compute service, as Octavia has it: a driver, or Nova."""
+"""The compute service through Octavia's driver, or Nova directly."""
 
 from octavia.common import exceptions as octavia_except
 from octavia.common import keystone
 from stevedore import driver as stevedore_driver
 
 NOVA_DRIVER = 'compute_nova_driver'
-# By Octavia's own driver, where no random names are set.
+# Octavia's own driver names instances so, unless random names are set.
 INSTANCE_PREFIX = 'amphora-'
-# Before the id of an amphora: ports of Octavia's, plugged into its instance.
+# Prefixes, before an amphora's id, of names of ports in its instance.
 PORT_PREFIXES = ('octavia-lb-vrrp-', 'octavia-lb-member-')
 
-# What a driver raises where there is no such instance.
+# Raised by a driver for a missing instance.
 NotFound = octavia_except.NotFound
 
 
@@ -21,9 +21,9 @@ def load_driver(name):
 
     :param name: an entry point of ``octavia.compute.drivers``.
     :returns: an object with ``get_amphora(compute_id)``, which returns an
-              amphora, whose status is the instance's, and a fault;
+              amphora with the instance's status, and a fault;
               ``attach_network_or_port(compute_id, port_id=...)``, which does
-              nothing where the port is there already;
+              nothing if the port is attached already;
               ``detach_port(compute_id, port_id)``, which raises nothing; and
               ``delete(compute_id)``.
     """

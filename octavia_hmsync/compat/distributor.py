@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Octavia's abstract distributor driver, which nothing else needs."""
+"""Octavia's abstract distributor driver, in a module of its own."""
 
 from octavia.distributor.drivers import driver_base
 

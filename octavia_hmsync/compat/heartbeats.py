@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a heartbeat says, where Octavia calls statistics drivers.
+"""Reads the whole heartbeat, where Octavia calls statistics drivers.
 
-Octavia gives these the statistics of the listeners, and nothing of members;
-and for a heartbeat without listeners an empty list, which is nobody's. The
-function that calls them has the whole message, as a variable that is read
-here. Nothing of Octavia is changed: where another release has it elsewhere
-nothing is found, and who asks goes without.
+Octavia passes these drivers the statistics of listeners, but not of members;
+for a heartbeat without listeners it passes an empty list without an amphora.
+The calling function holds the whole message in a variable, which is read here.
+Nothing in Octavia is changed. If another release has it elsewhere, nothing is
+found, and the caller does without.
 """
 
 import importlib
@@ -15,16 +15,16 @@ import inspect
 _MODULE = 'octavia.amphorae.drivers.health.heartbeat_udp'
 _FUNCTION = 'update_stats'
 _VARIABLE = 'health_message'
-# Between them are Octavia's list of drivers and stevedore.
+# Frames to search: Octavia's list of drivers and stevedore are in between.
 _DEPTH = 15
 
 
 def find_message():
-    """Return the message that a statistics driver is called for.
+    """Return the message for which a statistics driver is called.
 
-    To be called within update_stats() of one.
+    To be called within update_stats() of the driver.
 
-    :returns: a dict, None where Octavia has none that is known.
+    :returns: a dict, None if it is not found.
     """
     frame = inspect.currentframe()
     try:
@@ -43,9 +43,9 @@ def find_message():
 
 
 def why_not():
-    """Tell why the installed Octavia does not let messages be read.
+    """Tell why messages of the installed Octavia cannot be read.
 
-    :returns: in words, None if it does.
+    :returns: in words, None if they can.
     """
     try:
         function = getattr(importlib.import_module(_MODULE), _FUNCTION)

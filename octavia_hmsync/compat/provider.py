@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a provider driver in octavia-api needs of Octavia."""
+"""What a provider driver in octavia-api uses of Octavia."""
 
 from octavia.api.drivers.amphora_driver import flavor_schema
 from octavia.api.drivers.amphora_driver.v2 import driver as amphora_driver
@@ -17,28 +17,28 @@ import oslo_messaging
 
 AmphoraProviderDriver = amphora_driver.AmphoraProviderDriver
 
-# The properties of flavors of provider amphora, as JSON schema has them.
+# The properties of flavors of provider amphora, as JSON schema.
 FLAVOR_PROPERTIES = flavor_schema.SUPPORTED_FLAVOR_SCHEMA['properties']
 
-# What a caller of a provider driver has set nothing for.
+# Marks what a caller of a provider driver has not set.
 Unset = data_models.Unset
 
-# What octavia-api makes of them: 501 and 500. Whatever else a driver raises
-# becomes 500, too, with what it says.
+# octavia-api turns them into 501 and 500. Any other exception of a driver
+# becomes 500, too, with its text.
 UnsupportedOptionError = driver_except.UnsupportedOptionError
 DriverError = driver_except.DriverError
 
-# What is raised where nobody has a message, nor ever will.
+# Raised if no queue takes a message, now or later.
 Undeliverable = oslo_messaging.MessageUndeliverable
 
 NetworkException = network_base.NetworkException
 
-# What Octavia's own driver raises where a flavor or an availability zone
-# names what the cloud has not; octavia-api would make 500 of it.
+# Raised by Octavia's own driver for a flavor or an availability zone that
+# names something the cloud lacks; octavia-api would answer with 500.
 NOT_FOUND = (octavia_except.InvalidSubresource, driver_except.NotFound,
              network_base.NetworkNotFound)
 
-# Protocols that haproxy does not serve: an amphora has LVS for them.
+# Protocols that LVS in the amphora serves, not haproxy.
 LVS_PROTOCOLS = constants.LVS_PROTOCOLS
 SUPPORTED_PROTOCOLS = tuple(
     protocol for protocol in amphora_driver.AMPHORA_SUPPORTED_PROTOCOLS
@@ -51,25 +51,23 @@ SRIOV_VIP = constants.SRIOV_VIP
 VNIC_TYPE_NORMAL = constants.VNIC_TYPE_NORMAL
 
 
-# Who has the ports of routers that Neutron knows.
+# Device owners of the ports of routers in Neutron.
 DISTRIBUTED_ROUTER = 'network:router_interface_distributed'
 _ROUTERS = ('network:router_interface', DISTRIBUTED_ROUTER,
             'network:ha_router_replicated_interface')
 
 
 def has_segments(network_driver, network_id):
-    """Tell whether a network is a routed one, of segments.
+    """Tell whether a network is routed, which means made of segments.
 
-    :param network_driver: Octavia's.
-    :param network_id: of the network.
-    :returns: whether Neutron says so: it does not without an extension that
-              not every cloud has, nor does a driver that asks nobody.
+    :returns: True if Neutron says so. It does not without an optional
+              extension, nor does a driver without Neutron.
     :raises openstack.exceptions.SDKException: if it does not answer.
     """
     api = getattr(network_driver, 'network_proxy', None)
     if api is None:
         return False
-    # The SDK's own Network leaves this out.
+    # The SDK's Network class lacks this field.
     answer = api.get(f'/networks/{network_id}')
     sdk_exc.raise_from_response(answer)
     return answer.json()['network'].get('l2_adjacency') is False
@@ -78,11 +76,8 @@ def has_segments(network_driver, network_id):
 def get_routed_subnets(network_driver, network_id, owners=None):
     """Return the ids of the subnets of a network that have a router.
 
-    :param network_driver: Octavia's.
-    :param network_id: of the network.
-    :param owners: device owners of the ports of routers that count; None for
-                   those of all routers.
-    :returns: a set; None where that driver does not tell.
+    :param owners: device owners of router ports that count; None for all.
+    :returns: a set; None if the driver cannot tell.
     """
     api = getattr(network_driver, 'network_proxy', None)
     if api is None:
@@ -94,11 +89,9 @@ def get_routed_subnets(network_driver, network_id, owners=None):
 
 
 def get_subnets_with_gateway(network_driver, network_id):
-    """Return the ids of subnets whose router goes outside.
+    """Return the ids of subnets whose router has an external gateway.
 
-    :param network_driver: Octavia's.
-    :param network_id: of the network.
-    :returns: a set; it is empty where that driver does not tell.
+    :returns: a set; empty if the driver cannot tell.
     """
     api = getattr(network_driver, 'network_proxy', None)
     if api is None:
@@ -106,7 +99,7 @@ def get_subnets_with_gateway(network_driver, network_id):
     found = set()
     for owner in _ROUTERS:
         for port in api.ports(network_id=network_id, device_owner=owner):
-            # It may be deleted right now.
+            # It may have been deleted meanwhile.
             router = api.find_router(port.device_id)
             if router is not None and router.external_gateway_info:
                 found |= {each['subnet_id'] for each in port.fixed_ips}
@@ -114,40 +107,37 @@ def get_subnets_with_gateway(network_driver, network_id):
 
 
 def find_refusal(error):
-    """Tell why Neutron refused to make a port, where the request is to blame.
+    """Tell why Neutron refused to make a port, if the request is to blame.
 
     :param error: a DriverError of create_vip_port().
-    :returns: what Neutron said with a status of 400 to 499; None for another,
-              or no answer.
+    :returns: Neutron's text with a status of 400 to 499; None for other
+              statuses, or without an answer.
     """
     cause = error.__context__
     code = getattr(cause, 'orig_code', None)
     if code is None or not 400 <= code < 500:
         return None
-    # Octavia's driver keeps the name of the status alone.
+    # Octavia's driver keeps only the name of the status.
     return (getattr(cause.__context__, 'details', None) or
             error.user_fault_string)
 
 
 def describe(error):
-    """Return what one of NOT_FOUND says to whoever asked."""
+    """Return the text of a NOT_FOUND exception for the caller of the API."""
     return getattr(error, 'user_fault_string', None) or str(error)
 
 
 def make_target(topic, namespace, version):
-    """Say where messages go.
-
-    :returns: what make_client() takes.
-    """
+    """Return the address of messages, for make_client()."""
     return oslo_messaging.Target(topic=topic, namespace=namespace,
                                  version=version, fanout=False)
 
 
 def make_client(target):
-    """Make a client on the connections that octavia-api has anyway.
+    """Make a client on the existing connections of octavia-api.
 
     :returns: an object with ``cast(context, method, **arguments)``, which
-              raises Undeliverable where no queue has ever been made.
+              raises Undeliverable if the queue was never made.
     """
     return rpc.get_client(target).prepare(
         transport_options=oslo_messaging.TransportOptions(

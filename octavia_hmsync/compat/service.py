@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Begins a service that reads octavia.conf."""
+"""Starts a service that reads octavia.conf."""
 
 from octavia.common import config
 from octavia.common import rpc
@@ -10,11 +10,11 @@ from octavia_hmsync import exceptions
 
 
 def prepare(prog, args):
-    """Parse octavia.conf, and log and send notifications as Octavia does.
+    """Parse octavia.conf, and set up logs and notifications like Octavia.
 
     :param prog: the name of the program.
-    :param args: of its command line.
-    :raises InvalidConfiguration: if it cannot be read.
+    :param args: the arguments of its command line.
+    :raises InvalidConfiguration: if octavia.conf cannot be read.
     """
     try:
         config.init(args, prog=prog)

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What octavia-workers are asked for by RPC, as octavia-api does."""
+"""Asks octavia-workers by RPC, like octavia-api."""
 
 from octavia.common import constants
 from octavia.common import rpc
 import oslo_messaging
 
-# What is raised where nobody has the message, nor ever will.
+# Raised if no queue takes a message, now or later.
 Undeliverable = oslo_messaging.MessageUndeliverable
 
-# Nobody listens there.
+# A topic without any listener.
 _NOBODY = 'octavia-hmsync-nobody'
-# So often another one of several servers is tried.
+# How often connect() tries another of several message brokers.
 _TRIES = 4
 
 
 class Workers:
     """The octavia-workers.
 
-    It has connections of its own: one that has been idle may turn out to be
-    broken while it is used, when nobody can tell whether a message has
-    arrived.
+    It has its own connections. An idle connection may turn out to be broken
+    during a call, and then it is unknown whether the message has arrived.
     """
 
     def __init__(self):
@@ -38,29 +37,29 @@ class Workers:
         self.close()
 
     def close(self):
-        """Have no connection any more; doing it twice is harmless."""
+        """Close the connection; doing it twice is harmless."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.cleanup()
 
     def connect(self):
-        """Be connected to whoever takes the messages.
+        """Connect to the message broker.
 
-        :raises Exception: any of the messaging library, if that cannot be.
+        :raises Exception: any error of the messaging library.
         """
-        # No other call of the library's tells.
+        # The library has no other call that tests the connection.
         self._client.prepare(topic=_NOBODY, retry=_TRIES).cast({}, 'connect')
 
     def ask_for_failover(self, amphora_id):
-        """Have one of them fail an amphora over; it does not answer.
+        """Ask a worker to fail an amphora over, without an answer.
 
-        Its load balancer has to be locked, and the worker gives it back.
+        The caller locks the load balancer, and the worker unlocks it.
 
-        :raises Undeliverable: if there is none to whom it could be given.
-        :raises Exception: any of the messaging library; whether the message
-                           has arrived nobody can tell then.
+        :raises Undeliverable: if there is no worker's queue.
+        :raises Exception: any error of the messaging library; it is then
+                           unknown whether the message has arrived.
         """
-        # A second try might be a second message.
+        # A second try could send a second message.
         self._client.prepare(
             retry=0, transport_options=oslo_messaging.TransportOptions(
                 at_least_once=True)).cast(

@@ -14,8 +14,8 @@ _service_opts = [
     cfg.IntOpt('image_timeout', default=30, min=1, max=600,
                help='Seconds to wait for the answer of the image service '
                     'when it is asked which image a tag has. A larger value '
-                    'bears with a slow service, and lets a command hang for '
-                    'longer at one that is down.'),
+                    'tolerates a slow service, but lets a command hang for '
+                    'longer if the service is down.'),
     cfg.IntOpt('survey_interval', default=600, min=0,
                help='Seconds between two looks of a housekeeper that serves '
                     'metrics at how many load balancers have not their '
@@ -43,9 +43,9 @@ _rollout_opts = [
                     'smaller value leaves more time to notice what no check '
                     'does. 0 has no limit.'),
     cfg.IntOpt('rollout_max_failures', default=1, min=1,
-               help='With so many load balancers that failed a rollout is '
-                    'HALTED. More of them go on past what one load balancer '
-                    'alone has.'),
+               help='With so many failed load balancers a rollout is HALTED. '
+                    'A larger value tolerates more faults of single load '
+                    'balancers.'),
     cfg.IntOpt('rollout_watch_time', default=300, min=0,
                help='Seconds for which the new amphorae of a load balancer '
                     'are watched when it is done, before that makes room for '
@@ -81,20 +81,20 @@ _replace_opts = [
                     'gives one up sooner that hangs; an agent that starts '
                     'haproxy with many listeners takes some seconds.'),
     cfg.IntOpt('proof_timeout', default=120, min=10,
-               help='Seconds in which a new amphora has to be shown to '
-                    'serve, besides two of heartbeat_interval and those that '
-                    'its health monitors take to find a member that is '
+               help='Seconds in which a new amphora must be shown to '
+                    'serve, in addition to two of heartbeat_interval and the '
+                    'time in which its health monitors find a member that is '
                     'down. Of the latter, which tenants set, no more than '
-                    'that are waited for, either: a load balancer is locked '
+                    'proof_timeout counts: a load balancer is locked '
                     'for twice proof_timeout at most while its new amphora '
-                    'is proven. After them everything is as it was.'),
+                    'is proven. After that the old state is restored.'),
     cfg.IntOpt('failover_timeout', default=1800, min=60,
-               help='Seconds in which an octavia-worker has to fail an '
-                    'amphora over that it is asked for by mode failover. '
+               help='Seconds in which an octavia-worker must fail over '
+                    'an amphora in mode failover. '
                     'After them the replacement has failed, and the load '
-                    'balancer is left to that worker. A smaller value tells '
-                    'sooner that none runs; a worker that waits for a slow '
-                    'compute service needs as long as that takes.'),
+                    'balancer is left to that worker. A smaller value shows '
+                    'sooner that no worker runs; a worker that waits for a '
+                    'slow compute service needs as long as that takes.'),
 ]
 
 _history_opts = [
@@ -129,16 +129,14 @@ def list_opts():
 def neutralize(conf):
     """Find options with values that cannot be read; see conf.sync.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :returns: what is wrong and what to do, or None if all can be read.
     """
     return hmsync_conf.neutralize(conf, GROUP, OPTS)
 
 
 def check(conf):
-    """Check what can be told before anybody is asked.
+    """Check the options, without a request.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :raises InvalidConfiguration: naming the option and what to do.
     """
     problem = neutralize(conf)

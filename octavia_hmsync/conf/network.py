@@ -2,8 +2,8 @@
 
 """The options of the management network, all in ``[hmsync_network]``.
 
-A group of their own, because most clouds already have such a network and
-leave all of them alone.
+They have a group of their own, because most clouds already have such a network
+and set none of them.
 """
 
 from oslo_config import cfg
@@ -43,13 +43,13 @@ _network_opts = [
                     'it never changes with the controllers.'),
     cfg.BoolOpt('allow_ssh', default=False,
                 help='Let controllers reach the amphorae by SSH. Needed to '
-                     'look into an amphora; one more way in for whoever has '
-                     'a controller.'),
+                     'look into an amphora; an intruder on a controller could '
+                     'use it, too.'),
     cfg.BoolOpt('allow_icmp', default=False,
                 help='Let controllers ping the amphorae. Helps to tell a dead '
                      'network from a dead agent.'),
     cfg.BoolOpt('supply_options', default=False,
-                help='Have Octavia use the network and the security group '
+                help='Let Octavia use the network and the security group '
                      'for new amphorae, as if [controller_worker] '
                      'amp_boot_network_list and amp_secgroup_list named '
                      'them. Where octavia.conf has one of these options, '
@@ -64,8 +64,8 @@ _network_opts = [
                     'at.'),
     cfg.IntOpt('api_timeout', default=10, min=1, max=120,
                help='Seconds to wait for an answer of Neutron or Keystone. '
-                    'A larger value bears with a slow API, and lets a '
-                    'command hang for longer at one that is down.'),
+                    'A larger value tolerates a slow API, but lets a '
+                    'command hang for longer if the API is down.'),
 ]
 
 _port_opts = [
@@ -117,16 +117,14 @@ def list_opts():
 def neutralize(conf):
     """Find options with values that cannot be read; see conf.sync.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :returns: what is wrong and what to do, or None if all can be read.
     """
     return hmsync_conf.neutralize(conf, GROUP, OPTS)
 
 
 def check(conf):
-    """Check what can be told before anybody is asked.
+    """Check the options, without asking Neutron.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :raises InvalidConfiguration: naming the option and what to do.
     """
     problem = neutralize(conf)

@@ -9,13 +9,13 @@ from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import sync as conf
 
-# oslo.config registers these two by itself, the second with whatever drivers
-# are installed: here they only make it known that they exist.
+# oslo.config registers these two itself, the second with any installed driver.
+# Here they are listed only for the generator and the validator.
 _config_source = cfg.ListOpt(
     'config_source', default=[], sample_default=conf.GROUP,
-    help='Groups that name a driver, from which values are taken that no file '
-         'has. With hmsync among them the plugin is switched on. It belongs '
-         'only into files of environments where octavia-hmsync is installed.')
+    help='Groups that name a driver, which supplies values that no file has. '
+         'With hmsync among them the plugin is switched on. Set it only '
+         'in files of environments where octavia-hmsync is installed.')
 _driver = cfg.StrOpt(
     'driver', sample_default=conf.DRIVER,
     help='Name of the plugin as a driver of config_source, with an '
@@ -24,7 +24,7 @@ _driver = cfg.StrOpt(
 
 
 def list_opts():
-    """Return the options of the plugin, and those that switch it on.
+    """Return the options of the plugin and the two that switch it on.
 
     :returns: a list of (group name, options), see
               https://docs.openstack.org/oslo.config/latest/cli/generator.html

@@ -11,7 +11,7 @@ from oslo_config import types
 from octavia_hmsync import exceptions
 
 GROUP = 'hmsync'
-# What [hmsync] driver has to be, in every environment.
+# The value of [hmsync] driver in every environment.
 DRIVER = 'octavia_hmsync'
 
 # Seconds for which the uploads of a batch wait for upload_rate, at most.
@@ -20,8 +20,8 @@ _RATED_SECONDS = 10
 # failover_hold_max, unless that is less than what the guard can do.
 _HOLD_MAX = 300
 
-# What oslo.config calls the place of a value: a file, or a variable of the
-# environment; nothing for the command line.
+# How oslo.config prints the place of a value: a file, or an environment
+# variable; nothing for the command line.
 _LOCATION = re.compile(
     r"""LocationInfo\(location=.*?, detail=(['"])(?P<detail>.*?)\1\)""")
 
@@ -123,7 +123,7 @@ _membership_opts = [
                     'starts. A larger value suits slow restarts; where '
                     'nearly all end for good, amphorae send to dead '
                     'addresses for as long, and the failover guard holds '
-                    'back those that fall silent. It changes nothing where '
+                    'back amphorae that fall silent. It changes nothing where '
                     'health managers are replaced at other addresses.'),
     cfg.IntOpt('offline_retention', default=86400, min=3600,
                help='Seconds after which the row of a health manager that '
@@ -136,8 +136,8 @@ _upload_opts = [
     cfg.IntOpt('upload_timeout', default=10, min=1,
                help='Seconds that one upload to one amphora may take in '
                     'all: connection, TLS handshake, request and answer. A '
-                    'larger value gives a slow amphora more time and lets '
-                    'one that hangs occupy its place for longer.'),
+                    'larger value gives a slow amphora more time, but an '
+                    'amphora that hangs occupies its place for longer.'),
     cfg.IntOpt('upload_concurrency', default=512, min=1,
                help='Uploads in flight at once in one process, of all its '
                     'batches together. A larger value passes more '
@@ -181,9 +181,9 @@ _upload_opts = [
                     'often, each of which takes upload_timeout.'),
     cfg.IntOpt('retry_interval_max', default=600, min=1,
                help='Longest time in seconds between two attempts at the '
-                    'same amphora. A larger value tries those that are gone '
-                    'for good more rarely, and catches up later one that '
-                    'comes back after long. A new generation is always '
+                    'same amphora. A larger value tries amphorae that are '
+                    'gone for good more rarely, but notices later that a '
+                    'long-lost amphora is back. A new generation is always '
                     'tried at once.'),
 ]
 
@@ -226,8 +226,8 @@ _guard_opts = [
                     'failed over later by as much. 300 by default, or as '
                     'long as [health_manager] heartbeat_timeout if that is '
                     'more. A value below heartbeat_timeout is refused, '
-                    'because whoever is kept at all is kept for as long, but '
-                    'for 0, which switches the guard off.'),
+                    'because no amphora is kept for less than that; only 0 is '
+                    'accepted, which switches the guard off.'),
 ]
 
 _notification_opts = [
@@ -236,17 +236,16 @@ _notification_opts = [
                      'lists and amphorae. As with Octavia\'s own option of '
                      'this name, nothing is sent unless '
                      '[oslo_messaging_notifications] driver is set. The '
-                     'values have to be the same on all controllers: what '
-                     'one of them does that sends nothing is told by nobody '
-                     'else.'),
+                     'values must be the same on all controllers: changes '
+                     'by a controller that sends nothing are not announced.'),
 ]
 
 _metrics_opts = [
     cfg.StrOpt('health_manager_metrics_address', default='',
                help='IPV4:PORT or [IPV6]:PORT at which octavia-health-'
                     'manager serves metrics to Prometheus, and answers '
-                    'probes of Kubernetes (/healthz, /readyz). Whoever '
-                    'reaches it can read both, without a password and '
+                    'probes of Kubernetes (/healthz, /readyz). Every client '
+                    'that reaches it can read both, without a password and '
                     'without TLS: '
                     'take an address of the monitoring network, or a '
                     'loopback address behind a proxy. Empty serves none.'),
@@ -286,7 +285,7 @@ def list_opts():
 def describe_error(error):
     """Put an exception of oslo.config in one line.
 
-    :param error: what it raised; it names a place as Python prints it.
+    :param error: its text names a place in Python's notation.
     :returns: a line of text, without a full stop.
     """
     text = _LOCATION.sub(lambda found: found['detail'] or 'the command line',
@@ -295,14 +294,11 @@ def describe_error(error):
 
 
 def neutralize(conf, group=GROUP, opts=OPTS):
-    """Find options with values that cannot be read, and make them readable.
+    """Find options whose values cannot be read, and make them readable.
 
     Octavia logs all options at start-up and would end at the first that
-    cannot be read; the plugin must not be what keeps a service down.
+    cannot be read. An option of the plugin must not keep a service down.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param group: the group of the options.
-    :param opts: the options.
     :returns: what is wrong and what to do, or None if all can be read.
     """
     problem = None
@@ -321,8 +317,8 @@ def neutralize(conf, group=GROUP, opts=OPTS):
 def batch_limit(opts):
     """Return how many amphorae a batch may have.
 
-    With upload_rate no more than begin within some seconds: what is more
-    urgent, such as the canaries of a new list, comes after the batch.
+    With upload_rate no more than can begin within some seconds, because more
+    urgent work, such as the canaries of a new list, has to wait for the batch.
 
     :param opts: the group ``[hmsync]``.
     """
@@ -332,7 +328,7 @@ def batch_limit(opts):
 
 
 def _longest_batch(opts):
-    """Return the seconds that a batch takes in which no amphora answers."""
+    """Return the seconds that a batch takes if no amphora answers."""
     limit = batch_limit(opts)
     rounds = -(-limit // opts['upload_concurrency']) + 1
     seconds = rounds * opts['upload_timeout']
@@ -344,7 +340,6 @@ def _longest_batch(opts):
 def hold_max(conf):
     """Return ``failover_hold_max``, its default where it is not set.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :returns: seconds; 0 switches the guard off.
     """
     value = conf[GROUP].failover_hold_max
@@ -354,16 +349,15 @@ def hold_max(conf):
 
 
 def _shortest_hold(conf):
-    """Return the least time by which the guard can put off a failover."""
+    """Return the shortest hold, in seconds, that can put off a failover."""
     timeout = conf.health_manager.heartbeat_timeout
-    # The guard looks from half of it on, each poll_interval.
+    # From half of it on the guard looks, each poll_interval.
     return max(timeout, math.ceil(timeout / 2 + conf[GROUP].poll_interval))
 
 
 def check(conf):
-    """Check what one option alone cannot tell.
+    """Check the options that depend on each other.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :raises InvalidConfiguration: naming the option and what to do.
     """
     problem = neutralize(conf)

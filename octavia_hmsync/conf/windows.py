@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Maintenance windows: when a rollout may begin something.
+"""Maintenance windows: when a rollout may begin a replacement.
 
 Pure rules. A window is days of the week and a time of day, in UTC: "Sat,Sun
 01:00-05:00", "Mon-Fri 22:00-04:00", or "01:00-05:00" for each day. Several
-are separated by a semicolon. One that goes beyond midnight belongs to the day
-on which it opens.
+windows are separated by a semicolon. A window across midnight belongs to the
+day on which it opens.
 """
 
 import dataclasses
@@ -25,10 +25,10 @@ _WINDOW = re.compile(r'(?:(?P<days>[a-z][a-z,\s-]*?)\s+)?'
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A time in each week.
+    """A time span in each week.
 
     :param begin: minute of the week in which it opens, from Monday 00:00.
-    :param minutes: for how long.
+    :param minutes: its length.
     """
 
     begin: int
@@ -38,8 +38,8 @@ class Window:
 def parse(text: str) -> tuple[Window, ...]:
     """Read windows.
 
-    :param text: see above.
-    :returns: windows, by day; none for an empty text, which is always.
+    :param text: see the module.
+    :returns: windows, by day; none for an empty text, which means always.
     :raises NotPossible: naming what cannot be read.
     """
     windows = []
@@ -104,7 +104,7 @@ def _minute_of(now: datetime.datetime) -> float:
 
 
 def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
-    """Tell whether something may begin.
+    """Tell whether a replacement may begin.
 
     :param windows: none for always.
     :param now: UTC.
@@ -117,11 +117,11 @@ def is_open(windows: tuple[Window, ...], now: datetime.datetime) -> bool:
 
 def get_opening(windows: tuple[Window, ...],
                 now: datetime.datetime) -> datetime.datetime:
-    """Return when something may begin.
+    """Return when a replacement may begin.
 
     :param windows: none for always.
     :param now: UTC.
-    :returns: now if something may begin now.
+    :returns: now if it may begin now.
     """
     if is_open(windows, now):
         return now

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The REST API, version 1: HTTP to what vips.py does."""
+"""The REST API, version 1: maps HTTP to vips.py."""
 
 from collections import abc
 import functools
@@ -22,10 +22,10 @@ from octavia_hmsync import version
 
 LOG = logging.getLogger(__name__)
 
-# A document with 256 members has 50 KiB.
+# Bytes; a document with 256 members has 50 KiB.
 _LONGEST = 256 * 1024
 
-# What may be wrong: (status, code). Clients tell by these what to do.
+# {error: (status, code)}. Clients decide by the code what to do.
 ERRORS: dict[type[Exception], tuple[int, str]] = {
     exceptions.InvalidDocument: (400, 'INVALID'),
     exceptions.UnknownVip: (404, 'UNKNOWN_VIP'),
@@ -47,12 +47,10 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
                ) -> flask.Flask:
     """Make the application.
 
-    :param vips: the Vips.
-    :param restorer: the Restorer of them.
-    :param sights: what is seen of their members.
+    :param sights: what is seen of the VIPs' members.
     :param host: name of the node.
     :param allowed_clients: common names of certificates, in lower case; any
-                            that TLS takes if empty.
+                            that TLS accepts if empty.
     :param get_expiry: tells when certificates end, see tls.read_expiry().
     """
     app = flask.Flask('octavia_hmsync.distributor', static_folder=None)
@@ -226,9 +224,9 @@ def _read_json() -> object:
     request = flask.request
     if request.mimetype != 'application/json':
         raise http_errors.UnsupportedMediaType(
-            'Content-Type has to be application/json')
+            'Content-Type must be application/json')
     try:
-        # NaN and Infinity are no JSON, and no number of ours.
+        # NaN and Infinity are not JSON, and no valid numbers here.
         return json.loads(request.get_data(), parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
         raise exceptions.InvalidDocument(
@@ -254,7 +252,7 @@ def _check_client(allowed: frozenset[str]) -> None:
 
 
 def get_common_names(environ: typing.Any) -> list[str]:
-    """Return the common names in the certificate of who asks.
+    """Return the common names in the client's certificate.
 
     :param environ: of the request, from gunicorn.
     """

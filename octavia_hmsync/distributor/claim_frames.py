@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Frames by which somebody says that an address were his own. Pure."""
+"""Frames by which a sender claims an IP address. Pure."""
 
 import ipaddress
 import struct
@@ -11,11 +11,11 @@ _ARP_LENGTH, _ADVERTISEMENT_LENGTH = 42, 78
 
 
 def read(frame: bytes) -> tuple[str, str] | None:
-    """Read who says that an address were his.
+    """Read a claim of an address.
 
-    :param frame: whatever came, as somebody may have made it up.
-    :returns: the MAC address that it comes from, which Neutron's port security
-              vouches for, and the address; None if it says nothing like that.
+    :param frame: any data, which an attacker may have made up.
+    :returns: (MAC address of the sender, which Neutron's port security
+              vouches for; claimed address); None if the frame claims none.
     """
     if len(frame) < _ARP_LENGTH:
         return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who else says that an address of a VIP were his own.
+"""Finds other claims of an address of a VIP.
 
-Only the distributor that answers for a VIP may say so. A member that does has
-clients send their packets to it, past the distributor, and breaks the
-connections of all others: it is contradicted.
+Only the distributor that answers for a VIP may claim its addresses. If a
+member does, clients send their packets to it, past the distributor, and all
+other members' connections break: the distributor contradicts it.
 """
 
 from collections import abc
@@ -19,24 +19,24 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# What is wrong with a member that does.
+# The error of a member that claims an address.
 CLAIMS = 'it says that an address of the VIP is its own'
-# Seconds for which that counts: an alert of minutes hears of one frame, too.
+# Seconds for which a claim counts, so that an alert with a delay of minutes
+# fires even for one frame.
 _HELD = 1800
-# Seconds before a member is contradicted again: those of RFC 5227 (2.4 c), but
-# for one, as the next frame of it that is given to us comes just then.
+# Seconds before a member is contradicted again: the 10 s of RFC 5227 (2.4 c)
+# less one, as the next frame that we get comes just then.
 _DEFEND_INTERVAL = 9
 _OTHERS = ''
 
 
 class Claims:
-    """Who was heard to, a short while ago, of one VIP. One thread may use it.
+    """Recent claims of one VIP's addresses. For one thread only.
 
-    :param vip_id: its id.
-    :param announce: called with that to have all hear anew whose its addresses
-                     are; it may raise VswitchUnavailable.
+    :param announce: called without arguments to announce the VIP again; it
+                     may raise VswitchUnavailable.
     :param hear_partner: called with the MAC address of another distributor
-                         that says so, and the time.
+                         that claims the VIP, and the time.
     """
 
     def __init__(self, vip_id: str, announce: abc.Callable[[str], None],
@@ -44,14 +44,14 @@ class Claims:
         self._vip_id = vip_id
         self._hear_partner = hear_partner
         self._announce = announce
-        # When, by the MAC address of a member.
+        # {MAC address of a member: when it last claimed an address}.
         self._heard: dict[str, float] = {}
         self._defended = -math.inf
 
     def hear(self, frame: bytes, document: doc.Document, now: float) -> None:
         """Take a frame, which may be anything.
 
-        :param frame: that somebody in the network of the VIP has sent.
+        :param frame: from any sender in the network of the VIP.
         :param document: of the VIP.
         :param now: seconds of any clock.
         """
@@ -60,18 +60,18 @@ class Claims:
             return
         mac, address = claim
         if mac in document.partners:
-            # It takes the VIP over.
+            # The other distributor takes over the VIP.
             if address in document.addresses:
                 self._hear_partner(mac, now)
             return
         member = next((each for each in document.members
                        if each.mac == mac), None)
-        # Others are one: there is no end to the addresses that they may use.
+        # Strangers share one key, as they may use any number of addresses.
         key = mac if member else _OTHERS
         if not self.holds(key, now):
             self._say(mac, address, member)
         self._heard[key] = now
-        # Who is none may be a distributor that this one was not told of yet.
+        # A stranger may be a distributor that is not in the document yet.
         if member and now - self._defended >= _DEFEND_INTERVAL:
             self._defended = now
             with contextlib.suppress(exceptions.VswitchUnavailable):
@@ -82,14 +82,13 @@ class Claims:
         whose, advice = (
             (f'the member {member.id} ({mac})', 'replace it') if member else
             (mac, 'find out whose it is, it is none of a member'))
-        LOG.warning('VIP %s: %s says that %s is its own address, and has '
+        LOG.warning('VIP %s: %s says that %s is its own address, so that '
                     'clients send to it past the distributors: %s.',
                     self._vip_id, whose, address, advice)
 
     def holds(self, mac: str | None, now: float) -> bool:
-        """Tell whether a member was heard to a short while ago.
+        """Tell whether a member has claimed an address recently.
 
-        :param mac: its MAC address.
         :param now: seconds of the same clock.
         """
         return mac in self._heard and now - self._heard[mac] <= _HELD

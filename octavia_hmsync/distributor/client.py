@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Speaks the REST API of a distributor, for controllers.
+"""The client of a distributor's REST API, for controllers.
 
-Each request has a connection of its own: a distributor that was started anew
-in the meantime is asked like any other, and no request is made twice.
+Each request has its own connection, so that a distributor that was restarted
+meanwhile needs no special care. No request is repeated.
 """
 
 import dataclasses
@@ -30,18 +30,18 @@ LOG = logging.getLogger(__name__)
 
 _Answer = dict[str, typing.Any]
 
-# What an answer can have: 256 members with their counters are 60 KiB, and
-# each VIP of a list takes 200 bytes.
+# Bytes of an answer: 256 members with their counters are 60 KiB, and each VIP
+# of a list takes 200 bytes.
 _LONGEST = 16 * 1024 * 1024
-# Of what a distributor says, for the operator.
+# Characters of a distributor's text to show to the operator.
 _DETAIL = 300
 
 
 def check_url(url: str) -> str:
-    """Return the URL of a distributor as the client takes it.
+    """Return a checked URL of a distributor.
 
-    :param url: what an operator wrote.
-    :raises InvalidConfiguration: if it is none of a distributor.
+    :param url: from the configuration.
+    :raises InvalidConfiguration: if it is not the URL of a distributor.
     """
     try:
         parts = urllib.parse.urlsplit(url.strip())
@@ -53,7 +53,7 @@ def check_url(url: str) -> str:
             parts.fragment or parts.path.strip('/') or '@' in parts.netloc or
             any(letter.isspace() for letter in parts.netloc)):
         raise exceptions.InvalidConfiguration(
-            f'the distributor {doc.show(url)} has to be written as '
+            f'the distributor {doc.show(url)} must be written as '
             f'https://HOST:PORT')
     return f'https://[{host}]:{port}' if ':' in host else (
         f'https://{host}:{port}')
@@ -85,28 +85,27 @@ def create_context(server_ca: str, client_cert: str,
 
 
 def _refuse() -> str:
-    # Otherwise OpenSSL asks at the terminal.
+    # Without this OpenSSL would ask for it at the terminal.
     raise ValueError('its key has a password')
 
 
 class Client:
     """The REST API, version 1, of one distributor. Threads may share it.
 
-    Whatever goes wrong is a DistributorError, in one line that names the
-    distributor:
+    Every error is a DistributorError, in one line that names the distributor:
 
-    * DistributorUnreachable: no answer in time, or none of a distributor.
+    * DistributorUnreachable: no valid answer in time.
     * DistributorFailing: it cannot do it now.
-    * DistributorUntrusted: a certificate or a name in it is not taken.
-    * DistributorOtherVersion: it does not speak version 1.
-    * DistributorRejected: what it was sent is wrong.
+    * DistributorUntrusted: one side rejects a certificate or a name in it.
+    * DistributorOtherVersion: it does not support version 1.
+    * DistributorRejected: the request is invalid.
     * DistributorRefused: it has a newer version.
 
     :param url: see check_url().
     :param context: see create_context().
-    :param connect_timeout: seconds until it has to be connected.
+    :param connect_timeout: seconds in which it must be connected.
     :param timeout: seconds for the request and the whole answer.
-    :raises InvalidConfiguration: if the URL is none.
+    :raises InvalidConfiguration: if the URL is not valid.
     """
 
     def __init__(self, url: str, context: ssl.SSLContext,
@@ -116,14 +115,14 @@ class Client:
         self._timeouts = (connect_timeout, timeout)
 
     def get_versions(self) -> _Answer:
-        """Return what it says of itself to whoever speaks any version.
+        """Return its own description, which is the same in all API versions.
 
         :returns: {"software_version", "host", "versions": [{"id", ...}]}.
         """
         return self._get('/', ('software_version', 'host', 'versions'))
 
     def get_status(self) -> _Answer:
-        """Return how it is: see the API's documentation."""
+        """Return its status: see the API's documentation."""
         return self._get(self._path('status'), ('status', 'host'))
 
     def list_vips(self) -> list[_Answer]:
@@ -144,10 +143,10 @@ class Client:
 
     def get_sights(self, run: str | None = None, after: int = 0,
                    timeout: int = 0) -> _Answer:
-        """Return what is seen of members, and changed since.
+        """Return what is seen of members, and has changed since.
 
-        :param run: that of the answer before; None for all there is.
-        :param after: the sequence of the answer before.
+        :param run: the run of the previous answer; None for everything.
+        :param after: the sequence of the previous answer.
         :param timeout: seconds for which it may wait for news.
         """
         query = {'after': after, 'timeout': timeout}
@@ -158,12 +157,13 @@ class Client:
         return answer
 
     def put_vip(self, vip_id: str, document: doc.Document) -> bool:
-        """Put a document in force. Again, it does nothing.
+        """Put a document in force; repeating it does no harm.
+
+        A distributor of an older release gets no peers, looks or partners, if
+        it does not know them.
 
         :param vip_id: id of the cluster.
-        :param document: a Document. A distributor of a release that knows
-                         nothing of peers, or of looks and partners, is told
-                         nothing of them.
+        :param document: a Document.
         :returns: whether it was not in force before.
         """
         ways = [document]
@@ -187,19 +187,19 @@ class Client:
         return answer
 
     def get_transition(self, vip_id: str) -> _Answer | None:
-        """Return where a VIP stands between two lists of members.
+        """Return the state of a VIP between two lists of members.
 
-        :returns: what put_transition() takes; None if the VIP is unknown.
+        :returns: an argument for put_transition(); None if the VIP is unknown.
         """
         return self._find(self._path('vips', vip_id, 'transition'),
                           ('version', 'base', 'current', 'age'))
 
     def put_transition(self, vip_id: str, transition: _Answer) -> bool:
-        """Have one that stands by go by what the active one has.
+        """Copy the active distributor's state to a standby.
 
         :param vip_id: id of the cluster.
-        :param transition: what get_transition() returned of the active one.
-        :returns: whether it had something else.
+        :param transition: what get_transition() of the active one returned.
+        :returns: whether it differed before.
         """
         answer: _Answer = self._ask(
             'PUT', self._path('vips', vip_id, 'transition'),
@@ -207,12 +207,12 @@ class Client:
         return bool(answer['changed'])
 
     def delete_vip(self, vip_id: str, version: int | None = None) -> None:
-        """Have it forget a VIP. Again, it does nothing.
+        """Delete a VIP; repeating it does no harm.
 
         :param vip_id: id of the cluster.
-        :param version: that of the deletion; with it, a document of the same
-                        or a lower version that arrives later is refused, as
-                        is this if there is one of a higher version already.
+        :param version: version of the deletion. With it, a later document of
+                        the same or a lower version is refused, and so is the
+                        deletion if a document has a higher version.
         """
         path = self._path('vips', vip_id)
         if version is not None:
@@ -239,9 +239,9 @@ class Client:
              wait: float = 0) -> typing.Any:
         """Make one request.
 
-        :param expected: keys of the answer; None for an answer of nothing.
-        :param wait: seconds more than usual that the answer may take.
-        :returns: the answer; None where there is no such VIP.
+        :param expected: keys of the answer; None for an empty answer.
+        :param wait: seconds that the answer may take beyond the usual time.
+        :returns: the answer; None if there is no such VIP.
         """
         status, text = self._exchange(
             method, self.url + path,
@@ -270,7 +270,7 @@ class Client:
     def _error(self, status: int,
                answer: _Answer) -> exceptions.DistributorError:
         said = answer.get('error')
-        # Its own words: nothing in them may reach a terminal as it is.
+        # Escaped, for the terminal.
         detail = (ascii(' '.join(said.split()))[1:-1][:_DETAIL]
                   if isinstance(said, str) else 'no details')
         match status:
@@ -315,12 +315,12 @@ class Client:
             return exceptions.DistributorUntrusted(
                 self._name_certificate_fault(refusal))
         fault = link.find_cause(error, ssl.SSLError)
-        # What OpenSSL calls an alert is the other's word on ours.
+        # An OpenSSL alert is the other side's judgement of our certificate.
         if fault and 'ALERT' in (fault.reason or ''):
             return exceptions.DistributorUntrusted(
                 f'{self._who} does not take the certificate of this '
                 f'controller ({fault.reason.lower().replace("_", " ")}): '
-                f'its client_ca has to vouch for it')
+                f'its client_ca must vouch for it')
         cause = link.find_cause(error, OSError)
         if is_late or isinstance(cause, TimeoutError):
             return exceptions.DistributorUnreachable(
@@ -343,6 +343,6 @@ class Client:
         # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
         if error.verify_code in (62, 64):
             return (f'{self._who} has the certificate of another name: its '
-                    f'subjectAltName has to have the host of the URL')
+                    f'subjectAltName must have the host of the URL')
         return (f'{self._who} has a certificate that is not vouched for: '
                 f'{error.verify_message}')

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a distributor does by itself, as no controller may reach it. Pure.
+"""What a distributor decides itself while no controller may reach it. Pure.
 
-Controllers decide. Where none of them says anything new, a distributor sends
-nothing new to a member that it sees DOWN, as long as it sees another one UP;
-and it answers for a VIP no more that another distributor has announced.
+Controllers decide. While they are silent, a distributor sends no new
+connections to a member that it sees DOWN, as long as it sees another one UP.
+It also gives up a VIP that another distributor has announced.
 """
 
 from collections import abc
@@ -13,20 +13,20 @@ import dataclasses
 from octavia_hmsync.distributor import document as doc
 from octavia_hmsync.distributor import look_rules
 
-# Seconds for which a member has to be DOWN, and for which nothing is to be
-# said after a controller has, which may know that it is.
+# Seconds for which a member must be DOWN, and for which controllers must have
+# been silent: a controller that has just spoken may know of the member.
 DOWN_FOR, TOLD_FOR = 10, 60
-# Seconds for which one has to be UP that comes back so.
+# Seconds for which a recovered member must be UP.
 UP_FOR = 30
 
 
 @dataclasses.dataclass(frozen=True)
 class Own:
-    """What is done by itself, until a newer version comes.
+    """The distributor's own decisions, until a newer version comes.
 
-    :ivar version: that of the document for which it holds.
+    :ivar version: of the document that they are for.
     :ivar has_left: whether another distributor answers for the VIP.
-    :ivar left_out: ids of members that get nothing new.
+    :ivar left_out: ids of members that get no new connections.
     """
 
     version: int
@@ -35,10 +35,10 @@ class Own:
 
 
 def adapt(document: doc.Document, own: Own | None) -> doc.Document:
-    """Return what is to be in force.
+    """Return the document to put in force.
 
-    :param document: what a controller has said.
-    :param own: what is done by itself; of another version it is nothing.
+    :param document: from a controller.
+    :param own: own decisions; they are ignored if for another version.
     """
     if own is None or own.version != document.version:
         return document
@@ -54,12 +54,12 @@ def choose_left_out(members: abc.Iterable[doc.Member],
                     states: abc.Mapping[str, tuple[str, float]],
                     before: abc.Collection[str], told_at: float,
                     now: float) -> frozenset[str]:
-    """Return who gets nothing new.
+    """Return the ids of members that get no new connections.
 
-    :param members: those of the document.
-    :param states: {id: (UP or DOWN, since when)}, of those that are seen.
-    :param before: ids of who gets nothing new by now.
-    :param told_at: when a controller has said something last.
+    :param members: of the document.
+    :param states: {id: (UP or DOWN, since when)}, of observed members.
+    :param before: ids of the members that get none at present.
+    :param told_at: when a controller last said something.
     :param now: seconds of the same clock.
     """
     active = [member.id for member in members if member.state == doc.ACTIVE]
@@ -74,6 +74,6 @@ def choose_left_out(members: abc.Iterable[doc.Member],
             chosen.add(member_id)
     if all(states.get(member_id, (None, 0))[0] != look_rules.UP
            for member_id in active if member_id not in chosen):
-        # It may be this distributor that reaches nobody.
+        # It may be this distributor that is cut off from all members.
         return frozenset(before).intersection(active)
     return frozenset(chosen)

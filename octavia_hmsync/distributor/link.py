@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One request over two-way TLS with requests, and a limit for all of it.
+"""One request over two-way TLS with requests, with a limit for all of it.
 
-The limits of requests are for each read: who sends a byte now and then holds
-whoever asks for as long as he likes.
+The time-outs of requests are for each read: a server that sends a byte now and
+then could hold its client for ever.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ _CHUNK = 65536
 
 
 class TooLong(ValueError):
-    """An answer that has no end, or one too far away."""
+    """An answer without an end, or longer than the limit."""
 
 
 class Link:
     """One connection for one request; a context manager.
 
-    :param context: for TLS; it checks who answers.
+    :param context: for TLS; it checks the server.
     :param connect_timeout: seconds until there is a connection.
     :param timeout: seconds for all that follows.
     """
@@ -44,7 +44,7 @@ class Link:
         self._timer = threading.Timer(connect_timeout + timeout, self._cut)
         self._timer.daemon = True
         self._session = requests.Session()
-        # No proxy, no .netrc, no other authority of the environment.
+        # Ignore proxies, .netrc and authorities from the environment.
         self._session.trust_env = False
         self._session.mount('https://', _Adapter(context, self._hold))
 
@@ -62,7 +62,7 @@ class Link:
 
     @property
     def is_late(self) -> bool:
-        """Tell whether it was cut because it took too long."""
+        """Tell whether it was cut off because it took too long."""
         return self._is_late
 
     def exchange(self, method: str, url: str, headers: dict[str, str],
@@ -71,9 +71,8 @@ class Link:
 
         :param longest: bytes of an answer that are read at most.
         :returns: status and body.
-        :raises requests.RequestException: if there is no answer.
-        :raises OSError: so, too.
-        :raises TooLong: if the answer is.
+        :raises requests.RequestException, OSError: if there is no answer.
+        :raises TooLong: if the answer is too long.
         """
         with self._session.request(
                 method, url, headers=headers, data=body, stream=True,
@@ -95,14 +94,14 @@ class Link:
         with self._lock:
             self._is_late = True
             if self._socket is not None:
-                # Of the file, not of its TLS object, which the other thread
-                # reads from.
+                # On the plain socket: the other thread is reading from the TLS
+                # object.
                 with contextlib.suppress(OSError):
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
-    """Has a TLS context of its own, and tells of the socket."""
+    """Uses its own TLS context, and reports the socket."""
 
     def __init__(self, context: ssl.SSLContext,
                  hold: typing.Callable[[socket.socket], None]) -> None:
@@ -110,10 +109,10 @@ class _Adapter(requests.adapters.HTTPAdapter):
         class Connection(urllib3_connection.HTTPSConnection):
 
             def connect(self) -> None:
-                """Connect as urllib3 does, with the context as it is.
+                """Connect like urllib3, but with the context unchanged.
 
-                urllib3 changes contexts that it is given, and 1.26 does not
-                have OpenSSL check an address in place of a name.
+                urllib3 changes the contexts it is given, and 1.26 does not let
+                OpenSSL check an IP address.
                 """
                 connected = self._new_conn()
                 self.sock = context.wrap_socket(
@@ -135,12 +134,12 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
     def cert_verify(self, conn: typing.Any, url: str, verify: object,
                     cert: object) -> None:
-        """Leave the authorities of browsers out of it."""
+        """Do not load the authorities of browsers."""
 
     def build_connection_pool_key_attributes(
             self, request: typing.Any, verify: typing.Any,
             cert: typing.Any = None) -> typing.Any:
-        """Leave them out of it here, too: since requests 2.32."""
+        """Do not load them here, either: since requests 2.32."""
         host, _pool = super().build_connection_pool_key_attributes(
             request, verify, cert)
         return host, {}
@@ -148,10 +147,10 @@ class _Adapter(requests.adapters.HTTPAdapter):
 
 def find_cause(error: BaseException,
                kind: type[BaseException]) -> typing.Any:
-    """Find the error of a kind that an error of requests comes from, or None.
+    """Find the error of a kind that caused an error of requests, or None.
 
-    urllib3 and requests wrap what the kernel or OpenSSL said in layers of
-    their own, as argument, as reason, or as cause.
+    urllib3 and requests wrap an error of the kernel or of OpenSSL in several
+    layers: as argument, as reason, or as cause.
     """
     waiting: list[object] = [error]
     seen: set[int] = set()
@@ -160,7 +159,7 @@ def find_cause(error: BaseException,
         if not isinstance(found, BaseException) or id(found) in seen:
             continue
         seen.add(id(found))
-        # All of requests are an OSError, whatever they come from.
+        # Every error of requests is an OSError, whatever its cause.
         if isinstance(found, kind) and not isinstance(
                 found, requests.RequestException):
             return found

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A lock for each name, for as long as somebody needs it."""
+"""A lock for each name, for as long as it is needed."""
 
 import contextlib
 import threading
@@ -19,7 +19,7 @@ class Locks:
         """Hold the lock of a name.
 
         :param timeout: seconds to wait for it at most.
-        :returns: a context manager; whether the lock could be taken.
+        :returns: a context manager; whether the lock was taken.
         """
         with self._guard:
             lock, users = self._locks.get(name, (threading.Lock(), 0))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Frames of a look at a TCP port: a SYN, and a RST for whoever answers. Pure.
+"""Frames of a look at a TCP port: a SYN, and a RST for its answer. Pure.
 
-At a port of a listener the member never has a connection: its half is taken
-back at once, before haproxy hears of it.
+At a listener's port the member never gets a whole connection: the RST comes
+before haproxy hears of it.
 """
 
 import dataclasses
@@ -22,18 +22,18 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
-    """A TCP segment in its frame.
+    """A TCP segment with its frame.
 
-    :ivar source_mac: who sends it.
-    :ivar target_mac: to whom.
-    :ivar source: its address, text.
-    :ivar target: the other one.
+    :ivar source_mac: of the sender.
+    :ivar target_mac: of the receiver.
+    :ivar source: IP address of the sender, text.
+    :ivar target: IP address of the receiver, text.
     :ivar source_port: TCP.
     :ivar target_port: TCP.
     :ivar sequence: of the sender.
-    :ivar acknowledged: what the sender expects next.
+    :ivar acknowledged: the next sequence that the sender expects.
     :ivar flags: FIN, SYN, RST, PSH, ACK.
-    :ivar payload: what it carries, as far as that was heard.
+    :ivar payload: the received part of the payload.
     """
 
     source_mac: str
@@ -76,7 +76,7 @@ class Segment:
 def parse(frame: bytes) -> Segment | None:
     """Read a frame.
 
-    :param frame: whatever came, as somebody may have made it up.
+    :param frame: any data, which an attacker may have made up.
     :returns: None if it is no TCP segment, or a fragment.
     """
     try:
@@ -91,7 +91,7 @@ def _parse(frame: bytes) -> Segment | None:
         version, total, fragment, protocol = struct.unpack_from(
             '!BxHxxHxB', frame, _ETHERNET)
         length = (version & 15) * 4
-        # All bits but 'do not fragment'.
+        # All bits except "do not fragment".
         if (version >> 4, protocol) != (4, _TCP) or fragment & 0xbfff or (
                 length < 20):
             return None
@@ -118,7 +118,7 @@ def _parse(frame: bytes) -> Segment | None:
 
 
 def make_reset(answer: Segment) -> Segment:
-    """Return what takes back a connection that somebody took."""
+    """Return the RST for a connection that was accepted."""
     return Segment(answer.target_mac, answer.source_mac, answer.target,
                    answer.source, answer.target_port, answer.source_port,
                    answer.acknowledged, 0, RST)

@@ -2,8 +2,8 @@
 
 """What follows from looks at the front end of a member. Pure.
 
-One miss is no news: a frame may be lost, or haproxy be starting anew. One who
-was DOWN has to answer more than once, too.
+One miss means nothing: a frame may be lost, or haproxy may be restarting. A
+member that was DOWN must answer more than once, too.
 """
 
 import dataclasses
@@ -11,31 +11,31 @@ import dataclasses
 UP = 'UP'
 DOWN = 'DOWN'
 
-# How often in a row one that is DOWN has to answer.
+# Answers in a row that a DOWN member needs.
 HITS = 2
-# How often more in a row one has to miss while Open vSwitch loses packets: who
-# is dead misses all, who is well a part.
+# Additional misses in a row while Open vSwitch loses packets: a dead member
+# misses all looks, a live one only a part.
 EXCUSED = 5
 
 SILENT = 'its front end does not answer'
 REFUSED = 'its front end refuses connections'
-# It lives: as haproxy at its connection limit.
+# It lives: haproxy is at its connection limit, for example.
 FULL = 'its front end takes no more connections'
 
-# It takes connections, as its system does so for it, and answers none.
+# Its system accepts connections for haproxy, which does not answer.
 HANGS = 'its haproxy hangs'
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What is thought of a member.
+    """The judgement of a member.
 
-    :ivar state: UP, DOWN, or None while nobody knows.
+    :ivar state: UP, DOWN, or None while unknown.
     :ivar error: why it is DOWN, or FULL, or None.
     :ivar misses: how often in a row it did not answer.
-    :ivar hits: how often in a row it did since it is DOWN.
-    :ivar turn: which of the ports is tried next, counted on without end: each
-                miss goes to the next one, as a port may just be taken away.
+    :ivar hits: how often in a row it has answered since it is DOWN.
+    :ivar turn: a growing counter that selects the port to try: each miss
+                changes the port, as a port may just be taken away.
     """
 
     state: str | None = None
@@ -46,20 +46,19 @@ class Verdict:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Tell whether to look again at once."""
+        """Tell whether to look again immediately."""
         if self.state == DOWN:
             return self.hits > 0
         return self.misses > 0
 
 
 def judge(before: Verdict, error: str | None, misses: int) -> Verdict:
-    """Return what is thought of a member after one more look.
+    """Return the judgement of a member after one more look.
 
-    :param before: what was before.
-    :param error: what was wrong with it; None if it answered. One that is
-                  FULL is there, and has as much to do as it can: without it
-                  the others would have more.
-    :param misses: after how many in a row it is DOWN.
+    :param before: the judgement so far.
+    :param error: what was wrong; None if it answered. A FULL member counts
+                  as UP: without it the others would have even more to do.
+    :param misses: after how many misses in a row it is DOWN.
     """
     if error in (None, FULL):
         if before.state == DOWN and before.hits + 1 < HITS:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""A look at one member: what is sent, and what is an answer to that. Pure."""
+"""A look at one member: its frames, and what answers them. Pure."""
 
 from collections import abc
 import dataclasses
@@ -12,20 +12,20 @@ from octavia_hmsync.distributor import look_rules
 
 @dataclasses.dataclass
 class Try:
-    """A look at one member, that is under way.
+    """A look at one member, in progress.
 
     :ivar member: its document.Member.
     :ivar pair: the addresses, a document.LookPair.
     :ivar mac: MAC address of the distributor.
-    :ivar port: that is looked at.
-    :ivar own_port: from which; an ACK comes from the next one.
-    :ivar sequence: a secret, which only that member is told.
-    :ivar number: another secret, of an ACK that belongs to no connection: to
-                  it a system answers whose haproxy takes no more of them, as
-                  one that is overloaded does not answer a SYN. None if it gets
-                  none.
+    :ivar port: the port to look at.
+    :ivar own_port: source port of the SYN; an ACK comes from the next one.
+    :ivar sequence: a secret that only this member gets.
+    :ivar number: another secret, for an ACK outside of any connection, or
+                  None for no ACK. A system answers such an ACK even if its
+                  haproxy accepts no more connections, when an overloaded
+                  one does not answer a SYN.
     :ivar is_done: whether it answered.
-    :ivar error: what is wrong, if so.
+    :ivar error: what is wrong, if anything.
     """
 
     member: doc.Member
@@ -39,7 +39,7 @@ class Try:
     error: str | None = look_rules.SILENT
 
     def make_frames(self) -> abc.Iterator[bytes]:
-        """Return what is sent."""
+        """Return the frames to send."""
         syn = look_frames.Segment(
             self.mac, str(self.member.mac), self.pair.own, self.pair.vip,
             self.own_port, self.port, self.sequence, 0, look_frames.SYN)
@@ -50,14 +50,14 @@ class Try:
                 flags=look_frames.ACK).to_frame()
 
     def take(self, answer: look_frames.Segment) -> bytes | None:
-        """Take what the member has sent, if it is an answer.
+        """Take a segment of the member, if it is an answer.
 
-        :returns: what to say to it: once for each look.
+        :returns: the frame to send back, once for each look.
         """
         if self.is_done:
             return None
         if self._is_sign_of_life(answer):
-            # It may answer the SYN yet.
+            # It may still answer the SYN.
             self.error = look_rules.FULL
         if not self._is_answer(answer):
             return None

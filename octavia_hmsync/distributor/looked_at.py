@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Looks at the members of one VIP, a round of all of them at a time.
+"""Looks at the members of one VIP, all of them in each round.
 
-A round is a SYN to each, from the distributor to the VIP at the member's MAC
-address, and what comes back. Whoever has not answered when the time is over
-counts as silent only once Open vSwitch has said that it sent all of them and
-has given us what came: it may be what is slow.
+In a round the distributor sends each member a SYN to the VIP, at the member's
+MAC address, and waits for answers. A member without an answer in time counts
+as silent only after Open vSwitch has reported that it sent all of them and has
+delivered what came, because Open vSwitch may be what is slow.
 
-At the peers port of members haproxy has to answer itself, see peer_calls.py.
+At the peers port of members haproxy itself must answer, see peer_calls.py.
 
-A member that is heard to say that the VIP were its own counts as one that does
-not answer, whatever it does, and is contradicted.
+A member that claims an address of the VIP counts as one without an answer,
+whatever else it does, and is contradicted.
 """
 
 from collections import abc
@@ -33,19 +33,19 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Of a SYN: all with this bit, each for thousands of looks, as data paths with
-# connection tracking may take one that comes again for an old one.
+# Source ports of SYNs have this bit. Thousands of looks pass before a port is
+# used again, since connection tracking may take it for an old connection.
 FIRST_PORT = 0x8000
-# Shares of the interval: how long is waited for answers, how long for Open
-# vSwitch, and how long until it is tried again.
+# In shares of the interval: the wait for answers, the wait for Open vSwitch,
+# and the wait until it is tried again.
 _PATIENCE = 0.5
 _LAG = 5
 _REDIAL = 1
-# Shares after which nobody knows any more what was seen before.
+# In shares of the interval: when old observations are forgotten.
 _FORGET = 10
-# Seconds for which a distributor says again that it has a VIP.
+# Seconds for which a distributor repeats its announcement of a VIP.
 _SAID_AGAIN = 41
-# Seconds before what is wrong with members of a VIP is said again.
+# Seconds until problems of a VIP's members are logged again.
 _SILENCE = 600
 
 _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
@@ -53,11 +53,11 @@ _LOOKED_AT = (doc.ACTIVE, doc.DRAINING)
 
 @dataclasses.dataclass
 class _Round:
-    """Looks that are under way.
+    """Looks in progress.
 
     :ivar tries: by MAC address.
     :ivar begun: when.
-    :ivar mark: what Open vSwitch was asked to say, if it was.
+    :ivar mark: what Open vSwitch was asked to report, if it was.
     """
 
     tries: dict[str, look_tries.Try]
@@ -66,21 +66,20 @@ class _Round:
 
 
 class LookedAt:
-    """A VIP whose members are looked at. One thread may use it.
+    """A VIP whose members are looked at. For one thread only.
 
-    :param vip_id: its id.
-    :param sights: where it is noted, a sights.Sights.
+    :param sights: records the results, a sights.Sights.
     :param interval: seconds between two rounds.
     :param misses: after how many in a row a member is DOWN.
     :param now: when it begins.
-    :param announce: called with the id of the VIP to have all hear anew whose
-                     its addresses are; it may raise VswitchUnavailable.
-    :param are_lossy: tells whether Open vSwitch loses packets now, and a look
-                      may be among them.
+    :param announce: called with the id of the VIP to announce it again; it
+                     may raise VswitchUnavailable.
+    :param are_lossy: tells whether Open vSwitch loses packets now, and
+                      perhaps looks.
     :param leave: called with the id of the VIP and a version when another
                   distributor has announced the VIP since this one did.
-    :param patience: seconds after which a haproxy hangs that answers nothing;
-                     0 if it is not asked.
+    :param patience: seconds without any answer after which a haproxy hangs;
+                     0 to ask no haproxy.
     """
 
     def __init__(self, vip_id: str, sights: sights_.Sights, interval: float,
@@ -108,15 +107,15 @@ class LookedAt:
         self._leave = leave
         self._has_left = False
         self._said = -math.inf
-        # When a controller has said something last; since when this one
-        # answers for the VIP; since when members are what they are.
+        # When a controller last said something; since when this distributor
+        # answers for the VIP; since when each member has its state.
         self._told_at = self._active_since = now
         self._since: dict[str, float] = {}
-        # What is thought of members, all in all.
+        # The judgement of members, all in all.
         self._states: dict[str, str | None] = {}
         self._calls = peer_calls.Calls(interval, patience)
         self._patience = patience
-        # Of members, where their haproxy is called.
+        # The peers of members, for calls of their haproxy.
         self._peers: dict[str, doc.Peer] = {}
         self._callers: dict[tuple[str, int], str] = {}
         self.left_out: frozenset[str] = frozenset()
@@ -125,7 +124,7 @@ class LookedAt:
 
     @property
     def version(self) -> int | None:
-        """That of the document; None before there was one."""
+        """Version of the document; None before there was one."""
         return self._document.version if self._document else None
 
     def follow(self, document: doc.Document, now: float) -> None:
@@ -149,7 +148,7 @@ class LookedAt:
                 self._states.pop(member_id, None)
                 self._peers.pop(member_id, None)
                 self._sights.note(self.vip_id, member_id, sights_.UNKNOWN)
-        # What is under way may be of somebody else, or was not served yet.
+        # Looks in progress may concern other members, or an old state.
         self._round = None
         self._members, self._document = members, document
         self._pair = doc.choose_look(document)
@@ -166,7 +165,7 @@ class LookedAt:
         if before is not None and before.version == document.version:
             return
         self._told_at = now
-        # As it announces the VIP then.
+        # The data plane announces the VIP in these cases.
         if (before is None or self._has_left or not before.active or
                 document.version > before.version + 1):
             self._active_since = now
@@ -175,7 +174,7 @@ class LookedAt:
 
     def _hear_partner(self, mac: str, now: float) -> None:
         assert self._document
-        # What was announced before this one did is said again for a while.
+        # Old announcements may be repeated for a while.
         if (self._document.active and not self._has_left and
                 now - self._active_since > _SAID_AGAIN):
             self._has_left = True
@@ -201,13 +200,13 @@ class LookedAt:
                         'distributor.', self.vip_id, member_id)
 
     def end(self) -> None:
-        """Look at nobody any more."""
+        """Stop to look at members."""
         self.hang_up()
         for member_id in self._members:
             self._sights.note(self.vip_id, member_id, sights_.GONE)
 
     def hang_up(self) -> None:
-        """Have no line any more; what is under way comes to nothing."""
+        """Close the line; looks in progress are dropped."""
         self._round = None
         self._calls.hang_up(self._judged)
         if self.line is not None:
@@ -223,9 +222,9 @@ class LookedAt:
         :param now: seconds of any clock.
         :param dial: called with the id of the VIP for a line, if there is
                      none.
-        :param may_begin: whether a round may begin: the data plane follows
+        :param may_begin: whether a round may begin: the data plane matches
                           the document.
-        :raises VswitchUnavailable: if that fails; there is no line then.
+        :raises VswitchUnavailable: if that fails; the line is closed then.
         """
         self._forget(now)
         if self._round is not None:
@@ -274,7 +273,7 @@ class LookedAt:
             secrets.randbits(32), 0, look_frames.SYN)
 
     def _take_port(self) -> int:
-        # Two, of which a look has one for each of both frames.
+        # A look uses two ports, one for each of its frames.
         self._own_port = (self._own_port + 2) % FIRST_PORT & ~1
         return FIRST_PORT + self._own_port
 
@@ -307,10 +306,10 @@ class LookedAt:
     # What comes
 
     def hear(self, now: float) -> bool:
-        """Take what came by the line.
+        """Take what has arrived on the line.
 
         :returns: whether there may be more.
-        :raises VswitchUnavailable: if the line is dead; there is none then.
+        :raises VswitchUnavailable: if the line is dead; it is closed then.
         """
         if self.line is None:
             return False
@@ -333,8 +332,8 @@ class LookedAt:
     def _take(self, frame: bytes, now: float) -> list[bytes]:
         """Take an answer, or a claim, if it is one.
 
-        :returns: what to say to it: once for each look, and only to who was
-                  looked at.
+        :returns: the frames to send back: once for each look, and only to
+                  members that are being looked at.
         """
         answer = look_frames.parse(frame)
         if answer is None:
@@ -351,7 +350,7 @@ class LookedAt:
     def _judge(self, current: _Round, now: float) -> None:
         self._round, self._judged = None, now
         misses = self._misses
-        # Of those that are DOWN already nobody asks.
+        # Members that are DOWN already need no excuse.
         if any(one.error == look_rules.SILENT and
                self._verdicts[one.member.id].state != look_rules.DOWN
                for one in current.tries.values()) and self._are_lossy():
@@ -388,10 +387,10 @@ class LookedAt:
                         'nothing for %g s, and its system lives: it hangs. '
                         'See what it does, or replace the member.',
                         self.vip_id, member.id, self._patience)
-        # Where there is too much to do it comes and goes.
+        # Under too much load this comes and goes.
         if verdict.error == look_rules.FULL and now - self._said > _SILENCE:
             self._said = now
             LOG.warning('VIP %s: the member %s takes no more connections: '
-                        'raise connection_limit of its listeners, or have '
-                        'the cluster have more members.', self.vip_id,
+                        'raise connection_limit of its listeners, or give '
+                        'the cluster more members.', self.vip_id,
                         member.id)

@@ -2,8 +2,8 @@
 
 """The thread that looks at the members of all VIPs.
 
-What is due is done in ticks: ovs-vswitchd wakes up for each message, and looks
-through all of its bridges then.
+It works in ticks, because ovs-vswitchd wakes up for each message, and then
+goes through all of its bridges.
 """
 
 from collections import abc
@@ -24,24 +24,23 @@ from octavia_hmsync import exceptions
 LOG = logging.getLogger(__name__)
 
 _TICKS = 20
-# Ticks between two looks at which VIPs there are.
+# Ticks between two updates of the list of VIPs.
 _FOLLOW = 2
-# Seconds before it goes on after a fault of its own.
+# Seconds before it goes on after an error.
 _PAUSE = 5
-# Seconds before what is wrong is said again.
+# Seconds until a problem is logged again.
 _SILENCE = 60
 
 
 class Looker:
-    """Looks at members, once start() was called.
+    """Looks at members, after start().
 
-    :param vips: the Vips.
-    :param sights: where what is seen goes, a sights.Sights.
-    :param interval: seconds between two looks at a member; 0 for none ever.
+    :param sights: records the results, a sights.Sights.
+    :param interval: seconds between two looks at a member; 0 for no looks.
     :param misses: after how many in a row without an answer one is DOWN.
     :param clock: seconds.
-    :param patience: seconds after which a haproxy hangs that answers nothing;
-                     0 if it is not asked.
+    :param patience: seconds without any answer after which a haproxy hangs;
+                     0 to ask no haproxy.
     """
 
     def __init__(self, vips: vips_.Vips, sights: sights_.Sights,
@@ -57,12 +56,12 @@ class Looker:
         self._losses = losses.Losses(vips.count_lost, interval, clock)
         self._looked_at: dict[str, looked_at.LookedAt] = {}
         self._may_begin: dict[str, bool] = {}
-        # By VIP, what the data plane was told: version, members.
+        # {VIP: (version, left-out members)}, as given to the data plane.
         self._left_out: dict[str, tuple[
             int | None, frozenset[str]]] = {}
         self._selector = selectors.DefaultSelector()
-        # Lines by VIP, as the selector has them; those that have had enough
-        # for this tick.
+        # Lines by VIP, as registered with the selector; VIPs that have used up
+        # this tick.
         self._lines: dict[str, vips_.Line] = {}
         self._paused: set[str] = set()
         self._ticks = 0
@@ -72,10 +71,9 @@ class Looker:
                                         daemon=True)
 
     def start(self) -> None:
-        """Start the thread, if there is something for it to do.
+        """Start the thread, if it has something to do.
 
-        From then on all that is to be looked at has a sight, if an UNKNOWN
-        one.
+        From then on each member to look at has a sight, at first UNKNOWN.
         """
         if self._interval:
             self._follow()
@@ -102,7 +100,7 @@ class Looker:
             self._selector.close()
 
     def tick(self) -> None:
-        """Do what is due, and hear what comes until the next tick."""
+        """Do what is due, and listen until the next tick."""
         end = self._clock() + self._interval / _TICKS
         if self._ticks % _FOLLOW == 0:
             self._follow()
@@ -124,7 +122,7 @@ class Looker:
 
     def _leave_out(self, vip_id: str, one: looked_at.LookedAt) -> None:
         version, told = self._left_out.get(vip_id, (None, frozenset()))
-        # With a newer version the data plane goes by that alone.
+        # A newer version starts without left-out members.
         if one.left_out != (told if version == one.version else frozenset()):
             self._vips.leave_out(vip_id, one.version or 0, one.left_out)
         self._left_out[vip_id] = one.version, one.left_out
@@ -138,7 +136,7 @@ class Looker:
             self._watch(vip_id, one)
         for vip_id, (document, is_in_force) in there.items():
             if vip_id not in self._looked_at:
-                # Not all at once, after a start.
+                # Spread VIPs over the interval after a start.
                 slot = zlib.crc32(vip_id.encode()) % _TICKS
                 self._looked_at[vip_id] = looked_at.LookedAt(
                     vip_id, self._sights, self._interval, self._misses,
@@ -149,7 +147,7 @@ class Looker:
             self._may_begin[vip_id] = is_in_force
 
     def _watch(self, vip_id: str, one: looked_at.LookedAt) -> None:
-        """Have the selector know the line of a VIP, and no old one."""
+        """Register the present line of a VIP with the selector."""
         before = self._lines.get(vip_id)
         if before is one.line:
             return
@@ -158,7 +156,7 @@ class Looker:
             if vip_id in self._paused:
                 self._paused.discard(vip_id)
             else:
-                # It is closed, and known by its object.
+                # It is closed, so that only its object identifies it.
                 self._selector.unregister(before)
         if one.line is not None:
             self._lines[vip_id] = one.line
@@ -181,12 +179,12 @@ class Looker:
             is_more = False
         self._watch(vip_id, one)
         if is_more and one.line is not None:
-            # Nobody keeps others from being looked at by what he sends.
+            # One VIP's frames must not keep the others from their looks.
             self._selector.unregister(one.line)
             self._paused.add(vip_id)
 
     def _say(self, problem: str) -> None:
-        # Open vSwitch is the restorer's; here it is why nobody is seen.
+        # The restorer repairs Open vSwitch; here it explains missing looks.
         if self._clock() - self._said > _SILENCE:
             self._said = self._clock()
             LOG.info('Members are not looked at everywhere: %s', problem)

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether Open vSwitch loses packets, and may have lost looks among them.
+"""Whether Open vSwitch loses packets, and perhaps looks among them.
 
-A distributor that carries much traffic drops what ovs-vswitchd is too busy
-for. That is no sign against members, nor that another one would see more.
+With much traffic Open vSwitch drops packets while ovs-vswitchd is too busy.
+That says nothing about members, nor that another distributor would see more.
 """
 
 from collections import abc
 import math
 
-# Shares of the interval between two looks: how long a loss counts, and what
-# was read.
+# In shares of the interval between two looks: how long a loss counts, and how
+# long a reading.
 _COUNTS = 5
 _FRESH = 0.4
 
 
 class Losses:
-    """Reads that when there is doubt. One thread may use it.
+    """Reads the losses when there is doubt. For one thread only.
 
     :param count: returns how many packets were lost so far, None if unknown.
     :param interval: seconds between two looks at a member.
@@ -34,8 +34,8 @@ class Losses:
     def are_recent(self) -> bool:
         """Tell whether packets were lost a moment ago.
 
-        The first doubt for a while knows nothing to compare with: it takes a
-        second one to call a member DOWN.
+        The first doubt after a while has no earlier reading to compare with:
+        only a second doubt can make a member DOWN.
         """
         now = self._clock()
         age = now - self._read_at

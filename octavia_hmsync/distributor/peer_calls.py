@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Calls at members' peers port, where haproxy has to answer itself. Pure.
+"""Calls at members' peers port, where haproxy itself must answer. Pure.
 
-A system takes connections for a haproxy that hangs, and answers for it. So
-each member is asked for something that only haproxy answers: at the port of
-its stick tables' peers, which is no listener of a tenant. It is told nonsense,
-says that it does not understand it, and ends the connection. No limit of
-connections holds there, and nothing is logged or counted for a tenant.
+A member's system accepts connections even if haproxy hangs. So each member is
+asked for something that only haproxy can answer, at the port of its stick
+tables' peers, which is no tenant's listener: haproxy gets nonsense, answers
+that it does not understand, and closes the connection. No connection limit
+applies there, and the tenant sees nothing in logs or counters.
 
-One that is busy answers late. So only who has taken a call, and has answered
-nothing for long, counts as one that hangs; as long as its system answers
-looks, and these come through, so would what it says, which its system repeats.
-Where nothing answers at that port, as where a security group does not admit
-it, nobody knows.
+A busy haproxy answers late. So haproxy hangs only if it accepted a call and
+has sent nothing for long. If the system's answers to looks come through
+meanwhile, an answer of haproxy, which the system repeats, would come as well.
+If nothing answers at that port, for example because of a security group, the
+state is unknown.
 """
 
 from collections import abc
@@ -21,25 +21,25 @@ import dataclasses
 from octavia_hmsync.distributor import look_frames
 from octavia_hmsync.distributor import look_rules
 
-# No version of its protocol begins so.
+# No version of the peers protocol begins with it.
 HELLO = b'\n'
-# Shares of the interval between two rounds: from one call to the next; after
-# which nobody will take one any more; what counts of a round at most.
+# In shares of the interval between two rounds: the time between two calls; the
+# time until a call is lost; the most that counts of a round.
 _EVERY, _LOST, _COUNTS = 3, 5, 2
-# Seconds for which one call waits at one that hangs: it takes a few of them.
+# Seconds for which a call waits for a hanging haproxy, which accepts a few.
 _KEEP = 60
-# How often one is told the same.
+# How often the same segment is sent.
 _REPEATS = 5
 
 
 @dataclasses.dataclass
 class Call:
-    """A call at one member, that is under way.
+    """A call at one member, in progress.
 
     :ivar first: the SYN.
-    :ivar is_taken: whether its system has what haproxy is to read.
+    :ivar is_taken: whether its system has received the data for haproxy.
     :ivar is_done: whether it is over.
-    :ivar is_answered: whether haproxy has said something.
+    :ivar is_answered: whether haproxy has sent anything.
     """
 
     first: look_frames.Segment
@@ -49,7 +49,7 @@ class Call:
     repeats: int = 0
 
     def take(self, answer: look_frames.Segment) -> list[bytes]:
-        """Take what comes from the member.
+        """Take a segment from the member.
 
         :returns: the frames to send to it.
         """
@@ -82,7 +82,7 @@ class Call:
             flags=look_frames.ACK | look_frames.PSH, payload=HELLO)
 
     def end(self) -> bytes:
-        """Return what takes it back."""
+        """Return the frame that resets it."""
         return dataclasses.replace(
             self.first, flags=look_frames.RST, sequence=(
                 self.first.sequence + 1 + len(HELLO)) % 2 ** 32).to_frame()
@@ -90,10 +90,10 @@ class Call:
 
 @dataclasses.dataclass
 class _Called:
-    """What is known of one member.
+    """The state of one member.
 
     :ivar due: when it is called next.
-    :ivar call: the Call, if one is under way.
+    :ivar call: the Call, if one is in progress.
     :ivar begun: when.
     :ivar waited: seconds for which it could have been heard.
     :ivar counted: up to when.
@@ -111,11 +111,11 @@ class _Called:
 
 
 class Calls:
-    """The calls at the members of one VIP. One thread may use it.
+    """The calls at the members of one VIP. For one thread only.
 
     :param interval: seconds between two rounds.
-    :param patience: seconds after which one hangs that answers nothing; 0 for
-                     no calls at all.
+    :param patience: seconds without any answer after which haproxy hangs; 0
+                     for no calls at all.
     """
 
     def __init__(self, interval: float, patience: float) -> None:
@@ -124,7 +124,7 @@ class Calls:
         self._called: dict[str, _Called] = {}
 
     def keep(self, member_ids: abc.Collection[str]) -> None:
-        """Forget all others."""
+        """Forget all other members."""
         self._called = {key: one for key, one in self._called.items()
                         if key in member_ids}
 
@@ -133,7 +133,7 @@ class Calls:
              ) -> list[bytes]:
         """Call a member, if it is due.
 
-        :param make_syn: called with its id for what a call begins with.
+        :param make_syn: called with its id, returns the SYN of the call.
         :returns: the frames to send.
         """
         if not self._patience:
@@ -153,7 +153,7 @@ class Calls:
 
     def take(self, member_id: str, answer: look_frames.Segment,
              now: float) -> list[bytes]:
-        """Take what comes from the peers port of a member.
+        """Take a segment from the peers port of a member.
 
         :returns: the frames to send to it.
         """
@@ -163,7 +163,7 @@ class Calls:
         frames = one.call.take(answer)
         if not one.call.is_done:
             return frames
-        # What refuses it is not what hung.
+        # A process that refuses it is not the one that hung.
         one.hits += 1
         if not one.call.is_answered or one.hits >= look_rules.HITS:
             one.is_hung = False
@@ -195,6 +195,6 @@ class Calls:
         return one is not None and one.is_hung
 
     def hang_up(self, now: float) -> None:
-        """Have no call be under way: what would come is lost."""
+        """Drop calls in progress: their answers would be lost."""
         for one in self._called.values():
             one.call, one.due = None, now

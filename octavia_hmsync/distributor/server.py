@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The process: gunicorn with one worker, as the agent in an amphora.
+"""The process: gunicorn with one worker, like the agent in an amphora.
 
-One, so that there is one who writes the files; its threads share what it
-knows. The arbiter starts another one when it dies.
+With one worker only one process writes the files, and its threads share what
+it knows. The arbiter starts a new worker when it dies.
 """
 
 from collections import abc
@@ -34,14 +34,14 @@ from octavia_hmsync import exceptions
 LOG = logging.getLogger(__name__)
 
 NAMESPACE = 'octavia_hmsync.distributor.backends'
-# Seconds that requests have to end in when the process ends.
+# Seconds in which requests must end when the process ends.
 _GRACE = 15
 # Seconds after which the arbiter takes its worker for dead.
 _WORKER_TIMEOUT = 60
 
 
 class _Logger(glogging.Logger):
-    """Has gunicorn log as all others do, with oslo.log."""
+    """Makes gunicorn log with oslo.log."""
 
     def setup(self, cfg: typing.Any) -> None:
         self.error_log = python_logging.getLogger('gunicorn.error')
@@ -51,7 +51,7 @@ class _Logger(glogging.Logger):
 
     def exception(self, msg: typing.Any, *args: typing.Any,
                   **kwargs: typing.Any) -> None:
-        # Of a connection that breaks or hangs: anybody can have one.
+        # Any client can break a connection, or let it hang.
         error = sys.exc_info()[1]
         if isinstance(error, OSError):
             self.error_log.debug(f'{msg} (%r)', *args, error)
@@ -59,22 +59,22 @@ class _Logger(glogging.Logger):
             self.error_log.exception(msg, *args, **kwargs)
 
     def reopen_files(self) -> None:
-        """Leave files to oslo.log, which sees by itself when one moved."""
+        """Leave files to oslo.log, which notices rotation itself."""
 
     def close_on_exec(self) -> None:
         """Leave files to oslo.log."""
 
 
 class _Arbiter(arbiter.Arbiter):
-    """Reads certificates anew at SIGHUP, and keeps the worker.
+    """Reads certificates again at SIGHUP, and keeps the worker.
 
-    gunicorn's own starts another worker beside it, and both would write.
+    gunicorn's own would start another worker beside it, and both would write.
     """
 
     def handle_hup(self) -> None:
         self.kill_workers(signal.SIGHUP)
 
-    # Nor are there ever two by these.
+    # These signals would add a second worker.
     def handle_ttin(self) -> None:
         LOG.info('There is one worker, always: SIGTTIN does nothing.')
 
@@ -83,11 +83,10 @@ class _Arbiter(arbiter.Arbiter):
 
 
 def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., vips.Backend]:
-    """Find what forwards packets.
+    """Find the class that forwards packets.
 
-    :param conf: a parsed oslo.config object.
     :returns: its class, which takes conf.
-    :raises InvalidConfiguration: if there is none of that name.
+    :raises InvalidConfiguration: if no backend has that name.
     """
     name = conf[distributor_conf.GROUP].backend
     try:
@@ -101,9 +100,8 @@ def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., vips.Backend]:
 
 
 def check(conf: cfg.ConfigOpts) -> None:
-    """Check what the worker needs, before there is one.
+    """Check what the worker needs, before it starts.
 
-    :param conf: a parsed oslo.config object.
     :raises InvalidConfiguration: if something cannot be used.
     :raises StoreBusy: if another process has the directory.
     """
@@ -112,9 +110,8 @@ def check(conf: cfg.ConfigOpts) -> None:
 
 
 class Server(base.BaseApplication):
-    """The REST API, the thread that restores, and the one that looks.
+    """The REST API, the thread that restores, and the thread that looks.
 
-    :param conf: a parsed oslo.config object.
     :raises InvalidConfiguration: if it cannot be used.
     """
 
@@ -139,16 +136,16 @@ class Server(base.BaseApplication):
             'threads': options.threads,
             'timeout': _WORKER_TIMEOUT,
             'graceful_timeout': _GRACE,
-            # Each request has its own connection: no thread waits for one
-            # that may never come.
+            # Each request has its own connection: no thread waits for a
+            # second request.
             'keepalive': 0,
-            # Only for gunicorn to know that it is TLS.
+            # Set only to tell gunicorn that it serves TLS.
             'certfile': options.server_cert,
             'ssl_context': self._get_context,
             'logger_class': _Logger,
             'post_worker_init': self._begin,
             'worker_exit': self._end,
-            # Of newer ones: a socket that takes orders, beside SIGTERM.
+            # Newer releases would open a socket for commands.
             'control_socket_disable': True,
         }
         for name, value in settings.items():
@@ -163,10 +160,10 @@ class Server(base.BaseApplication):
                                  find_backend(self._conf)(self._conf))
         except exceptions.HMSyncException as e:
             LOG.error('The distributor cannot begin: %s', e)
-            # By this the arbiter ends, instead of trying again at once.
+            # With this code the arbiter ends, instead of trying again.
             sys.exit(arbiter.Arbiter.WORKER_BOOT_ERROR)
         self._restorer = restore.Restorer(all_vips, options.restore_interval)
-        # Whoever waits for news has a thread that others want, too.
+        # Clients that wait for news take threads away from others.
         self._sights = sights.Sights(options.threads // 2)
         self._looker = looker.Looker(all_vips, self._sights,
                                      options.look_interval,
@@ -178,14 +175,14 @@ class Server(base.BaseApplication):
                               lambda: self._contexts.expiry)
 
     def run(self) -> None:
-        """Serve until SIGTERM. What is forwarded goes on after it."""
+        """Serve until SIGTERM. Packets are forwarded even after it."""
         _Arbiter(self).run()
 
     def _get_context(self, _config: object, _make_default: object) -> object:
         return self._contexts.get()
 
     def _begin(self, worker: typing.Any) -> None:
-        # In a thread: it waits for a lock that the main thread may have.
+        # In a thread: it waits for a lock that the main thread may hold.
         signal.signal(signal.SIGHUP, lambda _number, _frame: threading.Thread(
             target=self._contexts.reload, daemon=True).start())
         if self._restorer and self._looker and self._sights:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is seen of members, and what of that is news to whoever asks.
+"""What is seen of members, and which of it is news to a client.
 
-Each change has a number of its own, counted from the start of the process: a
-number goes with the name of the run. Who comes with another run's, or with
-one that is too old, is told all of it.
+Each change has a number, counted from the start of the process. The number is
+valid with the name of the run. A client whose number is of another run, or too
+old, gets everything.
 """
 
 import collections
@@ -17,21 +17,21 @@ import uuid
 UNKNOWN = 'UNKNOWN'
 GONE = 'GONE'
 
-# Of members that are looked at no more: how many of them are remembered.
+# How many members that are not looked at any more are remembered.
 _MOST_GONE = 10000
-# Seconds after which a waiting one looks whether the process ends.
+# Seconds between two checks of a waiting thread whether the process ends.
 _SLICE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """What is seen of the front end of a member.
+    """The state of the front end of a member.
 
-    :ivar vip_id: of which VIP.
-    :ivar member_id: of its member.
-    :ivar state: UP, DOWN, UNKNOWN, or GONE if nobody looks at it any more.
+    :ivar vip_id: id of the VIP.
+    :ivar member_id: id of the member.
+    :ivar state: UP, DOWN, UNKNOWN, or GONE if it is not looked at any more.
     :ivar error: what is wrong, or None.
-    :ivar since: when it became that, in seconds since the epoch.
+    :ivar since: when it got that state, in seconds since the epoch.
     :ivar sequence: the number of this change.
     """
 
@@ -45,11 +45,11 @@ class Sight:
 
 @dataclasses.dataclass(frozen=True)
 class News:
-    """What somebody is told.
+    """The answer to a client.
 
     :ivar run: name of the run of this process.
-    :ivar sequence: of the last change, what to ask with next time.
-    :ivar is_whole: whether it is all there is, and not what is new alone.
+    :ivar sequence: of the last change, for the next request.
+    :ivar is_whole: whether it is everything, not only news.
     :ivar sights: in the order of their changes.
     """
 
@@ -62,8 +62,8 @@ class News:
 class Sights:
     """The sights of this run. Threads may share it.
 
-    :param most_waiting: how many may wait for news at once; who comes then
-                         is answered at once.
+    :param most_waiting: how many clients may wait for news at once; a
+                         further one gets its answer at once.
     :param clock: seconds since the epoch.
     :param most_gone: see _MOST_GONE.
     """
@@ -77,22 +77,22 @@ class Sights:
         self._most_waiting = most_waiting
         self._waiting = 0
         self._changed = threading.Condition()
-        # By VIP and member, the last change last.
+        # By VIP and member, in the order of their last changes.
         self._sights: collections.OrderedDict[
             tuple[str, str], Sight] = collections.OrderedDict()
         self._gone: collections.deque[Sight] = collections.deque()
         self._sequence = 0
-        # Up to here something is forgotten.
+        # The sequence up to which sights were forgotten.
         self._floor = 0
         self._is_ending: abc.Callable[[], bool] = lambda: False
 
     def end_when(self, is_ending: abc.Callable[[], bool]) -> None:
-        """Have nobody wait any more once something is true."""
+        """Stop all waiting once a function returns True."""
         self._is_ending = is_ending
 
     def note(self, vip_id: str, member_id: str, state: str,
              error: str | None = None) -> bool:
-        """Note what is seen of a member.
+        """Record what is seen of a member.
 
         :param state: UP, DOWN or UNKNOWN; GONE forgets it.
         :returns: whether that is news.
@@ -121,12 +121,12 @@ class Sights:
             oldest = self._gone.popleft()
             self._floor = oldest.sequence
             key = (oldest.vip_id, oldest.member_id)
-            # It may have come back meanwhile.
+            # It may be looked at again.
             if self._sights.get(key) is oldest:
                 del self._sights[key]
 
     def get_of_vip(self, vip_id: str) -> dict[str, Sight]:
-        """Return {id of a member: its Sight} of those that are looked at."""
+        """Return {id of a member: its Sight} of members under watch."""
         with self._changed:
             return {member_id: sight for (key, member_id), sight
                     in self._sights.items()
@@ -135,8 +135,8 @@ class Sights:
     def read(self, run: str | None, after: int, timeout: float) -> News:
         """Return what changed since, and wait for it if nothing has.
 
-        :param run: of which run the number is; None for anybody new.
-        :param after: the sequence that he was told last.
+        :param run: the run of the number; None for a new client.
+        :param after: the sequence of the client's last answer.
         :param timeout: seconds to wait at most.
         """
         deadline = time.monotonic() + timeout
@@ -149,7 +149,7 @@ class Sights:
                     self._wait(after, deadline)
                 finally:
                     self._waiting -= 1
-                # Much may have happened at once.
+                # Sights may have been forgotten meanwhile.
                 is_whole = after < self._floor
             return News(self.run, self._sequence, is_whole, tuple(
                 self._list_all() if is_whole else self._list_after(after)))

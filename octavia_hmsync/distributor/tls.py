@@ -18,16 +18,16 @@ from octavia_hmsync import exceptions
 
 LOG = logging.getLogger(__name__)
 
-# Seconds that somebody may take to hear why he is not let in.
+# Seconds for a client to receive the reason of a refusal.
 _LINGER = 1
 
 
 class _Socket(ssl.SSLSocket):
-    """Makes its handshake when it is first read.
+    """Makes its handshake at the first read.
 
-    That is in a thread of its own, whichever gunicorn it is: up to 23 it
-    wraps connections in the one thread that all of them wait for, and dies of
-    an error there.
+    With every release of gunicorn this happens in a thread of its own. Up to
+    release 23 gunicorn wraps connections in the one thread that accepts them,
+    and dies of an error there.
     """
 
     _is_ready = False
@@ -37,7 +37,7 @@ class _Socket(ssl.SSLSocket):
         try:
             super().do_handshake(block)
         except OSError as e:
-            # No reason for a traceback: anybody can connect.
+            # Without a traceback: any client can cause this.
             LOG.info('%s was not let in: %s', peer,
                      getattr(e, 'reason', None) or e)
             _hang_up(self)
@@ -51,7 +51,7 @@ class _Socket(ssl.SSLSocket):
 
 
 class _Gone:
-    """A connection that ended before anything was done with it."""
+    """A connection that ended before its handshake."""
 
     def __init__(self, sock: typing.Any) -> None:
         self._sock = sock
@@ -70,14 +70,14 @@ class _Gone:
 
 
 class _Context(ssl.SSLContext):
-    """One that bears with nobody who hangs, nor with one who hangs up."""
+    """A context that tolerates clients that hang, or hang up."""
 
     timeout: float
 
     def wrap_socket(self, sock: typing.Any, *args: typing.Any,
                     **kwargs: typing.Any) -> typing.Any:
         try:
-            # Of the handshake as a whole, and of each read and write after it.
+            # For the whole handshake, and then for each read and write.
             sock.settimeout(self.timeout)
             return super().wrap_socket(
                 sock, *args, **{**kwargs, 'do_handshake_on_connect': False})
@@ -94,10 +94,10 @@ def _name_peer(sock: typing.Any) -> str:
 
 
 def _hang_up(secure: ssl.SSLSocket) -> None:
-    """Close a connection so that the other side gets to know why.
+    """Close a connection so that the other side learns the reason.
 
-    With TLS 1.3 its request is on its way already; where that is not read,
-    Linux takes back the alert that it has not read yet.
+    With TLS 1.3 the client has sent its request already. Unless that is read,
+    Linux discards the alert that the client has not read yet.
     """
     deadline = time.monotonic() + _LINGER
     with contextlib.suppress(OSError):
@@ -112,7 +112,6 @@ def _hang_up(secure: ssl.SSLSocket) -> None:
 def create_context(conf: cfg.ConfigOpts) -> ssl.SSLContext:
     """Make the TLS context of the server.
 
-    :param conf: a parsed oslo.config object.
     :raises InvalidConfiguration: if the certificates cannot be used.
     """
     options = conf[distributor_conf.GROUP]
@@ -137,9 +136,8 @@ def create_context(conf: cfg.ConfigOpts) -> ssl.SSLContext:
 def read_expiry(conf: cfg.ConfigOpts) -> dict[str, float]:
     """Return when the certificates of the server end.
 
-    :param conf: a parsed oslo.config object.
-    :returns: {option: seconds since the epoch}, of the first one in each file
-              that ends; of what cannot be read nothing.
+    :returns: {option: seconds since the epoch}, of the first certificate to
+              end in each file; without files that cannot be read.
     """
     found = {}
     for name in ('server_cert', 'client_ca'):
@@ -152,16 +150,14 @@ def read_expiry(conf: cfg.ConfigOpts) -> dict[str, float]:
 
 
 def _refuse() -> typing.NoReturn:
-    # Otherwise OpenSSL asks at the terminal.
+    # Without this OpenSSL would ask for it at the terminal.
     raise ValueError('its key has a password')
 
 
 class Contexts:
-    """The context of now.
+    """The present TLS context.
 
-    :param conf: a parsed oslo.config object.
-    :ivar expiry: when the certificates that are in use end, see
-                  read_expiry().
+    :ivar expiry: when the certificates in use end, see read_expiry().
     :raises InvalidConfiguration: if the certificates cannot be used.
     """
 
@@ -176,7 +172,7 @@ class Contexts:
         return self._context
 
     def reload(self) -> None:
-        """Read the certificates anew; where they are wrong, keep the old."""
+        """Read the certificates again; if they are wrong, keep the old."""
         with self._lock:
             try:
                 self._context = create_context(self._conf)

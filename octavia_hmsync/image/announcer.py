@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells once what becomes of rollouts and replacements, whoever works on them.
+"""Notifies once of changes of rollouts and replacements.
 
 A command that changes a rollout may run where no message broker is known, and
-a housekeeper may die with a replacement. The database has what was told last;
-whoever changes that tells.
+a housekeeper may die with a replacement. The database records what was
+announced; the housekeeper that updates this record sends the notification.
 """
 
 from octavia_hmsync.image.db import news as news_repo
@@ -12,10 +12,10 @@ from octavia_hmsync.image.db import replacement as replace_repo
 from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import payloads
 
-# Seconds for which a change is news. Notifications that are switched on do
-# not tell of all that ever was.
+# Seconds for which a change is announced, so that notifications that are
+# switched on later do not report the whole history.
 NEWS_FOR = 3600
-# At once, of each kind.
+# How many of each kind are sent in one pass.
 LIMIT = 100
 
 _ROLLOUT_STATES = {
@@ -35,11 +35,10 @@ _REPLACEMENT_STATES = {
 
 
 class ImageAnnouncer:
-    """Tells of rollouts and replacements what nobody has told yet.
+    """Notifies of rollouts and replacements that changed.
 
-    :param engine: an SQLAlchemy engine.
     :param notifier: a notifications.outbox.Outbox. While it is off, nothing
-                     is recorded as told either.
+                     is recorded as announced either.
     """
 
     def __init__(self, engine, notifier):
@@ -47,12 +46,12 @@ class ImageAnnouncer:
         self._notifier = notifier
 
     def run_once(self):
-        """Look once: a rollout's start comes first, its end last."""
+        """Send what is due: a rollout's start first, its end last."""
         if not self._notifier.is_on:
             return
         rollouts = news_repo.get_rollouts(self._engine, NEWS_FOR)
-        # Read after them, so that what a rollout came to is told before its
-        # end.
+        # Read after the rollouts, so that the results of replacements are
+        # sent before the end of their rollout.
         replacements = news_repo.get_replacements(self._engine, NEWS_FOR,
                                                   LIMIT)
         for rollout, announced in rollouts:
@@ -68,7 +67,7 @@ class ImageAnnouncer:
             return
         self._notifier.send(payloads.ImageRolloutStarted(
             rollout.id, rollout.settings.mode,
-            # Where it has gone on to another state, it is that one's.
+            # The reason belongs to the state that it was written with.
             rollout.reason if rollout.state == rollout_repo.RUNNING else '',
             rollout.undo_of))
 

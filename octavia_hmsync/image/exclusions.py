@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whom a rollout leaves alone.
+"""Which load balancers a rollout leaves alone.
 
-Pure rules: told from what is excluded, and what a load balancer is like.
+Pure rules: they need only the exclusions and the load balancer's data.
 """
 
 from collections.abc import Iterable
@@ -13,11 +13,11 @@ from octavia_hmsync.image import load_balancer as lb
 
 
 class Exclusions:
-    """What is excluded, ready to be asked of many load balancers.
+    """The exclusions, prepared for many load balancers.
 
-    :param exclusions: what there is now.
-    :param tagged: the tags of load balancers that are excluded by tag, by
-                   the load balancer's id.
+    :param exclusions: all present exclusions.
+    :param tagged: {id of a load balancer: its tags}, of load balancers that
+                   are excluded by tag.
     """
 
     def __init__(self, exclusions: Iterable[exclusion_repo.Exclusion],
@@ -27,10 +27,7 @@ class Exclusions:
 
     def find(self, load_balancer: lb.LoadBalancer
              ) -> exclusion_repo.Exclusion | None:
-        """Return what a load balancer is excluded by, None if by nothing.
-
-        :param load_balancer: LoadBalancer.
-        """
+        """Return the exclusion that covers a load balancer, or None."""
         for key in self._get_keys(load_balancer):
             if key in self._by_value:
                 return self._by_value[key]

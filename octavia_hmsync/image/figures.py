@@ -2,8 +2,8 @@
 
 """Figures of image upgrades for Prometheus, from the database.
 
-Every housekeeper has the same ones. They are gauges, those of what has ended
-too: rows may be deleted, and a counter that falls would count all once more.
+Every housekeeper serves the same figures. All are gauges, even those of ended
+replacements: rows may be deleted, and a counter must not fall.
 """
 
 from octavia_hmsync.image.db import figures as figures_repo
@@ -12,7 +12,7 @@ from octavia_hmsync.image.db import rollout as rollout_repo
 from octavia_hmsync.image import phases
 from octavia_hmsync.metrics import reading
 
-# Of one that nothing was done for yet.
+# The phase of a replacement that has not begun.
 NONE = 'NONE'
 
 _STATES = (replace_repo.WAITING, replace_repo.RUNNING, replace_repo.DONE,
@@ -21,17 +21,14 @@ _STATES = (replace_repo.WAITING, replace_repo.RUNNING, replace_repo.DONE,
 _ROLLOUT_STATES = (rollout_repo.RUNNING, rollout_repo.PAUSED,
                    rollout_repo.CANCELLED, rollout_repo.HALTED,
                    rollout_repo.DONE)
-# A rollout has none that wait.
+# In a rollout no replacement waits.
 _STATES_OF_ROLLOUT = (replace_repo.RUNNING, replace_repo.DONE,
                       replace_repo.FAILED, replace_repo.SKIPPED,
                       replace_repo.REFUSED, replace_repo.CANCELLED)
 
 
 class Figures:
-    """Reads the figures, in six statements at most.
-
-    :param engine: an SQLAlchemy engine.
-    """
+    """Reads the figures, in six statements at most."""
 
     def __init__(self, engine):
         self._engine = engine
@@ -48,8 +45,8 @@ class Figures:
                 'of a load balancer.', {**dict.fromkeys(_STATES, 0),
                                         **states}),
             reading.gauge(
-                'image_retaken_replacements', 'Replacements that somebody '
-                'took up more than once: who had them before ended.',
+                'image_retaken_replacements', 'Replacements that were taken '
+                'up more than once, because their first owner died.',
                 retaken),
             reading.gauge(
                 'image_last_failure_age_seconds', 'Seconds since a '
@@ -74,7 +71,7 @@ class Figures:
                  for state in replace_repo.OPEN_STATES}),
             reading.gauge(
                 'image_abandoned_locks', 'Load balancers that are locked by '
-                'a replacement which nobody works on.',
+                'a replacement without an owner.',
                 sum(kind.unclaimed for kind in kinds
                     if kind.state == replace_repo.RUNNING and
                     phases.has_lock(kind.phase)))]
@@ -88,7 +85,7 @@ class Figures:
         return [
             reading.gauge_by(
                 'state', 'image_rollout_state', 'State of the newest '
-                'rollout: 1 for the one that it is in.',
+                'rollout: 1 if this is the state.',
                 {state: int(rollout is not None and rollout.state == state)
                  for state in _ROLLOUT_STATES}),
             reading.gauge(

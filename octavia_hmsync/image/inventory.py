@@ -2,7 +2,7 @@
 
 """The load balancers with their amphorae and tags, page by page.
 
-Three statements for a page, however many load balancers it has.
+A page takes three statements, however many load balancers it has.
 """
 
 import itertools
@@ -12,17 +12,14 @@ from octavia_hmsync.image.db import inventory as inventory_repo
 from octavia_hmsync.image import load_balancer as lb
 from octavia_hmsync.image import target
 
-# One whose provider was not written is from before there were others.
+# None is the provider of load balancers from before there were others.
 _PROVIDERS = (None, *compat.AMPHORA_PROVIDERS, compat.CLUSTER_PROVIDER)
 
 
 class Inventory:
     """Reads load balancers.
 
-    The flavors are read once, when it is made.
-
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
+    Flavors are read only once, when it is made.
     """
 
     def __init__(self, conf, engine):
@@ -35,13 +32,13 @@ class Inventory:
                  project_id=None, topology=None, availability_zone=None):
         """Return load balancers with amphorae of Octavia's own.
 
-        :param after: only those behind this id.
+        :param after: only load balancers after this id.
         :param limit: how many at most.
-        :param tag: only those whose next amphora boots by this tag.
-        :param flavor: only those of this flavor, a name or an id.
-        :param project_id: only those of this project.
-        :param topology: only those with this topology.
-        :param availability_zone: only those in this zone.
+        :param tag: only if the next amphora boots from an image with this tag.
+        :param flavor: only of this flavor, a name or an id.
+        :param project_id: only of this project.
+        :param topology: only with this topology.
+        :param availability_zone: only in this zone.
         :returns: a list of LoadBalancer, by id.
         """
         return self._read(inventory_repo.Wanted(
@@ -51,9 +48,9 @@ class Inventory:
             providers=_PROVIDERS), after, limit)
 
     def get(self, load_balancer_id):
-        """Return one load balancer, whatever its provider is.
+        """Return one load balancer of any provider.
 
-        :returns: a LoadBalancer, or None if there is none, or it is deleted.
+        :returns: a LoadBalancer, or None if it does not exist or is deleted.
         """
         found = self._read(inventory_repo.Wanted(load_balancer_id))
         return found[0] if found else None
@@ -69,7 +66,7 @@ class Inventory:
         return row.name if row else flavor_id
 
     def _find_flavors(self, tag, flavor):
-        """Return the ids of flavors that fit, or None if any does."""
+        """Return the ids of flavors that match, or None if any does."""
         if tag is None and flavor is None:
             return None
         ids = {row.id for row in self._flavors.values()

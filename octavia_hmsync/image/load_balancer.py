@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the rules of image upgrades know of a load balancer."""
+"""The data of a load balancer that the rules of image upgrades use."""
 
 import dataclasses
 import datetime
@@ -13,7 +13,7 @@ class Amphora:
     :param id: of Octavia's.
     :param status: ALLOCATED, ERROR, BOOTING, ...
     :param role: MASTER, BACKUP, STANDALONE; None while it has none.
-    :param image_id: what it was booted from; None where that is not known.
+    :param image_id: the image that it booted from; None if unknown.
     :param lb_network_ip: address of its agent; None while it has none.
     :param is_busy: whether a failover of it has begun, or has failed.
     """
@@ -31,19 +31,19 @@ class LoadBalancer:
     """A load balancer that is not deleted.
 
     :param id: of Octavia's.
-    :param name: what its owner calls it.
+    :param name: its owner's name for it.
     :param project_id: its owner.
-    :param provider: None for one from before there were others.
-    :param topology: None where it was not written.
+    :param provider: None if it is older than other providers.
+    :param topology: None if Octavia did not store it.
     :param status: its provisioning_status.
     :param flavor_id: None without a flavor.
     :param availability_zone: None without one.
-    :param server_group_id: that of its instances; None without one.
-    :param tag: that of the image which its next amphora boots from; None
-                where its flavor cannot be read.
+    :param server_group_id: of its instances; None without one.
+    :param tag: of the image for its next amphora; None if its flavor cannot
+                be read.
     :param amphorae: tuple of Amphora, by id.
-    :param operating_status: as Octavia has it.
-    :param changed_at: when Octavia changed it last, UTC, by its own clock.
+    :param operating_status: Octavia's.
+    :param changed_at: Octavia's last change, UTC, by Octavia's clock.
     """
 
     id: str

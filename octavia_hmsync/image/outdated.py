@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who is outdated, and what is in the way of a replacement.
+"""Which load balancers are outdated, and what blocks a replacement.
 
-Pure rules: told from what is in the database, and which image is the target.
+Pure rules: they need only the database and the id of the target image.
 """
 
 import enum
@@ -12,56 +12,56 @@ from octavia_hmsync.image import load_balancer as lb
 
 
 class Outdated(enum.StrEnum):
-    """What the images of a load balancer's amphorae are."""
+    """The images of a load balancer's amphorae, compared with the target."""
 
     NO = 'NO'
-    """All are the target."""
+    """All amphorae have the target image."""
 
     YES = 'YES'
-    """None is known to be the target, and one is known not to be."""
+    """None is known to have the target, at least one is known not to."""
 
     MIXED = 'MIXED'
-    """The amphorae have different ones, so that one has to be replaced."""
+    """The amphorae have different images: at least one is not the target."""
 
     UNKNOWN = 'UNKNOWN'
-    """There is no target, no amphora, or one of which nobody knows."""
+    """There is no target, no amphora, or an amphora of unknown image."""
 
 
 TO_REPLACE = (Outdated.YES, Outdated.MIXED)
 
 
 class Blocked(enum.StrEnum):
-    """What is in the way of a replacement."""
+    """What blocks a replacement."""
 
     OTHER_PROVIDER = 'OTHER_PROVIDER'
-    """Its amphorae, if it has any, are none of Octavia's."""
+    """Its amphorae, if it has any, are not Octavia's."""
 
     UNKNOWN_TOPOLOGY = 'UNKNOWN_TOPOLOGY'
-    """Nobody knows how many amphorae it should have."""
+    """It is not known how many amphorae it should have."""
 
     PENDING = 'PENDING'
     """Octavia works on it."""
 
     ERROR = 'ERROR'
-    """What was done to it last failed."""
+    """The last change of it failed."""
 
     AMPHORA_ERROR = 'AMPHORA_ERROR'
     """One amphora is in ERROR; the other one serves alone."""
 
     AMPHORA_BUSY = 'AMPHORA_BUSY'
-    """One amphora is built, or failed over."""
+    """One amphora is being built or failed over."""
 
     AMPHORA_COUNT = 'AMPHORA_COUNT'
-    """It has fewer amphorae than its topology tells, or more."""
+    """It has fewer or more amphorae than its topology requires."""
 
     NO_IMAGE = 'NO_IMAGE'
-    """No image that is active has the tag."""
+    """No active image has the tag."""
 
 
 def get_allocated(load_balancer: lb.LoadBalancer) -> list[lb.Amphora]:
-    """Return the amphorae that a replacement may be for.
+    """Return the amphorae that can be replaced.
 
-    What is in ERROR or built right now is another matter.
+    An amphora in ERROR or in the making is another matter.
     """
     return [amphora for amphora in load_balancer.amphorae
             if amphora.status == compat.AMPHORA_ALLOCATED]
@@ -69,10 +69,9 @@ def get_allocated(load_balancer: lb.LoadBalancer) -> list[lb.Amphora]:
 
 def get_outdated(load_balancer: lb.LoadBalancer,
                  target_image_id: str | None) -> list[lb.Amphora]:
-    """Return the amphorae that are known not to be of the target image.
+    """Return the amphorae that are known not to have the target image.
 
-    :param load_balancer: LoadBalancer.
-    :param target_image_id: None where there is none.
+    :param target_image_id: None if there is none.
     """
     if target_image_id is None:
         return []
@@ -84,12 +83,11 @@ def judge(load_balancer: lb.LoadBalancer,
           target_image_id: str | None) -> Outdated:
     """Tell whether a load balancer is outdated.
 
-    :param load_balancer: LoadBalancer.
-    :param target_image_id: None where there is none.
+    :param target_image_id: None if there is none.
     """
     images = {amphora.image_id for amphora in get_allocated(load_balancer)}
     if len(images - {None}) > 1:
-        # That is so whatever the target is.
+        # That holds for any target.
         return Outdated.MIXED
     if target_image_id is None or not images:
         return Outdated.UNKNOWN
@@ -100,12 +98,11 @@ def judge(load_balancer: lb.LoadBalancer,
 
 def get_blocks(load_balancer: lb.LoadBalancer,
                target_image_id: str | None) -> tuple[Blocked, ...]:
-    """Tell what is in the way of a replacement.
+    """Tell what blocks a replacement.
 
-    :param load_balancer: LoadBalancer.
-    :param target_image_id: None where there is none.
-    :returns: in the order in which somebody would look at them; empty if
-              nothing is, as far as that can be told from here.
+    :param target_image_id: None if there is none.
+    :returns: in the order in which an operator would look at it; empty if
+              nothing in the database blocks it.
     """
     if not is_of_amphorae(load_balancer):
         return (Blocked.OTHER_PROVIDER,)
@@ -129,14 +126,14 @@ def _get_amphora_blocks(load_balancer: lb.LoadBalancer) -> list[Blocked]:
     if any(a.status == compat.ERROR for a in load_balancer.amphorae):
         blocks.append(Blocked.AMPHORA_ERROR)
     if has_cluster(load_balancer):
-        # Octavia never fails those over, so that each is busy; how many there
-        # are to be the cluster's rows tell.
+        # All members are marked busy, as Octavia never fails them over; their
+        # number is the business of the cluster's own rows.
         return blocks
     if any(a.is_busy or a.status not in (
             compat.AMPHORA_ALLOCATED, compat.ERROR)
             for a in load_balancer.amphorae):
         blocks.append(Blocked.AMPHORA_BUSY)
-    # Both of the above explain a wrong number; it is told where nothing does.
+    # Only if nothing above explains the wrong number.
     wanted = compat.AMPHORAE_OF_TOPOLOGY.get(load_balancer.topology)
     if not blocks and wanted not in (None, len(allocated)):
         blocks.append(Blocked.AMPHORA_COUNT)
@@ -152,7 +149,7 @@ def is_of_amphorae(load_balancer: lb.LoadBalancer) -> bool:
 def has_cluster(load_balancer: lb.LoadBalancer) -> bool:
     """Tell whether the amphorae of a load balancer are members of a cluster.
 
-    That replaces them, whatever the mode: one after the other, each before it
-    is broken.
+    The cluster replaces them itself, whatever the mode: one after the other,
+    each new one before the old one goes.
     """
     return load_balancer.provider == compat.CLUSTER_PROVIDER

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is told of image upgrades; see the module payloads."""
+"""Payloads about image upgrades; see the module payloads."""
 
 import dataclasses
 import datetime
@@ -10,12 +10,11 @@ from octavia_hmsync.sync import payloads
 
 @dataclasses.dataclass(frozen=True)
 class ImageRolloutStarted(payloads.Payload):
-    """A rollout brings all load balancers to their newest image.
+    """An operator has started a rollout of the newest images.
 
-    :param rollout_id: its id.
     :param mode: how amphorae are replaced: replace or failover.
     :param reason: why, in the operator's words; may be empty.
-    :param undo_of: the id of the rollout that it takes back, or None.
+    :param undo_of: the id of the rollout that it undoes, or None.
     """
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.started'
@@ -30,15 +29,14 @@ class ImageRolloutStarted(payloads.Payload):
 
 @dataclasses.dataclass(frozen=True)
 class _ImageRollout(payloads.Payload):
-    """A rollout is in another state.
+    """A rollout has a new state.
 
-    :param rollout_id: its id.
     :param mode: how amphorae are replaced: replace or failover.
     :param reason: why it is in this state; may be empty.
     :param done: how many of its replacements are DONE.
     :param failed: how many are FAILED.
     :param skipped: how many are SKIPPED.
-    :param running: how many run, and come to their end whatever the state.
+    :param running: how many run; they end whatever the state of the rollout.
     :param refused: how many are REFUSED.
     """
 
@@ -54,7 +52,7 @@ class _ImageRollout(payloads.Payload):
 
 @dataclasses.dataclass(frozen=True)
 class ImageRolloutPaused(_ImageRollout):
-    """An operator has a rollout begin nothing."""
+    """An operator has paused a rollout: it begins nothing."""
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.paused'
     PRIORITY = payloads.INFO
@@ -90,7 +88,7 @@ class ImageRolloutHalted(_ImageRollout):
 
 @dataclasses.dataclass(frozen=True)
 class ImageRolloutDone(_ImageRollout):
-    """A rollout has ended: nothing is left that it could do."""
+    """A rollout has ended: nothing is left to replace."""
 
     EVENT_TYPE = 'octavia_hmsync.image_rollout.done'
     PRIORITY = payloads.INFO
@@ -99,15 +97,14 @@ class ImageRolloutDone(_ImageRollout):
 
 @dataclasses.dataclass(frozen=True)
 class ImageReplacementStarted(payloads.Payload):
-    """Somebody begins to replace the amphorae of a load balancer.
+    """A housekeeper begins to replace the amphorae of a load balancer.
 
     :param replacement_id: id of this attempt.
-    :param rollout_id: of which rollout it is a part, None if an operator
-                       asked for it by itself.
-    :param load_balancer_id: whose amphorae.
+    :param rollout_id: its rollout, None if an operator asked for this
+                       replacement alone.
     :param mode: how: replace or failover.
     :param canary: whether it is a canary of its rollout.
-    :param target_image_id: the image that they are to have.
+    :param target_image_id: the new image.
     """
 
     EVENT_TYPE = 'octavia_hmsync.image_replacement.started'
@@ -124,18 +121,16 @@ class ImageReplacementStarted(payloads.Payload):
 
 @dataclasses.dataclass(frozen=True)
 class _ImageReplacementEnded(payloads.Payload):
-    """An attempt has ended.
+    """An attempt to replace amphorae has ended.
 
-    :param replacement_id: its id.
-    :param rollout_id: of which rollout it was a part, or None.
-    :param load_balancer_id: whose amphorae.
+    :param rollout_id: its rollout, or None.
     :param mode: how: replace or failover.
     :param canary: whether it was a canary of its rollout.
-    :param target_image_id: the image that they were to have.
-    :param old_amphora_id: the amphora that was to go, the last one of
+    :param target_image_id: the new image.
+    :param old_amphora_id: the amphora to be replaced, the last one of
                            several; None if it did not come to that.
     :param new_amphora_id: the amphora in its place, likewise.
-    :param attempts: how often somebody took it up.
+    :param attempts: how often a housekeeper took it up.
     :param reason: why it ended so, or None.
     :param started_at: when it began, by the database's clock, UTC.
     :param finished_at: when it ended, likewise.
@@ -175,7 +170,7 @@ class ImageReplacementFailed(_ImageReplacementEnded):
 
 @dataclasses.dataclass(frozen=True)
 class ImageReplacementSkipped(_ImageReplacementEnded):
-    """Something was in the way that passes; it may be tried again.
+    """A passing obstacle stopped it; it may be tried again.
 
     :param not_before: when the next attempt may begin, by the database's
                        clock, UTC; None for at once.
@@ -190,7 +185,7 @@ class ImageReplacementSkipped(_ImageReplacementEnded):
 
 @dataclasses.dataclass(frozen=True)
 class ImageReplacementRefused(_ImageReplacementEnded):
-    """A load balancer has a fault of its own, and nothing was begun."""
+    """The load balancer has a fault of its own; nothing was changed."""
 
     EVENT_TYPE = 'octavia_hmsync.image_replacement.refused'
     PRIORITY = payloads.WARN
@@ -199,7 +194,7 @@ class ImageReplacementRefused(_ImageReplacementEnded):
 
 @dataclasses.dataclass(frozen=True)
 class ImageReplacementCancelled(_ImageReplacementEnded):
-    """An operator sent an attempt back that had begun."""
+    """An operator cancelled an attempt that had begun."""
 
     EVENT_TYPE = 'octavia_hmsync.image_replacement.cancelled'
     PRIORITY = payloads.INFO

@@ -1,80 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The phases of a replacement, and what follows one whose owner died.
+"""The phases of a replacement, and how to go on after its owner died.
 
-Pure rules. A phase is in the row before anything of it is done, so that it
-may have been done in part, or not at all.
+Pure rules. The row has a phase before the phase begins. So a dead owner may
+have completed its phase, a part of it, or nothing.
 """
 
 import enum
 
 
 class Phase(enum.StrEnum):
-    """What is done; in this order."""
+    """The phases, in this order."""
 
     LOCK = 'LOCK'
-    """The load balancer is not locked by us yet. What locks it writes the
-    next phase in the same transaction, or nobody could tell whose lock it is.
+    """We have not locked the load balancer yet. The transaction that locks it
+    also writes the next phase, which makes the lock ours.
     """
 
     BUILD = 'BUILD'
-    """It is locked. The new amphora is built, its id is in the row before."""
+    """It is locked. The new amphora's id is in the row before it is built."""
 
     PROVE = 'PROVE'
-    """The new amphora is shown to serve, beside the old one."""
+    """The new amphora is proven to serve, beside the old one."""
 
     SWITCH = 'SWITCH'
     """The VIP goes to the new amphora."""
 
     PROVE_SWITCHED = 'PROVE_SWITCHED'
-    """The new amphora is shown to serve, with the VIP."""
+    """The new amphora is proven to serve, with the VIP."""
 
     DELETE_OLD = 'DELETE_OLD'
     """The old amphora is deleted: there is no way back any more."""
 
     UNLOCK = 'UNLOCK'
-    """The load balancer is given back."""
+    """The load balancer is unlocked."""
 
     BACK = 'BACK'
-    """The old amphora has the VIP again, the new one is deleted, and the load
-    balancer is given back. No phase follows.
+    """The old amphora gets the VIP again, the new one is deleted, and the load
+    balancer is unlocked. No phase follows.
     """
 
     ASK = 'ASK'
-    """Of mode failover: it is locked, and no octavia-worker was asked yet."""
+    """Mode failover: it is locked, and no octavia-worker was asked yet."""
 
     FAILOVER = 'FAILOVER'
-    """Of mode failover: an octavia-worker was asked, or is about to be, to
-    fail the old amphora over. The lock is that worker's, who gives the load
-    balancer back; LOCK follows then.
+    """Mode failover: an octavia-worker was asked, or is about to be, to fail
+    the old amphora over. The lock now belongs to that worker, which unlocks
+    the load balancer; LOCK follows then.
     """
 
     ORDER = 'ORDER'
-    """Of a cluster: a member is ordered to be replaced, or about to be, and
-    whoever manages the cluster does so, with a lock of its own. LOCK follows
-    when another amphora is shown to serve in its place.
+    """Of a cluster: an order to replace a member is given, or about to be.
+    The manager of the cluster replaces it, with a lock of its own. LOCK
+    follows when another amphora is proven to serve in its place.
     """
 
 
 class Next(enum.StrEnum):
-    """What whoever takes a replacement up has to do."""
+    """What the new owner of a replacement has to do."""
 
     AGAIN = 'AGAIN'
-    """Begin anew: nothing was touched."""
+    """Begin again: nothing was changed."""
 
     BACK = 'BACK'
     """Go to BACK."""
 
     PROOF = 'PROOF'
-    """Do the switch again, if it was not done, and prove as in
-    PROVE_SWITCHED: go on if it holds, and to BACK if not.
+    """Repeat the switch, if it was not done, and prove as in PROVE_SWITCHED:
+    go on if that succeeds, otherwise to BACK.
     """
 
     FORWARD = 'FORWARD'
-    """Do the phase again, and go on."""
+    """Repeat the phase, and go on."""
 
     WAIT = 'WAIT'
-    """Wait until whoever does it is done: a worker is not asked a second time,
+    """Wait for the worker or manager that has the work: it is not asked twice,
     and what it may work on is not unlocked.
     """
 
@@ -88,38 +88,38 @@ _AFTER_DEATH = {
 
 
 def after_death(phase: str | None) -> Next:
-    """Tell what follows a phase whose owner died in it.
+    """Tell how to go on after the owner died in a phase.
 
-    :param phase: what the row has; None if no phase had begun.
+    :param phase: from the row; None if no phase had begun.
     :raises ValueError: if this release does not know the phase.
     """
     return Next.AGAIN if phase is None else _AFTER_DEATH[Phase(phase)]
 
 
 def is_begun(phase: str | None) -> bool:
-    """Tell whether something is under way that somebody has to end.
+    """Tell whether there is work under way that must be completed.
 
-    :param phase: what the row has; one of a newer release is begun.
+    :param phase: from the row; a phase of a newer release counts as begun.
     """
     return phase not in (None, Phase.LOCK)
 
 
 def may_be_cancelled(phase: str | None) -> bool:
-    """Tell whether a phase may be left for the way back, when asked to.
+    """Tell whether a phase may be left for BACK, on request.
 
-    Half a switch is not left, and of what is deleted there is no way back.
+    A switch is never left half-way, and what is deleted cannot come back.
 
-    :param phase: what the row has.
+    :param phase: from the row.
     """
     return phase in (None, Phase.LOCK, Phase.BUILD, Phase.PROVE,
                      Phase.PROVE_SWITCHED)
 
 
 def has_lock(phase: str | None) -> bool:
-    """Tell whether the load balancer is locked by us.
+    """Tell whether we have locked the load balancer.
 
-    What is not is left as it is: the lock is somebody else's.
+    Otherwise the lock belongs to another process, and stays.
 
-    :param phase: what the row has; one of a newer release has it.
+    :param phase: from the row; a phase of a newer release has the lock.
     """
     return is_begun(phase) and phase != Phase.ORDER

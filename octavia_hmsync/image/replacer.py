@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Replaces amphorae: what was asked for, and what rollouts begin.
+"""Replaces amphorae, on request and for rollouts.
 
-Which that is, of the rollout that runs, is looked up in rollout_keeper.
+Its rollout_keeper chooses the load balancers of the active rollout.
 """
 
 import threading
@@ -31,18 +31,16 @@ from octavia_hmsync.sync.house_keeping import way
 
 LOG = logging.getLogger(__name__)
 
-# A claim is renewed so often before it lapses.
+# How often a claim is renewed before it lapses.
 RENEWALS = 4
 
 
 class Replacer:
-    """Takes up what is to be replaced, in a thread for each load balancer.
+    """Takes up replacements, in a thread for each load balancer.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param wake: called without arguments when one has ended.
-    :param ways: by topology the class that carries a replacement out whatever
-                 its mode is, as attempt.Attempt.
+    :param wake: called without arguments when a replacement has ended.
+    :param ways: by topology, the class that carries out a replacement
+                 whatever its mode is, as attempt.Attempt.
     """
 
     def __init__(self, conf, engine, wake, ways):
@@ -62,7 +60,7 @@ class Replacer:
         return self._conf[image_conf.GROUP]
 
     def run_once(self):
-        """Begin what is to begin.
+        """Begin the replacements that are due.
 
         :raises DBError: if the database cannot be used.
         :raises CloudUnavailable: if a rollout runs, and the image service
@@ -71,10 +69,10 @@ class Replacer:
         rollout = self._rollouts.watch()
         room = self._options.replacements_at_once - self._count()
         if room > 0 and not self._way.is_there():
-            # Others take up what waits, and what is abandoned.
+            # Other housekeepers take up waiting and abandoned ones.
             return
         while room > 0 and not self._stopping.is_set():
-            # One after the other: a claim has an owner of its own.
+            # Each claim has an owner of its own.
             owner = self._make_owner()
             claimed = claims_repo.claim(
                 self._engine, owner, 1,
@@ -87,16 +85,16 @@ class Replacer:
             self._go_on_with_rollout(rollout, room)
 
     def renew(self):
-        """Go on holding the claims of what runs here."""
+        """Renew the claims of running replacements."""
         for work in self._get_works():
             work.renew()
 
     def stop(self, timeout):
-        """Have what runs stop where somebody else can go on.
+        """Stop replacements at a point where another housekeeper can go on.
 
-        :param timeout: seconds to wait for that. What waits for an instance
-                        then is left to others at once, what asks a service
-                        that does not answer when its claim lapses.
+        :param timeout: seconds to wait. Replacements that wait for an
+                        instance are released at once; where a service does not
+                        answer, the claim lapses.
         """
         self._stopping.set()
         deadline = time.monotonic() + timeout
@@ -133,7 +131,7 @@ class Replacer:
                 self._engine, rollout.id, version, [new], owner,
                 self._options.replacement_claim_expiry)
             if begun is None:
-                # Somebody else decided something: the next look tells what.
+                # The rollout was changed: the next look decides again.
                 return
             version += 1
             if begun:
@@ -154,7 +152,7 @@ class Replacer:
             self._carry_out(replacement, owner, works)
         except exceptions.Lost:
             LOG.warning('Replacement of load balancer %s was taken up by '
-                        'somebody else.', replacement.load_balancer_id)
+                        'another housekeeper.', replacement.load_balancer_id)
         except exceptions.Stopped:
             self._release(replacement, owner)
         except Exception as e:
@@ -201,10 +199,10 @@ class Replacer:
                            outcome.state, reason, wait)
 
     def _give_up(self, replacement, owner, works, error):
-        """Leave a replacement to whoever can do what this process cannot.
+        """Release a replacement for a housekeeper that can carry it out.
 
-        With nothing touched, it is tried again where a service gave no
-        answer, and has failed where something else is wrong.
+        If nothing was changed yet, it is queued again where a service gave no
+        answer, and FAILED where something else is wrong.
         """
         phase = works[0].phase if works else replacement.phase
         if api.is_database_error(error):
@@ -224,7 +222,7 @@ class Replacer:
                 else attempt.fail(reason)))
             return
         self._leave(replacement, reason)
-        # Whoever looks at the row is to see why nothing goes on.
+        # Shows the operator why the replacement does not go on.
         claims_repo.set_phase(self._engine, replacement.id, owner,
                               self._options.replacement_claim_expiry, phase,
                               reason=reason)
@@ -232,7 +230,7 @@ class Replacer:
     @staticmethod
     def _leave(replacement, reason):
         LOG.warning('The replacement of load balancer %s is left to '
-                    'whoever takes it up: %s.', replacement.load_balancer_id,
+                    'another housekeeper: %s.', replacement.load_balancer_id,
                     reason.rstrip('.'))
 
     def _release(self, replacement, owner):

@@ -2,9 +2,9 @@
 
 """How many load balancers are outdated, for Prometheus.
 
-Which image is the newest only the image service knows. So this is no part of
-what is read from the database at each metrics_interval: it is asked much less
-often, once for each tag, and while it does not answer all else is served.
+Only the image service knows the newest image. It is asked once for each tag,
+and much less often than the database is read. If it does not answer, all other
+figures are still served.
 """
 
 import collections
@@ -31,8 +31,6 @@ STATES = (READY, PENDING, BLOCKED, EXCLUDED)
 class Survey:
     """Looks at all load balancers, in a constant number of statements.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param measure: an instruments.HouseKeepingInstruments.
     """
 
@@ -43,9 +41,9 @@ class Survey:
         self._problem = None
 
     def run_once(self):
-        """Look; what is not known is not told.
+        """Update the figures; unknown ones are not served.
 
-        That the image service does not answer is one WARNING when it begins.
+        If the image service does not answer, one WARNING is logged.
         """
         try:
             counts = self._count()

@@ -2,9 +2,9 @@
 
 """Which image the next amphora of a load balancer boots from.
 
-As Octavia finds it: the tag of the flavor, else ``[controller_worker]
-amp_image_tag``; of the active images with it the newest, only those of
-``amp_image_owner_id`` where that is set. An availability zone has no image.
+It follows Octavia: the tag of the flavor, or ``[controller_worker]
+amp_image_tag`` without one; then the newest active image with that tag, of
+``amp_image_owner_id`` if that is set. Availability zones have no image.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from octavia_hmsync import exceptions
 class Target:
     """The newest image of a tag.
 
-    :param image_id: None where no image that is active has the tag.
+    :param image_id: None if no active image has the tag.
     :param problem: why there is none, and what to do.
     """
 
@@ -30,11 +30,11 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class ImageNeeds:
-    """What an image asks of an instance.
+    """What an image needs of an instance.
 
-    :param disk: GB of its disk at least.
-    :param ram: MB of RAM at least.
-    :param size: how many bytes the image has, unpacked where that is known.
+    :param disk: minimum of disk, GB.
+    :param ram: minimum of RAM, MB.
+    :param size: bytes of the image, unpacked if that is known.
     """
 
     disk: int = 0
@@ -45,8 +45,8 @@ class ImageNeeds:
 def get_tag(flavor_data, default):
     """Return the tag that a flavor asks for.
 
-    :param flavor_data: what its profile has, JSON; None without a flavor.
-    :param default: the tag where the flavor has none.
+    :param flavor_data: JSON of its profile; None without a flavor.
+    :param default: the tag if the flavor has none.
     :returns: a tag; None if the flavor cannot be read.
     """
     if flavor_data is None:
@@ -60,10 +60,8 @@ def get_tag(flavor_data, default):
 class Targets:
     """Asks Octavia's image driver once for each tag.
 
-    Nobody is asked before the first tag, and nobody again once there was no
-    answer: make another one for the next look.
-
-    :param conf: a parsed oslo.config object.
+    It makes no request before the first tag. After a request without an
+    answer it makes no more: use a new object for the next look.
     """
 
     def __init__(self, conf):
@@ -90,16 +88,16 @@ class Targets:
             try:
                 self._known[tag] = self._find(tag)
             except exceptions.CloudUnavailable as e:
-                # Each of many tags would take image_timeout.
+                # Each further tag would take image_timeout.
                 self._error = e
                 raise
         return self._known[tag]
 
     def get_needs(self, image_id):
-        """Return what an image asks of an instance.
+        """Return what an image needs of an instance.
 
         :param image_id: of a target of this object.
-        :returns: ImageNeeds; None where the image driver does not tell.
+        :returns: ImageNeeds; None if the image driver does not tell.
         :raises CloudUnavailable: if the image service gives no answer.
         """
         if image_id not in self._needs:
@@ -120,7 +118,7 @@ class Targets:
             return Target(None, 'Neither its flavor nor [controller_worker] '
                                 'amp_image_tag names a tag: set one.')
         try:
-            # Drivers without images of their own answer with a number.
+            # Drivers without images answer with a number.
             return Target(str(self._ask(
                 f'which image has the tag {tag}',
                 lambda driver: driver.get_image_id_by_tag(tag, self._owner))))
@@ -132,9 +130,9 @@ class Targets:
                                 f'{tag}", and tag or activate one.')
 
     def _ask(self, question, function):
-        """Ask the driver, for no longer than image_timeout.
+        """Ask the driver, for image_timeout at most.
 
-        It has no time limit of its own.
+        The driver has no time-out of its own.
         """
         timeout = self._conf[image_conf.GROUP].image_timeout
         answers: list = []

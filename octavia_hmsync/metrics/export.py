@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a service needs to be watched, as its extension starts it."""
+"""Starts the metrics and probes of a service, for its extension."""
 
 from octavia_hmsync.metrics import exporter
 from octavia_hmsync.metrics import reading
@@ -12,14 +12,11 @@ class Export:
 
     Does nothing while the address is not set.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param option: name of the option in ``[hmsync]`` with the address.
     :param measure: instruments.Instruments of the service.
-    :param read: called without arguments for what the database says, a list
-                 of metrics.
-    :param threads: its periodic threads.
-    :param probes: what its probes are answered, a probes.Probes.
+    :param read: called without arguments, returns a list of metrics from the
+                 database.
+    :param probes: answers the probes, a probes.Probes.
     """
 
     def __init__(self, conf, engine, option, measure, read, threads, probes):
@@ -38,6 +35,6 @@ class Export:
             self._thread.start()
 
     def stop(self):
-        """End. What hangs in the database is not waited for."""
+        """End, without waiting for a query that hangs."""
         self._thread.stop(timeout=1)
         self._exporter.stop(timeout=1)

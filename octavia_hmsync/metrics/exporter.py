@@ -2,10 +2,9 @@
 
 """Serves metrics to Prometheus, and probes to Kubernetes, over HTTP.
 
-Whoever asks, and however badly, must not cost the service anything: few
-connections at once, each for a short time, and nothing in one reads the
-database. Nor must it keep anybody else from an answer: a probe without one
-ends the service.
+No client may slow the service down: there are few connections at once, each
+is short, and no request reads the database. Nor may a client shut out others:
+Kubernetes restarts a service whose probe gets no answer.
 """
 
 import contextlib
@@ -40,15 +39,15 @@ _TICK = 0.2
 
 
 class Exporter:
-    """Serves a registry, in a thread of its own, while the service lasts.
+    """Serves a registry in its own thread, while the service lasts.
 
-    A port that is in use is tried again: at a restart the process before may
-    still have it.
+    If the port is in use, it tries again, as the previous process may still
+    have the port after a restart.
 
     :param option: name of the option in ``[hmsync]``, for the log.
     :param address: its value, IPV4:PORT or [IPV6]:PORT; empty for none.
-    :param answers: what its probes are answered, a probes.Probes.
-    :param registry: a prometheus_client.CollectorRegistry; None while there is
+    :param answers: answers the probes, a probes.Probes.
+    :param registry: a prometheus_client.CollectorRegistry; None if there is
                      nothing to measure: then a scrape fails.
     """
 
@@ -65,7 +64,7 @@ class Exporter:
     def start(self):
         """Begin to serve; a problem is logged, never raised.
 
-        :returns: False if there is no address to serve at.
+        :returns: False if no address is set.
         """
         if not self._address:
             return False
@@ -84,14 +83,14 @@ class Exporter:
     def stop(self, timeout):
         """Serve no more.
 
-        :param timeout: seconds to wait for it.
+        :param timeout: seconds to wait for the thread.
         """
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
     def _run(self):
-        # It starts a thread for each scrape.
+        # The server starts a thread for each scrape.
         periodic.leave_signals_to_main_thread()
         server = self._wait_for_server()
         if server is None:
@@ -127,7 +126,7 @@ class Exporter:
 class _Handler(prometheus_client.MetricsHandler):
     # Seconds for each read and each answer.
     timeout = PATIENCE
-    # As the registry, an attribute of the class that is made for a server.
+    # Set in a subclass for each server, like the registry.
     probes: probes.Probes
 
     # The names are http.server's.
@@ -166,9 +165,9 @@ class _Handler(prometheus_client.MetricsHandler):
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """A thread for each of few connections.
+    """Serves few connections at once, in a thread each.
 
-    :raises OSError: if the address cannot be had.
+    :raises OSError: if it cannot bind to the address.
     """
 
     timeout = _TICK
@@ -181,7 +180,7 @@ class _Server(http.server.ThreadingHTTPServer):
         super().__init__((str(ip), port), handler)
 
     def server_bind(self):
-        # HTTPServer's would ask the DNS for a name that nobody needs.
+        # HTTPServer's own would ask the DNS for a name that is not used.
         socketserver.TCPServer.server_bind(self)
         self.server_name = str(self.server_address[0])
         self.server_port = int(self.server_address[1])
@@ -190,18 +189,18 @@ class _Server(http.server.ThreadingHTTPServer):
         try:
             return super().get_request()
         except OSError:
-            # With no file descriptor left, the next try would be at once.
+            # Without a free file descriptor accept() fails at once.
             time.sleep(_TICK)
             raise
 
     def process_request(self, request, client_address):
-        # Some who never ask must not keep out a probe, which takes no time.
+        # Idle connections must not keep out a probe.
         oldest_first = list(self._connections)
         for other in oldest_first[:max(0, len(oldest_first) -
                                        CONNECTIONS + 1)]:
             _cut_off(other)
         if len(oldest_first) >= 2 * CONNECTIONS:
-            # Their threads have not got to their ends.
+            # Their threads have not ended yet.
             self.shutdown_request(request)
             return
         self._connections[request] = time.monotonic()
@@ -212,19 +211,19 @@ class _Server(http.server.ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def close_overdue(self):
-        """Cut off who has had a connection for too long."""
+        """Cut off connections that last for too long."""
         now = time.monotonic()
         for request, begun in list(self._connections.items()):
             if now - begun > PATIENCE:
                 _cut_off(request)
 
     def handle_error(self, request, client_address):
-        # One that went away before its answer is nobody's problem.
+        # A client that went away before its answer is no problem here.
         if not isinstance(sys.exception(), OSError):
             LOG.exception('octavia-hmsync: metrics cannot be served:')
 
 
 def _cut_off(request):
-    """End a connection; the thread that serves it finds out."""
+    """End a connection; the thread that serves it notices."""
     with contextlib.suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)

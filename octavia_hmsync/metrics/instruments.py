@@ -2,8 +2,8 @@
 
 """What a service counts while it works.
 
-They are kept whether anybody scrapes or not, which costs about a microsecond
-each; what stands in the database is in the other modules of this package.
+It counts whether Prometheus scrapes or not, at about a microsecond each. The
+other modules of this package have the figures from the database.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _SECONDS = (.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30)
 
 
 class Instruments:
-    """What both services have, in a registry of its own.
+    """What both services count, in a separate registry.
 
     :param service: health_manager or house_keeping.
     """
@@ -37,7 +37,7 @@ class Instruments:
                 service, version.version_string()).set(1)
 
     def watch(self, threads):
-        """Tell how periodic threads fare.
+        """Measure periodic threads.
 
         :param threads: with ``name``, ``succeeded_at`` and ``failures``, see
                         periodic.PeriodicThread.
@@ -115,7 +115,7 @@ class HouseKeepingInstruments(Instruments):
         """Count an upload.
 
         :param answer: an agent_client.Answer.
-        :param seconds: how long it took.
+        :param seconds: its duration.
         """
         self._uploads_of[answer.result].observe(seconds)
 
@@ -127,19 +127,19 @@ class HouseKeepingInstruments(Instruments):
         self._decisions.labels(decision).inc()
 
     def on_distributors(self, full):
-        """Tell which distributors are full.
+        """Set which distributors are full.
 
-        :param full: {name of a distributor: whether it is}.
+        :param full: {name of a distributor: whether it is full}.
         """
         self._full.clear()
         for name, is_full in full.items():
             self._full.labels(name).set(is_full)
 
     def on_survey(self, load_balancers, outdated):
-        """Tell how many load balancers are outdated.
+        """Set how many load balancers are outdated.
 
-        :param load_balancers: {NO, YES, MIXED or UNKNOWN: number}; empty
-                               while nobody knows.
+        :param load_balancers: {NO, YES, MIXED or UNKNOWN: number}; empty while
+                               unknown.
         :param outdated: {READY, PENDING, BLOCKED or EXCLUDED: number},
                          likewise.
         """
@@ -171,7 +171,7 @@ class _ThreadCollector:
 
 @contextlib.contextmanager
 def unknown_if_it_fails(gauge):
-    """Have a gauge say that nothing is known when the work on it failed."""
+    """Set a gauge to NaN when the work on it fails."""
     try:
         yield
     except Exception:

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a service answers to whoever asks whether it lives and is ready.
+"""What a service answers to probes: whether it lives and is ready.
 
-Kubernetes restarts a container that does not live, so nothing that is wrong
-in all of them at once, like a database that is down or an option that is not
-valid, is a reason. A probe reads memory and /proc, and no more.
+Kubernetes restarts a container that does not live. So a fault of all
+containers at once, such as a database that is down or an invalid option, must
+not count. A probe reads only memory and /proc.
 """
 
 import time
 
-# Seconds beyond three intervals after which a thread's work is overdue. One
-# that worked for long pauses for longer, see periodic.PeriodicThread.
+# Seconds beyond three intervals after which a thread's work is overdue. A
+# thread pauses for longer after long work, see periodic.PeriodicThread.
 _GRACE = 30
 
 
 class Probes:
     """The reasons for which a service does not live, or is not ready.
 
-    Each reason is a line of text without anything secret: whoever reaches the
-    address reads it. The log says more.
+    Each reason is a line of text without secrets, because every client that
+    reaches the address can read it. The log has the details.
 
-    :param find_faults: called without arguments for the reasons for which it
-                        has to be restarted, a list.
-    :param find_lacks: the same for those for which it is not ready yet, or
-                       not any more.
+    :param find_faults: called without arguments, returns a list of reasons
+                        for a restart.
+    :param find_lacks: likewise, returns a list of reasons why it is not
+                       ready.
     """
 
     def __init__(self, find_faults, find_lacks):
@@ -31,11 +31,11 @@ class Probes:
         self._find_lacks = find_lacks
 
     def find_faults(self):
-        """Return why it does not live, a list, empty if it does."""
+        """Return why the service does not live, a list."""
         return self._find_faults()
 
     def find_lacks(self):
-        """Return why it is not ready, a list, empty if it is."""
+        """Return why the service is not ready, a list."""
         return [*self._find_faults(), *self._find_lacks()]
 
 
@@ -49,9 +49,9 @@ def find_overdue(threads, interval, now=time.time):
     """Return a reason for each thread that has not done its work lately.
 
     :param threads: periodic threads.
-    :param interval: seconds between two calls of theirs.
-    :param now: called without arguments for the time as ``succeeded_at`` has
-                it.
+    :param interval: seconds between two calls of each.
+    :param now: called without arguments for the time, by the clock of
+                ``succeeded_at``.
     """
     limit = 3 * interval + _GRACE
     reasons = []

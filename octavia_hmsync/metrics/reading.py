@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What was read from the database for the metrics, as long as it is true.
+"""Serves figures that were read from the database, while they are recent.
 
-A scrape is served from memory. While the database is down nothing is served
-of what was read before: an alert must not be calmed by old figures.
+A scrape is served from memory. While the database is down, old figures are
+not served, since they could silence an alert.
 """
 
 import time
@@ -12,9 +12,9 @@ from prometheus_client import core
 
 PREFIX = 'octavia_hmsync_'
 
-# Seconds for which figures count as new after the next reading is due.
+# Seconds after the next reading is due until the figures are too old.
 _GRACE = 30
-# A thread that read for long pauses for longer, see periodic.PeriodicThread.
+# A thread pauses for longer after long work, see periodic.PeriodicThread.
 _PAUSE = 12
 
 
@@ -22,7 +22,7 @@ def gauge(name, text, value=None):
     """Make a metric without labels.
 
     :param name: without the prefix.
-    :param text: what it says.
+    :param text: its help text.
     :param value: a number, None if there is none now.
     """
     return core.GaugeMetricFamily(PREFIX + name, text, value=value)
@@ -31,10 +31,10 @@ def gauge(name, text, value=None):
 def gauge_by(label, name, text, values):
     """Make a metric with one label.
 
-    :param label: its name.
+    :param label: name of the label.
     :param name: without the prefix.
-    :param text: what it says.
-    :param values: number by value of the label.
+    :param text: its help text.
+    :param values: {value of the label: number}.
     """
     family = core.GaugeMetricFamily(PREFIX + name, text, labels=[label])
     for key, value in values.items():
@@ -43,9 +43,9 @@ def gauge_by(label, name, text, values):
 
 
 class DatabaseReading:
-    """A collector of what run_once() has read.
+    """A collector of the metrics that run_once() has read.
 
-    :param read: called without arguments for a list of metrics.
+    :param read: called without arguments, returns a list of metrics.
     :param interval: seconds between two calls of run_once().
     :param clock: a monotonic clock, seconds.
     """
@@ -58,9 +58,9 @@ class DatabaseReading:
         self._last: tuple[list, float, float] | None = None
 
     def run_once(self):
-        """Read.
+        """Read the metrics.
 
-        :raises Exception: what the reading raised.
+        :raises Exception: any error of the reading.
         """
         begun = self._clock()
         try:
@@ -73,7 +73,7 @@ class DatabaseReading:
                       self._interval + _GRACE)
 
     def collect(self):
-        """Return what is known now."""
+        """Return the metrics, as far as they are recent."""
         last = self._last
         if last is None or self._clock() > last[2]:
             metrics, read_at, is_up = [], None, 0
@@ -88,5 +88,5 @@ class DatabaseReading:
             *metrics]
 
     def describe(self):
-        """Return nothing: the names are known when it was read once."""
+        """Return nothing: the names are unknown before the first reading."""
         return []

@@ -2,10 +2,10 @@
 
 """The address driver that takes the address of the node's port.
 
-Neutron is not asked: it may be down, and a health manager that amphorae reach
-must not go for that. What a port is like is remembered in the database, where
-"network port plug" and the housekeepers keep it true, and the keepalive needs
-the database anyway.
+It does not ask Neutron, because Neutron may be down, which must not stop a
+health manager that amphorae reach. "network port plug" and the housekeepers
+keep the properties of the port in the database, which the keepalive needs
+anyway.
 """
 
 import functools
@@ -20,7 +20,7 @@ _PLUG = 'run "octavia-hmsync network port plug" on this node'
 
 
 class NeutronPortDriver:
-    """The address of ``[hmsync] address_interface`` that its port has."""
+    """The address that ``[hmsync] address_interface`` shares with its port."""
 
     def __init__(self, conf):
         self._conf = conf
@@ -32,10 +32,11 @@ class NeutronPortDriver:
     def get(self):
         """Return the address of the node's port.
 
-        :raises InvalidAddress: if there is no such port, or the interface is
-                                not plugged for it, or nobody listens there.
-                                Neutron lets nothing through to an interface
-                                with another MAC or IP address.
+        Neutron drops traffic of an interface with another MAC or IP address
+        than its port.
+
+        :raises InvalidAddress: if there is no such port, the interface is not
+                                plugged for it, or no listener is bound there.
         """
         name = self._conf.hmsync.address_interface
         found = link.get(name)

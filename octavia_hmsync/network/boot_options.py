@@ -2,7 +2,7 @@
 
 """The network and security group of new amphorae, live in Octavia's options.
 
-So that "network ensure" is all that it takes, on whichever controller.
+With them, "network ensure" on any controller is all that is needed.
 """
 
 from oslo_config import cfg
@@ -30,9 +30,9 @@ def option_values(network_id, security_group_id):
 
 
 def get_free_options(conf):
-    """Return those of the options that no file and nobody else has set.
+    """Return the options that neither a file nor another source has set.
 
-    :param conf: a parsed oslo.config object on which no override is set yet.
+    :param conf: a parsed oslo.config object without overrides so far.
     :returns: a tuple of names.
     """
     def is_set(option):
@@ -45,10 +45,9 @@ def get_free_options(conf):
 
 
 class LiveBootOptions(live_options.LiveOptions):
-    """Keeps the options at what the recorded management network has.
+    """Keeps the options at the recorded management network.
 
-    :param conf: the oslo.config object that Octavia reads.
-    :param options: those that may be supplied, see get_free_options().
+    :param options: names of the options to supply, see get_free_options().
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Changes in Neutron that are all made, or taken back again."""
+"""Changes in Neutron that are either all made or all taken back."""
 
 import dataclasses
 import typing
@@ -11,20 +11,20 @@ from octavia_hmsync import cloud
 from octavia_hmsync import exceptions
 
 
-# After so many that cannot be taken back the others are not tried: each may
+# After so many failures to take a change back, no more are tried: each may
 # take api_timeout.
 _FAILURES = 2
 
 
 @dataclasses.dataclass
 class _Change:
-    """Something that was done, or of which no answer came.
+    """A change that was made, or may have been made without an answer.
 
-    :param what: it, in words.
+    :param what: the change, in words.
     :param undo: called without arguments; returns whether there was anything
                  to undo.
-    :param inside: id of what it is a part of, if it is.
-    :param made_id: id of what was made, if an answer told it.
+    :param inside: id of the resource that contains it, if any.
+    :param made_id: id of what was made, if an answer gave it.
     """
 
     what: str
@@ -34,14 +34,13 @@ class _Change:
 
 
 class Changes:
-    """What one call changes in Neutron.
+    """The changes that one call makes in Neutron.
 
-    :param conf: the oslo.config object of the connection.
-    :param dry_run: only say what would be done.
-    :param before: called without arguments before each of them; what it
-                   raises is raised in its place.
-    :param before_undo: the same before each of them is taken back; it is not,
-                        if that raises an HMSyncException.
+    :param dry_run: only record what would be done.
+    :param before: called without arguments before each change; any exception
+                   prevents the change and is raised.
+    :param before_undo: called likewise before a change is taken back; an
+                        HMSyncException prevents that.
     """
 
     def __init__(self, conf, dry_run=False, before=lambda: None,
@@ -51,18 +50,18 @@ class Changes:
         self._before_undo = before_undo
         self.dry_run = dry_run
         self._changes = []
-        # In words, in the order in which it was done.
+        # Descriptions, in the order in which they were done.
         self.done = []
 
     def make(self, what, create, delete, find, inside=None):
         """Make something that Neutron gives an id.
 
-        :param what: it, in words: 'network net1'.
+        :param what: description: 'network net1'.
         :param create: called without arguments, returns the SDK resource.
         :param delete: called with an id to take it back.
-        :param find: called without arguments to look, if no answer came, for
-                     what this call may have made; returns SDK resources.
-        :param inside: id of what it is a part of, if it is.
+        :param find: called without arguments if no answer came; returns the
+                     SDK resources that this call may have made.
+        :param inside: id of the resource that contains it, if any.
         :returns: what create() returns; None in a dry run.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.
@@ -94,12 +93,12 @@ class Changes:
         return resource
 
     def change(self, what, function, undo=None):
-        """Change something that is there.
+        """Change something that exists.
 
-        :param what: what is done, a verb first: 'rename the network net1'.
-        :param function: called without arguments, does it.
-        :param undo: called without arguments to take it back; without one it
-                     stays done whatever happens later.
+        :param what: description, a verb first: 'rename the network net1'.
+        :param function: called without arguments, makes the change.
+        :param undo: called without arguments to take it back; without it the
+                     change stays in any case.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.
         """
@@ -113,7 +112,7 @@ class Changes:
         self.done.append(what)
 
     def _begin(self, what, undo, inside=None):
-        # Before the request: its answer may be what gets lost.
+        # Recorded before the request, as its answer may get lost.
         self._before()
         change = _Change(what, undo, inside)
         self._changes.append(change)
@@ -122,7 +121,7 @@ class Changes:
     def take_back_one(self, resource_id):
         """Undo that this call has made something, and what is in it.
 
-        Nothing happens if it has not.
+        Does nothing if this call has not made it.
 
         :param resource_id: its id.
         :raises CloudRefused: if Neutron says no.
@@ -136,9 +135,9 @@ class Changes:
                 self.done.remove(f'create {change.what}')
 
     def take_back(self):
-        """Undo what this call has done, the last first.
+        """Undo what this call has done, in reverse order.
 
-        :returns: a line that says what is left of it, None if nothing is.
+        :returns: a line that names what is left, None if nothing is.
         """
         left: list[str] = []
         uncertain: list[str] = []

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The interface of a node's port as the kernel has it.
+"""The interface of a node's port in the kernel.
 
-The port's addresses are Neutron's; nothing else in the management network
-would set them: DHCP comes late after a boot, and not at all to a network
-without it.
+Neutron assigns the port's addresses, and nothing else on the node would set
+them in time: DHCP comes late after a boot, or not at all.
 """
 
 import contextlib
@@ -18,13 +17,14 @@ import pyroute2
 
 from octavia_hmsync import exceptions
 
-# No other node has it, says Neutron; while the kernel looks, for a second,
-# nobody can bind it (IFA_F_NODAD of linux/if_addr.h).
+# Duplicate address detection is off, because Neutron assigns each address
+# once, and a tentative address cannot be bound for a second (IFA_F_NODAD of
+# linux/if_addr.h).
 _WITHOUT_DETECTION = 0x02
-# Addresses that are there and of no use: found to be somebody else's as well
-# (IFA_F_DADFAILED), or still looked for (IFA_F_TENTATIVE).
+# Addresses that exist but cannot be used: duplicates of another node's
+# (IFA_F_DADFAILED), or still being checked (IFA_F_TENTATIVE).
 _UNUSABLE = 0x08 | 0x40
-# Without it an address has a time to live (IFA_F_PERMANENT).
+# Without this flag an address expires (IFA_F_PERMANENT).
 _LASTING = 0x80
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _ACCEPT_RA = '/proc/sys/net/ipv6/conf/{}/accept_ra'
@@ -33,9 +33,8 @@ _ADVICE = ('Run this as root (in a container with NET_ADMIN), and check that '
 
 
 def get(name):
-    """Look at an interface; everybody may.
+    """Look at an interface, which needs no privileges.
 
-    :param name: its name.
     :returns: (MAC address or None, list of IP addresses as text without
               link-local ones), or None if there is no such interface.
     """
@@ -53,12 +52,11 @@ def get(name):
 def configure(name, addresses):
     """Bring an interface up with exactly these addresses.
 
-    Again does no harm. Link-local addresses are left alone.
+    Repeating it does no harm. Link-local addresses are left alone.
 
-    :param name: its name.
     :param addresses: ipaddress interfaces (address and prefix length).
-    :returns: True if anything had to be changed.
-    :raises InterfaceUnavailable: saying why it cannot.
+    :returns: True if anything was changed.
+    :raises InterfaceUnavailable: with the reason.
     """
     try:
         with pyroute2.IPRoute() as ipr:
@@ -79,9 +77,9 @@ def _configure(ipr, name, addresses):
         raise exceptions.InterfaceUnavailable(
             f'There is no interface {name} here: run this in the network '
             f'namespace of ovs-vswitchd.')
-    # A router there is for the amphorae: this node's default route must not
-    # lead to it. Where that cannot be said, in a container that may not write
-    # there, the operator has to.
+    # Routers in that network are for the amphorae: this node must not take
+    # its default route from them. In a container that may not write there,
+    # the operator has to set this.
     with contextlib.suppress(OSError):
         pathlib.Path(_ACCEPT_RA.format(name)).write_text('0')
     index = found[0]
@@ -100,14 +98,14 @@ def _configure(ipr, name, addresses):
             unusable.add(address)
         elif message['flags'] & _LASTING:
             lasting.add(address)
-    # An unusable one stays that when it is replaced.
+    # An unusable address stays unusable when it is replaced.
     others = present - set(addresses) | unusable
     for address in others:
         _change(ipr, 'del', index, address)
         changed = True
     for address in addresses:
-        # With the first address of an IPv4 subnet the kernel deletes those
-        # that came after it.
+        # With the first address of an IPv4 subnet the kernel deletes the
+        # later ones.
         if others or address not in lasting:
             _change(ipr, 'replace', index, address)
             changed = True
@@ -123,6 +121,6 @@ def _change(ipr, verb, index, address):
                  prefixlen=address.network.prefixlen,
                  family=_FAMILIES[address.version], **options)
     except pyroute2.NetlinkError as e:
-        # Another call of the same was faster.
+        # A concurrent call has deleted it.
         if verb != 'del' or e.code != errno.EADDRNOTAVAIL:
             raise

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""How the plugin finds again in Neutron what is its own.
+"""How the plugin recognizes its own resources in Neutron.
 
-Tags say it, and can be searched for; but Neutron takes them only after
-something was made, so that its description says it too: what a command that
-died half-way has left is not lost.
+Tags mark them and can be searched for. But Neutron takes tags only after a
+resource was made. So its description marks it, too, in case a command dies in
+between.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ TAG = 'octavia-hmsync'
 ORPHANED_TAG = f'{TAG}-orphaned'
 ORPHANED_SUFFIX = '-orphaned'
 
-# What there is one of in each management network.
+# Roles that exist once in each management network.
 NETWORK = 'network'
 SUBNET = 'subnet'
 AMPHORA_GROUP = 'amphora-security-group'
@@ -22,10 +22,10 @@ HEALTH_MANAGER_GROUP = 'health-manager-security-group'
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What marks a part of a management network.
+    """The mark of a part of a management network.
 
     :param network_name: ``[hmsync_network] network_name``.
-    :param role: which part, such as NETWORK.
+    :param role: role of the part, such as NETWORK.
     """
 
     network_name: str
@@ -43,21 +43,21 @@ class Mark:
                 f'{self.role}; call ')
 
     def description(self, call):
-        """Return the description of what a call makes.
+        """Return the description of a resource that a call makes.
 
         :param call: an id of the call.
         """
         return f'{self._made_by_us}{call}.'
 
     def is_in(self, description):
-        """Tell whether a description is one of those.
+        """Tell whether a description is from description().
 
-        What has the tags without it was there before, and is only adopted.
+        A resource with the tags but another description was only adopted.
         """
         return (description or '').startswith(self._made_by_us)
 
     def is_on(self, resource):
-        """Tell whether something carries the mark.
+        """Tell whether a resource carries the mark.
 
         :param resource: an SDK resource with name, description and tags.
         """
@@ -69,7 +69,7 @@ class Mark:
 def is_orphaned(resource):
     """Tell whether something was in use when its network was deleted.
 
-    One of its marks is enough: a command may have died between the two.
+    Tag or description is enough, as a command may have died between the two.
     """
     return (ORPHANED_TAG in (resource.tags or ()) or
             (resource.description or '').startswith(_ORPHANED))
@@ -79,7 +79,7 @@ _ORPHANED = 'Left by octavia-hmsync: in use when '
 
 
 def orphaned_description(network_name):
-    """Return the description of what is left of a network.
+    """Return the description of what is left of a deleted network.
 
     :param network_name: ``[hmsync_network] network_name``.
     """
@@ -87,8 +87,5 @@ def orphaned_description(network_name):
 
 
 def without_ours(tags):
-    """Return those tags that are not the plugin's, a list.
-
-    :param tags: tags of something in Neutron.
-    """
+    """Return the tags that are not the plugin's, a list."""
     return [tag for tag in tags or () if not tag.startswith(TAG)]

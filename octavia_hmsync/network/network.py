@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The management network is there, and is as it has to be."""
+"""Ensures the management network and its configuration."""
 
 import dataclasses
 import ipaddress
@@ -15,7 +15,7 @@ from octavia_hmsync.network import marks
 from octavia_hmsync.network import parts
 from octavia_hmsync.network import security_groups as groups
 
-# How often to begin again when somebody without our database is faster.
+# Attempts while another Octavia, without our database, is faster.
 _ATTEMPTS = 3
 # An amphora, a controller, DHCP, and one more while an amphora is replaced.
 _FEWEST_ADDRESSES = 8
@@ -25,7 +25,7 @@ _FEWEST_ADDRESSES = 8
 class Result:
     """What a call found and did.
 
-    :param ids: {role: id}; without those that a dry run would make.
+    :param ids: {role: id}; without parts that a dry run would make.
     :param changes: what it did, or would do, a list of lines.
     :param notes: what an operator should look at, a list of lines.
     """
@@ -43,7 +43,7 @@ class Result:
 
 
 def get_recorded(row):
-    """Return {role: id} of a row of hmsync_network, or of none."""
+    """Return {role: id} of a row of hmsync_network; empty without one."""
     if row is None or row.network_id is None:
         return {}
     return {marks.NETWORK: row.network_id, marks.SUBNET: row.subnet_id,
@@ -54,7 +54,6 @@ def get_recorded(row):
 def read_cidr(conf):
     """Return ``management_subnet_cidr``.
 
-    :param conf: a parsed oslo.config object.
     :returns: an ipaddress network.
     :raises InvalidConfiguration: if it is missing, or no network.
     """
@@ -83,7 +82,6 @@ def read_cidr(conf):
 def get_parts(conf):
     """Return the parts of the management network.
 
-    :param conf: a parsed oslo.config object.
     :returns: four parts.Part: the network, its subnet, the security groups
               of the amphorae and of the controllers.
     """
@@ -102,13 +100,10 @@ def get_parts(conf):
 def ensure(conf, engine, connection, adopt=False, dry_run=False):
     """Make, complete or adopt the management network.
 
-    Again, it changes nothing. When it fails it takes back what it has made.
+    It may be repeated. When it fails, it takes back what it has made.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param connection: an openstack.connection.Connection.
-    :param adopt: use what has the configured names and is not ours yet.
-    :param dry_run: only say what would be done.
+    :param adopt: use parts with the configured names that are not ours yet.
+    :param dry_run: only record what would be done.
     :returns: a Result.
     :raises InvalidConfiguration: if an option cannot be used.
     :raises NotPossible: if something is in the way, naming it.
@@ -146,7 +141,7 @@ def ensure(conf, engine, connection, adopt=False, dry_run=False):
 def _ensure_against_others(conf, connection, row, changes, adopt):
     """Ensure the network while others, without our lock, do the same.
 
-    Neutron has no unique names. Whoever sees two of something keeps the
+    Neutron has no unique names. An attempt that finds two of a part keeps the
     older one, deletes its own, and begins again.
     """
     for _attempt in range(_ATTEMPTS):
@@ -158,21 +153,19 @@ def _ensure_against_others(conf, connection, row, changes, adopt):
         for resource in lost:
             changes.take_back_one(resource.id)
     raise exceptions.NotPossible(
-        f'Somebody else makes and deletes the management network '
-        f'{conf[network_conf.GROUP].network_name} all the time: see who, '
-        f'then try again.')
+        f'Another process makes and deletes the management network '
+        f'{conf[network_conf.GROUP].network_name} all the time: find and '
+        f'stop it, then try again.')
 
 
 class Ensurance:
-    """One attempt at it.
+    """One attempt to ensure the network.
 
-    :param conf: a parsed oslo.config object.
-    :param connection: an openstack.connection.Connection.
     :param row: the row of hmsync_network, or None.
     :param changes: a changes.Changes.
     :param adopt: see ensure().
-    :param is_repair: of a network that is there: what cannot be lost without
-                      an operator's doing is not made anew, and nothing is
+    :param is_repair: repair an existing network: a part that only an operator
+                      can have deleted is not made again, and nothing is
                       removed.
     """
 
@@ -193,7 +186,7 @@ class Ensurance:
         self._found = []
 
     def run(self):
-        """Do it.
+        """Make the attempt.
 
         :returns: a Result.
         """
@@ -214,7 +207,7 @@ class Ensurance:
             self._changes.done, self._parts.notes)
 
     def find_lost(self):
-        """Look whether somebody else was faster, if anything was made.
+        """Find parts of which another process made an older one.
 
         :returns: a list of SDK resources that do not count any more.
         """
@@ -224,7 +217,7 @@ class Ensurance:
                 if not self._parts.is_still(part, resource)]
 
     def _ensure(self, part, check=None):
-        """Find a part, or make it, or adopt what has its name."""
+        """Find a part, or make it, or adopt a resource of its name."""
         ours, others = self._parts.find(part)
         if not ours:
             return self._take(part, others, check)
@@ -240,14 +233,14 @@ class Ensurance:
             raise exceptions.NotPossible(
                 f'There are {len(others)} {part.kind.noun}s with the name '
                 f'{part.name}, none of them made by octavia-hmsync: {known}. '
-                f'Rename those that are not meant, or choose another name '
+                f'Rename all but the right one, or choose another name '
                 f'in [{network_conf.GROUP}].')
         if not self._adopt:
             raise exceptions.NotPossible(
                 f'There is a {part.title} ({known}), and octavia-hmsync has '
                 f'not made it. Choose another name in '
                 f'[{network_conf.GROUP}], or use "octavia-hmsync network '
-                f'ensure --adopt" if it is to be the one.')
+                f'ensure --adopt" to use this one.')
         if check:
             check(others[0])
         self._parts.adopt(part, others[0])
@@ -295,11 +288,11 @@ class Ensurance:
                 f'[{network_conf.GROUP}] management_subnet_cidr = '
                 f'{self._cidr} overlaps with {other.cidr} of the subnet '
                 f'{parts.describe(other)} in the same network: choose '
-                f'another, or delete that one.')
+                f'another, or delete that subnet.')
         return self._create_subnet(part)
 
     def _create_subnet(self, part):
-        # No gateway: nobody else is to be reached from there, or to come in.
+        # No gateway: only amphorae and controllers use the network.
         attributes = {'cidr': str(self._cidr), 'gateway_ip': None,
                       'ip_version': self._cidr.version}
         if self._cidr.version == 6:
@@ -308,7 +301,7 @@ class Ensurance:
         try:
             return self._create(part, **attributes)
         except exceptions.CloudRefused:
-            # Somebody else may have made the same one a moment ago.
+            # Another process may have made it a moment ago.
             ours, _others = self._parts.find(part)
             if not ours:
                 raise

@@ -2,8 +2,8 @@
 
 """This node's part of its port: plugged, with its address, and ACTIVE.
 
-Three have to do with it, Neutron, Open vSwitch and the agent of the node;
-when the port does not work, this says which of them did not do its part.
+That takes Neutron, Open vSwitch and the agent of the node. When the port does
+not work, this module finds out which of them failed.
 """
 
 import ipaddress
@@ -18,23 +18,17 @@ from octavia_hmsync.network import ovs
 from octavia_hmsync.network import port as node_port
 
 _POLL = 0.5
-# Nodes that are named at most.
+# How many nodes a message names.
 _NAMED = 10
 
 
 def get_binding_host(conf):
-    """Return what Neutron's agents call this node.
-
-    :param conf: a parsed oslo.config object.
-    """
+    """Return the name of this node in Neutron's agents."""
     return conf[network_conf.GROUP].binding_host or conf.host
 
 
 def make_vswitch(conf):
-    """Return the Open vSwitch of this node.
-
-    :param conf: a parsed oslo.config object.
-    """
+    """Return the Open vSwitch of this node."""
     opts = conf[network_conf.GROUP]
     return ovs.Vswitch(opts.integration_bridge, opts.ovsdb_connection)
 
@@ -42,9 +36,6 @@ def make_vswitch(conf):
 class Node:
     """The interface of this node, and the port that it belongs to.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param ports: a port.NodePorts.
     :param keeper: a port_keeper.PortKeeper.
     """
 
@@ -60,18 +51,18 @@ class Node:
     def plug(self, timeout, dry_run=False):
         """Make the port, plug it, and wait until it works.
 
-        Again does no harm, and repairs what is not as it should be.
+        It may be repeated, and repairs differences.
 
-        :param timeout: seconds to wait for Neutron to call it ACTIVE.
+        :param timeout: seconds to wait until Neutron shows it as ACTIVE.
         :param dry_run: only tell what would be done.
         :returns: (a NodePort, None in a dry run if it is not there; what was
                   changed, a list of lines for people).
-        :raises HMSyncException: saying what is missing. A port that this
-                                 call made is deleted again, unless it is
-                                 plugged, or one that was lost: amphorae may
-                                 send to its address.
+        :raises HMSyncException: with the reason. A port that this call
+                                 made is deleted again, unless it is plugged
+                                 or replaces a lost port: amphorae may send
+                                 to its address.
         """
-        # Before anything is made.
+        # Read before anything is made.
         before = self._vswitch.get(self._interface)
         try:
             ensured, changes = self._ensure(before, dry_run)
@@ -80,7 +71,7 @@ class Node:
         except exceptions.HMSyncException as e:
             if dry_run or not self._restore(before):
                 raise
-            # The node is there: its port is not to go for that.
+            # The node is up: its port must not be deleted because of this.
             port_repo.set_plugged(self._engine, self._conf.host)
             raise type(e)(
                 f'{e} The interface {self._interface} has its address as '
@@ -95,7 +86,7 @@ class Node:
     def _ensure(self, before, dry_run):
         """Make the port and plug it.
 
-        :param before: the interface as it was, an ovs.Interface or None.
+        :param before: the earlier state of the interface, or None.
         :returns: (an Ensured, what was changed on the node).
         """
         host = self._conf.host
@@ -118,10 +109,10 @@ class Node:
             raise
 
     def _check_host_name(self):
-        """Check that this node is not another one by its name.
+        """Check that this node does not use the name of another node.
 
-        With one [DEFAULT] host for two, both would plug the same port, and
-        Neutron call it ACTIVE for the other one.
+        If two nodes have one [DEFAULT] host, both plug the same port, and
+        Neutron may show it as ACTIVE for the other node.
         """
         name = self._vswitch.get_host_name()
         if name in (None, self._binding_host):
@@ -136,7 +127,7 @@ class Node:
                 f'[hmsync_network] binding_host.')
 
     def _take_back(self, before, port, error):
-        """Undo what a call has done that went wrong half-way."""
+        """Undo what a call has done before it failed."""
         try:
             if before is None:
                 self._vswitch.unplug(self._interface, port.host, port.id)
@@ -147,9 +138,9 @@ class Node:
                 f'the command again to go on.') from None
 
     def _restore(self, before):
-        """Give the interface its address whatever Neutron says, after a boot.
+        """Set the address after a boot, even if Neutron does not answer.
 
-        :returns: whether it is the remembered port's, and has the address.
+        :returns: whether the interface has the remembered port and address.
         """
         known = port_repo.get(self._engine, self._conf.host)
         if before is None or known is None or not known.ip_addresses or (
@@ -165,7 +156,7 @@ class Node:
                 for ip in known.ip_addresses])
         except (exceptions.InvalidConfiguration,
                 exceptions.InterfaceUnavailable):
-            # What is wrong with Neutron is what has to be said first.
+            # The error of Neutron is more useful, and is reported first.
             return False
         return True
 
@@ -187,7 +178,7 @@ class Node:
         return changes
 
     def _connect(self, port):
-        """Make the interface what its port says."""
+        """Configure the interface as its port requires."""
         if not port.ip_addresses:
             raise exceptions.NotPossible(
                 f'The port {port.id} of {port.host} has no address in the '
@@ -211,7 +202,7 @@ class Node:
 
         :param dry_run: only tell what would be done.
         :returns: whether there was one.
-        :raises HMSyncException: saying what is missing.
+        :raises HMSyncException: with the reason.
         """
         host = self._conf.host
         found = self._vswitch.get(self._interface)
@@ -225,12 +216,12 @@ class Node:
         return self._vswitch.unplug(self._interface, host, port_id)
 
     def wait_until_active(self, port, timeout):
-        """Wait until Neutron says that a port works.
+        """Wait until Neutron shows a port as ACTIVE.
 
         :param port: a NodePort that is plugged.
         :param timeout: seconds.
-        :returns: the NodePort as it is then.
-        :raises NotPossible: saying who did not do its part.
+        :returns: the NodePort in its new state.
+        :raises NotPossible: naming the component that failed.
         """
         deadline = time.monotonic() + timeout
         while True:
@@ -247,7 +238,7 @@ class Node:
             time.sleep(_POLL)
 
     def _blame(self, port, timeout):
-        """Say in one line why a port that is plugged is not ACTIVE."""
+        """Return in one line why a plugged port is not ACTIVE."""
         if not port.is_enabled:
             return (f'The port {port.id} of {port.host} was switched off in '
                     f'Neutron: "openstack port set --enable {port.id}".')
@@ -289,7 +280,7 @@ class Node:
 
 
 def _name(hosts):
-    """Name some of the nodes, and tell how many others there are."""
+    """Name some of the nodes, and count the rest."""
     named = sorted(hosts)[:_NAMED]
     others = len(hosts) - len(named)
     return (', '.join(named) or 'nowhere') + (

@@ -16,13 +16,13 @@ import time
 
 from octavia_hmsync import exceptions
 
-# Which node's port an interface belongs to, so that it may be changed.
+# The node of its port; marks an interface that the plugin may change.
 _OWNER = 'hmsync-host'
-# When plug() was there last; a change, so that ovs-vswitchd has to answer.
+# When plug() last ran; a change, so that ovs-vswitchd must answer.
 _PLUGGED_AT = 'hmsync-plugged-at'
-# Seconds for one call of ovs-vsctl: the database lies on the same machine.
+# Seconds for one call of ovs-vsctl; the database is on the same machine.
 _CALL_TIMEOUT = 10
-# Seconds for ovs-vswitchd to do what the database says.
+# Seconds for ovs-vswitchd to apply a change of the database.
 _APPLY_TIMEOUT = 10
 _COLUMNS = ('name', 'type', 'external_ids', 'mac_in_use', 'mtu', 'ofport',
             'error')
@@ -30,7 +30,7 @@ _COLUMNS = ('name', 'type', 'external_ids', 'mac_in_use', 'mtu', 'ofport',
 
 @dataclasses.dataclass(frozen=True)
 class Interface:
-    """An interface as Open vSwitch has it.
+    """An interface in Open vSwitch.
 
     :param bridge: the bridge that it is in.
     :param kind: its type; internal if it is a port of the node itself.
@@ -40,7 +40,7 @@ class Interface:
     :param mac: MAC address, None if it does not exist in the kernel.
     :param mtu: MTU in bytes, None if it does not exist in the kernel.
     :param ofport: its OpenFlow port; None before ovs-vswitchd has looked at
-                   it, -1 if that could not make it.
+                   it, -1 if ovs-vswitchd could not make it.
     :param error: why it could not.
     """
 
@@ -58,9 +58,8 @@ class Vswitch:
     """The Open vSwitch of this node.
 
     :param bridge: the integration bridge.
-    :param connection: where ovsdb-server listens, as ovs-vsctl takes it
-                       (unix:/run/openvswitch/db.sock); None for the usual
-                       place.
+    :param connection: where ovsdb-server listens, in the notation of ovs-vsctl
+                       (unix:/run/openvswitch/db.sock); None for the default.
     """
 
     def __init__(self, bridge, connection=None):
@@ -70,9 +69,8 @@ class Vswitch:
     def get(self, name):
         """Look at an interface.
 
-        :param name: its name.
-        :returns: an Interface, or None if Open vSwitch has none of the name.
-        :raises VswitchUnavailable: saying what is missing.
+        :returns: an Interface, or None if there is none of that name.
+        :raises VswitchUnavailable: with the reason.
         """
         out = self._call('--format=json', f'--columns={",".join(_COLUMNS)}',
                          'find', 'Interface', f'name={json.dumps(name)}')
@@ -88,19 +86,17 @@ class Vswitch:
             ofport=row['ofport'], error=row['error'])
 
     def plug(self, name, port_id, mac, mtu, host):
-        """Make an interface of the integration bridge a Neutron port's.
+        """Make an interface for a Neutron port in the integration bridge.
 
-        Again does no harm; a call that fails leaves none behind that was not
-        there before.
+        It may be repeated. A call that fails deletes an interface that it has
+        made.
 
-        :param name: name of the interface.
         :param port_id: id of the Neutron port.
-        :param mac: its MAC address.
         :param mtu: MTU of its network, bytes.
-        :param host: the health manager host that it is for.
-        :returns: True if anything had to be changed.
-        :raises VswitchUnavailable: saying what is missing.
-        :raises InterfaceConflict: if something else has the name.
+        :param host: the host of its health manager.
+        :returns: True if anything was changed.
+        :raises VswitchUnavailable: with the reason.
+        :raises InterfaceConflict: if another interface has the name.
         """
         before = self.get(name)
         self.check(name, before, host, port_id)
@@ -122,7 +118,7 @@ class Vswitch:
             f'external_ids:iface-id={json.dumps(port_id)}',
             f'external_ids:attached-mac={json.dumps(mac)}',
             'external_ids:iface-status=active',
-            # neutron-ovs-cleanup would delete it, at boot.
+            # Otherwise neutron-ovs-cleanup would delete it at boot.
             'external_ids:skip_cleanup=true',
             f'external_ids:{_OWNER}={json.dumps(host)}',
             f'external_ids:{_PLUGGED_AT}="{time.time():.3f}"')
@@ -133,14 +129,13 @@ class Vswitch:
         self._check(done)
 
     def unplug(self, name, host, port_id=None):
-        """Delete an interface that plug() made; again does no harm.
+        """Delete an interface that plug() made; it may be repeated.
 
-        :param name: name of the interface.
-        :param host: the health manager host that it is for.
+        :param host: the host of its health manager.
         :param port_id: id of the Neutron port, if it is known.
         :returns: True if there was one.
-        :raises VswitchUnavailable: saying what is missing.
-        :raises InterfaceConflict: if something else has the name.
+        :raises VswitchUnavailable: with the reason.
+        :raises InterfaceConflict: if another interface has the name.
         """
         found = self.get(name)
         if found is None:
@@ -150,25 +145,24 @@ class Vswitch:
         return True
 
     def get_host_name(self):
-        """Return the name by which Open vSwitch says that this node goes.
+        """Return the name of this node in Open vSwitch.
 
-        It is that of an OVN chassis.
+        It is the name of the OVN chassis.
 
         :returns: a name, or None.
-        :raises VswitchUnavailable: saying what is missing.
+        :raises VswitchUnavailable: with the reason.
         """
         return self._call('--if-exists', 'get', 'Open_vSwitch', '.',
                           'external_ids:hostname').strip().strip('"') or None
 
     def check(self, name, found, host, port_id=None):
-        """Check that an interface may be plugged, or unplugged.
+        """Check that an interface may be plugged or unplugged.
 
-        :param name: its name.
         :param found: what get() returned.
-        :param host: the health manager host that it is for.
+        :param host: the host of its health manager.
         :param port_id: id of the Neutron port, if it is known.
-        :raises VswitchUnavailable: saying what is missing.
-        :raises InterfaceConflict: if something else has the name.
+        :raises VswitchUnavailable: with the reason.
+        :raises InterfaceConflict: if another interface has the name.
         """
         bridges = self._call('list-br').split()
         if self._bridge not in bridges:
@@ -196,7 +190,7 @@ class Vswitch:
                 f'name another one in [hmsync] address_interface.')
 
     def _wait_until_applied(self, name, mac, mtu):
-        """Wait until ovs-vswitchd has made what the database says."""
+        """Wait until ovs-vswitchd has applied the database."""
         deadline = time.monotonic() + _APPLY_TIMEOUT
         while True:
             found = self.get(name)
@@ -223,7 +217,7 @@ class Vswitch:
         """Run ovs-vsctl, without waiting for ovs-vswitchd.
 
         :returns: its output.
-        :raises VswitchUnavailable: saying what is missing.
+        :raises VswitchUnavailable: with the reason.
         """
         return self._check(self._run(
             '--no-wait', f'--timeout={_CALL_TIMEOUT}', *arguments))
@@ -246,7 +240,7 @@ class Vswitch:
                 f'ovs-vsctl could not be run: {e}.') from None
 
     def _check(self, done):
-        """Return the output of a call of ovs-vsctl, if that went well."""
+        """Return the output of ovs-vsctl, if it succeeded."""
         if not done.returncode:
             return done.stdout
         lines = done.stderr.strip().splitlines() or ['no message']
@@ -279,7 +273,7 @@ def _describe_delay(name, found, mac, mtu):
     if found and found.mtu not in (None, mtu):
         return (f'The interface {name} has MTU {found.mtu}, and the '
                 f'management network {mtu}: Open vSwitch could not set it, '
-                f'or somebody sets it again. See the log of ovs-vswitchd.')
+                f'or something changes it. See the log of ovs-vswitchd.')
     if found and found.mac not in (None, mac):
         return (f'The interface {name} has MAC address {found.mac} instead '
                 f'of {mac}, that of its port: Open vSwitch could not set it. '
@@ -295,5 +289,5 @@ def _to_python(value):
     kind, content = value
     if kind == 'map':
         return dict(content)
-    # A set: with one value it stands for itself, without one for none.
+    # A set of one value is written as that value, an empty one as [].
     return content[0] if content else None

@@ -15,9 +15,9 @@ from octavia_hmsync.network import marks
 class Kind:
     """A kind of resource of Neutron.
 
-    :param noun: what an operator calls it.
-    :param singular: what the SDK calls one.
-    :param plural: and several.
+    :param noun: its name for operators.
+    :param singular: its name in the SDK.
+    :param plural: the plural of that.
     """
 
     noun: str
@@ -25,7 +25,7 @@ class Kind:
     plural: str
 
 
-# Of thousands of ports, as many per request: each has to end in time.
+# Ports per request, so that each request ends in time with thousands of them.
 PAGE = 500
 
 NETWORK = Kind('network', 'network', 'networks')
@@ -35,13 +35,12 @@ GROUP = Kind('security group', 'security_group', 'security_groups')
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One part of the network that is to be there.
+    """One part of the network that must exist.
 
     :param kind: its Kind.
-    :param role: which part; see marks.
-    :param name: its name.
-    :param wanted: {attribute: value} that it has to have, if it is ours.
-    :param query: what else tells where it is, for lists and at its creation.
+    :param role: its role; see marks.
+    :param wanted: {attribute: value} that our own part must have.
+    :param query: further filters for lists, and attributes at its creation.
     """
 
     kind: Kind
@@ -52,7 +51,7 @@ class Part:
 
     @property
     def title(self):
-        """What it is and its name."""
+        """Its kind and name."""
         return f'{self.kind.noun} {self.name}'
 
 
@@ -64,11 +63,8 @@ def describe(resource):
 class Parts:
     """The parts of one management network in Neutron.
 
-    :param conf: the oslo.config object of the connection.
-    :param connection: an openstack.connection.Connection.
     :param network_name: ``[hmsync_network] network_name``.
-    :param changes: the changes.Changes of this call.
-    :param recorded: {role: id} of the parts that are known.
+    :param recorded: {role: id} of the known parts.
     """
 
     def __init__(self, conf, connection, network_name, changes,
@@ -78,7 +74,7 @@ class Parts:
         self._changes = changes
         self._recorded = recorded or {}
         self._call = uuid.uuid4().hex
-        # What an operator should know, in words.
+        # Lines for the operator.
         self.notes = []
         with cloud.reported(conf, 'find the Neutron API'):
             project_id = connection.current_project_id
@@ -90,17 +86,16 @@ class Parts:
         return getattr(self._proxy, f'{verb}_{kind.singular}')
 
     def delete(self, kind, resource_id):
-        """Delete something of a Kind; one that is gone is no error."""
+        """Delete a resource of a Kind; a missing one is no error."""
         self._method('delete', kind)(resource_id)
 
     def update(self, kind, resource_id, **attributes):
-        """Set attributes of something of a Kind."""
+        """Set attributes of a resource of a Kind."""
         self._method('update', kind)(resource_id, **attributes)
 
     def list(self, kind, **query):
-        """Return what there is of a kind in the project.
+        """Return the resources of a Kind in the project.
 
-        :param kind: a Kind.
         :param query: filters.
         :returns: a list of SDK resources.
         """
@@ -109,7 +104,7 @@ class Parts:
                 **query, **self.scope))
 
     def get(self, kind, resource_id):
-        """Return something of a Kind by its id, None if it is gone."""
+        """Return a resource of a Kind by its id, None if it is gone."""
         with cloud.reported(self._conf, f'look for the {kind.noun} '
                                         f'{resource_id}'):
             try:
@@ -121,29 +116,28 @@ class Parts:
         return marks.Mark(self._network_name, part.role)
 
     def description(self, part):
-        """Return the description of what this call makes for a part."""
+        """Return the description of a part that this call makes."""
         return self._mark(part).description(self._call)
 
     def has_made(self, part, description):
-        """Tell whether a description is that of any such call."""
+        """Tell whether a description was written by such a call."""
         return self._mark(part).is_in(description)
 
     def find(self, part):
         """Look for a part.
 
-        :param part: a Part.
-        :returns: (what is ours, what only has its name), lists of SDK
-                  resources. Of the first the one that counts comes first:
-                  the one that is known, else the oldest.
+        :returns: (our own, others of its name), lists of SDK resources. Our
+                  own list begins with the part in use: the recorded one,
+                  otherwise the oldest.
         """
         mark = self._mark(part)
         known = self._recorded.get(part.role)
-        # On MariaDB Neutron finds names in capitals, and with accents, too.
+        # On MariaDB Neutron's search ignores case and accents.
         named = [r for r in self.list(part.kind, name=part.name,
                                       **part.query) if r.name == part.name]
         ours = [r for r in named if mark.is_on(r) or r.id == known]
         if known and known not in [r.id for r in ours]:
-            # Renamed.
+            # It was renamed.
             resource = self.get(part.kind, known)
             ours += [resource] if resource else []
         if not ours:
@@ -158,7 +152,6 @@ class Parts:
     def create(self, part):
         """Make a part.
 
-        :param part: a Part.
         :returns: the SDK resource, None in a dry run.
         :raises CloudRefused: if Neutron says no.
         :raises CloudUnavailable: if it does not answer.
@@ -178,28 +171,21 @@ class Parts:
         return made
 
     def adopt(self, part, resource):
-        """Make something a part that was there before.
-
-        :param part: a Part.
-        :param resource: the SDK resource.
-        """
+        """Use an existing resource as a part."""
         before = list(resource.tags or ())
         self._changes.change(
             f'adopt the {part.kind.noun} {describe(resource)}',
-            # Under another network_name it may have been adopted before.
+            # It may have been adopted before, under another network_name.
             lambda: self._proxy.set_tags(resource, list(dict.fromkeys(
                 (*before, *self._mark(part).tags)))),
             lambda: self._proxy.set_tags(resource, before))
 
     def repair(self, part, resource):
-        """Give a part its tags, name and attributes back.
+        """Restore the tags, name and attributes of a part.
 
-        What was adopted keeps its own name and attributes. Whoever has
-        changed the description has adopted it, too: better not to delete
-        what is ours than what is not.
-
-        :param part: a Part.
-        :param resource: the SDK resource.
+        An adopted part keeps its own name and attributes. So does a part whose
+        description an operator has changed: it counts as adopted, because not
+        deleting our part is better than deleting another's.
         """
         title = f'{part.kind.noun} {describe(resource)}'
         wanted = {'name': part.name, **part.wanted}
@@ -219,18 +205,17 @@ class Parts:
                 lambda: self._proxy.set_tags(resource, tags + missing))
 
     def note_duplicates(self, part, ours):
-        """Tell the operator of parts that there are twice."""
+        """Tell the operator of duplicate parts."""
         for resource in ours[1:]:
             self.notes.append(
                 f'The {part.kind.noun} {describe(resource)} is a second one; '
                 f'{ours[0].id} is in use. Delete it.')
 
     def is_still(self, part, resource):
-        """Tell whether something still is what counts of a part.
+        """Tell whether a resource is still the one in use for a part.
 
-        Somebody else may have made the same at the same time.
+        Another process may have made the same part at the same time.
 
-        :param part: a Part.
         :param resource: an SDK resource.
         """
         ours, _others = self.find(part)

@@ -2,9 +2,9 @@
 
 """The Neutron port of a node.
 
-One for each host with a health manager, bound to that node. It is known by
-its name, its owner and its network; a port of the name that is anything else
-is somebody else's, and left alone.
+Each host with a health manager has one, bound to that node. It is recognized
+by its name, owner and network. A port with the same name but another owner or
+network is left alone.
 """
 
 import dataclasses
@@ -27,22 +27,21 @@ ROLE = 'port'
 
 _NAME = 'octavia-health-manager-{}-listen-port'
 _NAME_PATTERN = re.compile(_NAME.format('(.+)'))
-# Neutron's limit for any name, and room for the suffix.
+# Neutron's limit for names, less the suffix.
 _NAME_LENGTH = 255 - len(marks.ORPHANED_SUFFIX)
 
 
 @dataclasses.dataclass(frozen=True)
 class NodePort:
-    """A port as Neutron has it.
+    """A port in Neutron.
 
     :param id: its id.
-    :param name: its name.
-    :param host: the health manager host that it is for.
+    :param host: the host of its health manager.
     :param mac: MAC address.
     :param ip_addresses: its addresses in the management subnet, a tuple of
-                         text. Those of other subnets, which Neutron gives to
-                         every port if they are SLAAC ones, are not for
-                         amphorae: not all of them can send there.
+                         text. Addresses of SLAAC subnets, which Neutron adds
+                         to every port, are left out, since not all amphorae
+                         can send there.
     :param status: ACTIVE, DOWN or BUILD.
     :param is_enabled: its admin_state_up.
     :param binding_host: the node that it is bound to, '' if to none.
@@ -68,7 +67,7 @@ def get_name(host):
     """Return the name of a node's port.
 
     :param host: ``[DEFAULT] host`` of its health manager.
-    :raises InvalidConfiguration: if Neutron would not take it.
+    :raises InvalidConfiguration: if it is too long for Neutron.
     """
     name = _NAME.format(host)
     if len(name) > _NAME_LENGTH:
@@ -80,24 +79,21 @@ def get_name(host):
 
 
 def make_mac(host):
-    """Return the MAC address with which a node's port is made first.
+    """Return the MAC address for the first attempt to make a node's port.
 
-    Neutron lets two ports have one name, but not one MAC address in a
-    network: with the same one in each request, none makes a second port,
-    though it is done late, after whoever sent it gave up, or by two at once.
-
-    :param host: the health manager host.
+    Neutron permits two ports with one name, but not with one MAC address in
+    one network. As every request has this address, none makes a second port,
+    even if a request is carried out late or two processes send one.
     """
     digest = hashlib.sha256(host.encode()).hexdigest()
     return f'fa:16:3e:{digest[:2]}:{digest[2:4]}:{digest[4:6]}'
 
 
 def check_binding(port, binding_host):
-    """Check that a port is not another node's.
+    """Check that a port does not belong to another node.
 
-    :param port: a NodePort.
-    :param binding_host: this node, as Neutron's agents call it.
-    :raises NodeConflict: if it is.
+    :param binding_host: the name of this node in Neutron's agents.
+    :raises NodeConflict: if it does.
     """
     if port.binding_host not in ('', binding_host):
         raise exceptions.NodeConflict(
@@ -111,11 +107,9 @@ def check_binding(port, binding_host):
 class NodePorts(cloud.NeutronClient):
     """The nodes' ports in the management network.
 
-    Every method asks Neutron, and raises CloudUnavailable or CloudRefused,
-    each with one line that says what to do, if that does not do it.
+    Every method asks Neutron. If that fails, it raises CloudUnavailable or
+    CloudRefused with one line that says what to do.
 
-    :param conf: the oslo.config object of the connection.
-    :param connection: an openstack.connection.Connection.
     :param ids: the Ids of the management network.
     """
 
@@ -155,9 +149,8 @@ class NodePorts(cloud.NeutronClient):
     def find(self, host):
         """Find the port of a node.
 
-        :param host: the health manager host.
         :returns: a NodePort, or None.
-        :raises PortConflict: if there are two, or it is somebody else's.
+        :raises PortConflict: if there are two, or the port is not ours.
         """
         name = get_name(host)
         with self._reported(f'look for the port {name}'):
@@ -183,9 +176,8 @@ class NodePorts(cloud.NeutronClient):
         return self._to_port(found[0]) if found else None
 
     def find_known(self, host, port_id):
-        """Find the port of a node under whatever name it has now.
+        """Find the port of a node by its id, as it may be renamed.
 
-        :param host: the health manager host.
         :param port_id: the id that is remembered.
         :returns: a NodePort; None if it is gone, or was left in a network
                   that was deleted.
@@ -198,9 +190,8 @@ class NodePorts(cloud.NeutronClient):
         return self._to_port(found[0], host)
 
     def get(self, port_id):
-        """Look at a port again.
+        """Read a port again.
 
-        :param port_id: its id.
         :returns: a NodePort, or None if it is gone.
         """
         with self._reported(f'look at the port {port_id}'):
@@ -210,8 +201,7 @@ class NodePorts(cloud.NeutronClient):
     def create(self, host, binding_host, mac=None, ip_addresses=()):
         """Make the port of a node.
 
-        :param host: the health manager host.
-        :param binding_host: the node, as Neutron's agents call it.
+        :param binding_host: the name of the node in Neutron's agents.
         :param mac: the MAC address that it had, if it is known.
         :param ip_addresses: the addresses that it had; it gets others if
                              they are taken.
@@ -231,9 +221,9 @@ class NodePorts(cloud.NeutronClient):
                 {'subnet_id': self._ids.subnet_id, 'ip_address': ip}
                 for ip in ip_addresses]})
         if not mac:
-            # Somebody else may have got the derived one. Who has that of a
-            # lost port is that port itself, which has another name now or is
-            # not shown to us: a second one would get another address.
+            # Another port may have the derived MAC address. But only a lost
+            # port itself can have its own one, if it was renamed or is hidden
+            # from us: a second port would get another IP address.
             attempts.append(values)
         with self._reported(f'create the port {name}'):
             port_id = self._create_one_of(host, attempts)
@@ -243,7 +233,7 @@ class NodePorts(cloud.NeutronClient):
                 self._api.set_tags(made, sorted({*self._tags, *made.tags}))
                 return self._to_port(self._api.get_port(port_id))
         except exceptions.HMSyncException as e:
-            # Amphorae may send to addresses that it had before.
+            # Not if amphorae may send to its old addresses.
             if not ip_addresses:
                 self._take_back(port_id, e)
             raise
@@ -253,9 +243,9 @@ class NodePorts(cloud.NeutronClient):
             try:
                 return self._api.create_port(**attempts.pop(0)).id
             except (sdk_exc.ConflictException, sdk_exc.BadRequestException):
-                # An earlier request may just have been done; or somebody
-                # else has its addresses by now, or the subnet is another
-                # one. If it is nothing of that, the next one fails as well.
+                # An earlier request may just have been carried out; or other
+                # ports have the addresses; or the subnet has changed. In any
+                # other case the next request fails, too.
                 found = self.find(host)
                 if found:
                     return found.id
@@ -272,11 +262,10 @@ class NodePorts(cloud.NeutronClient):
                 f'node takes it.') from None
 
     def get_differences(self, port, binding_host):
-        """Tell in what a port is not as it was made.
+        """Find differences between a port and its intended state.
 
-        :param port: a NodePort.
-        :param binding_host: the node that it has to be bound to.
-        :returns: {what is wrong, for people: attributes that set it right}.
+        :param binding_host: the node that it must be bound to.
+        :returns: {difference, in words: attributes that repair it}.
         """
         differences = {}
         if port.name != get_name(port.host):
@@ -290,7 +279,7 @@ class NodePorts(cloud.NeutronClient):
             differences['is bound to no node'] = {
                 'binding_host_id': binding_host}
         elif port.vif_type == BINDING_FAILED:
-            # An agent may have come since; Neutron tries again if asked.
+            # An agent may have started since; Neutron then tries again.
             differences[NOT_BOUND] = {
                 'binding_host_id': port.binding_host}
         if not self.is_ours(port):
@@ -298,11 +287,10 @@ class NodePorts(cloud.NeutronClient):
         return differences
 
     def repair(self, port, differences):
-        """Set right what get_differences() found.
+        """Repair the differences of a port.
 
-        :param port: a NodePort.
-        :param differences: what that returned.
-        :returns: the NodePort as it is now, None if it is gone.
+        :param differences: what get_differences() returned.
+        :returns: the NodePort in its new state, None if it is gone.
         """
         values = {}
         for attributes in differences.values():
@@ -316,24 +304,18 @@ class NodePorts(cloud.NeutronClient):
         return self.get(port.id)
 
     def delete(self, port_id):
-        """Delete a port; if it is gone already, that is no error.
-
-        :param port_id: its id.
-        """
+        """Delete a port; a missing one is no error."""
         with self._reported(f'delete the port {port_id}'):
             self._api.delete_port(port_id)
 
     def is_ours(self, port):
-        """Tell whether a port was made here, or repaired and so adopted."""
+        """Tell whether a port has our tags: it was made or adopted."""
         return self._tags <= port.tags
 
     def orphan(self, port):
-        """Give a port that is in use another name, and other tags.
-
-        :param port: a NodePort.
-        """
+        """Rename a port that is in use, and change its tags."""
         with self._reported(f'rename the port of {port.host}'):
-            # Its description first: alone it is enough, see marks.
+            # The description first: alone it is enough, see marks.
             self._api.update_port(
                 port.id, description=marks.orphaned_description(
                     self._network_name),
@@ -354,9 +336,9 @@ class NodePorts(cloud.NeutronClient):
         return int(cidr.partition('/')[2])
 
     def may_bind(self, host):
-        """Tell whether Neutron may bind a port to a node, as far as we see.
+        """Tell whether Neutron may bind a port to a node, as far as visible.
 
-        :param host: the node, as Neutron's agents call it.
+        :param host: the name of the node in Neutron's agents.
         """
         agents = self.get_agents()
         return agents is None or any(
@@ -366,7 +348,7 @@ class NodePorts(cloud.NeutronClient):
         """Return the agents that wire ports.
 
         :returns: a list of (type, host, is alive); None if Neutron does not
-                  let us see them.
+                  permit us to see them.
         """
         try:
             with self._reported('list agents'):

@@ -2,8 +2,8 @@
 
 """Makes, repairs and deletes nodes' ports, one at a time.
 
-Neutron keeps no two ports of a name apart, so whoever makes, changes or
-deletes one claims its row first.
+Neutron permits two ports with the same name. So a process claims the row of a
+port before it makes, changes or deletes the port.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from octavia_hmsync.network.db import network as network_repo
 from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.network import port as node_port
 
-# Calls of Neutron that one claim lasts for, and for which others wait.
+# Requests to Neutron that fit into one claim, and that others wait for.
 _CALLS = 10
 _POLL = 0.5
 
@@ -30,8 +30,8 @@ class Ensured:
 
     :param port: a NodePort; None in a dry run, if it is not there.
     :param changes: what was changed, or would be: lines for people.
-    :param is_new: whether this call made it, at an address of which nobody
-                   knows yet.
+    :param is_new: whether this call made it at a new address, which no
+                   amphora uses yet.
     """
 
     port: node_port.NodePort | None
@@ -54,12 +54,9 @@ def get_ids(conf, engine):
 
 
 class PortKeeper:
-    """The ports of nodes, in Neutron and as they are remembered.
+    """The ports of nodes, in Neutron and in the database.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param ports: a port.NodePorts.
-    :param patience: seconds to wait for somebody else who works on a port;
+    :param patience: seconds to wait for another process that works on a port;
                      by default the longest that this can take.
     """
 
@@ -67,25 +64,24 @@ class PortKeeper:
         self._conf = conf
         self._engine = engine
         self._ports = ports
-        # The longest that a few requests without an answer take.
+        # The longest that several requests without an answer take.
         self._claim_seconds = _CALLS * conf[network_conf.GROUP].api_timeout
         self._patience = (self._claim_seconds if patience is None
                           else patience)
 
     def ensure(self, host, binding_host, mac=None, ip_addresses=(),
                dry_run=False, is_known=False):
-        """Make the port of a node, or see that it is as it should be.
+        """Make the port of a node, or repair it.
 
-        :param host: the health manager host.
-        :param binding_host: the node, as Neutron's agents call it.
-        :param mac: the MAC address that its interface has, if it is known.
-        :param ip_addresses: the addresses that its interface has. A port
-                             that was lost is made again with these.
+        :param binding_host: the name of the node in Neutron's agents.
+        :param mac: the MAC address of its interface, if it is known.
+        :param ip_addresses: the addresses of its interface. A lost port is
+                             made again with these.
         :param dry_run: only tell what would be done.
-        :param is_known: only if it is remembered.
+        :param is_known: only if the database has it.
         :returns: an Ensured.
-        :raises PortBusy: if it has to be remembered and is not any more.
-        :raises HMSyncException: saying why it cannot.
+        :raises PortBusy: if is_known, and the database no longer has it.
+        :raises HMSyncException: with the reason.
         """
         if dry_run:
             return self._plan(host, binding_host)
@@ -95,7 +91,7 @@ class PortKeeper:
             return self._ensure(owner, host, binding_host, mac, ip_addresses)
 
     def _find(self, host):
-        """Find a port by its name, or else as it is remembered."""
+        """Find a port by its name, or by its id in the database."""
         found = self._ports.find(host)
         known = port_repo.get(self._engine, host)
         if found is None and known:
@@ -139,13 +135,13 @@ class PortKeeper:
             mac, ip_addresses = known.mac, known.ip_addresses
         self._renew(owner, host)
         made = self._ports.create(host, binding_host, mac, ip_addresses)
-        # Amphorae may send to an address that it had before.
+        # At its old address, amphorae may send to it.
         is_new = not ip_addresses
         try:
             self._record(owner, made, binding_host, known,
                          int(known is not None))
         except exceptions.PortBusy:
-            # It is the port of whoever was faster, too.
+            # The port now belongs to the faster process, too.
             raise
         except Exception:
             if is_new:
@@ -156,7 +152,7 @@ class PortKeeper:
                 f'made the port {made.id} of {host}')
         address = ', '.join(made.ip_addresses)
         if known and made.ip_addresses != known.ip_addresses:
-            address += (', because somebody else has ' +
+            address += (', because another port has ' +
                         ', '.join(known.ip_addresses))
         return Ensured(made, (f'{what}, with {address}',), is_new)
 
@@ -168,19 +164,17 @@ class PortKeeper:
             raise self._busy(port.host)
 
     def _renew(self, owner, host):
-        """Go on working on a port, if nobody else does by now.
+        """Renew the claim of a port, before a change.
 
-        Called before a change: what was seen may be long ago, when Neutron
-        is slow.
+        Neutron may be so slow that the claim has lapsed since it was read.
         """
         if not port_repo.renew(self._engine, host, owner,
                                self._claim_seconds):
             raise self._busy(host)
 
     def get_all_of(self, host):
-        """Return the ports of a node, also the one that has another name now.
+        """Return the ports of a node, including a renamed one.
 
-        :param host: the health manager host.
         :returns: a list of NodePort.
         """
         found = [p for p in self._ports.get_all() if p.host == host]
@@ -192,11 +186,10 @@ class PortKeeper:
         return found
 
     def delete(self, host, may_delete=None):
-        """Delete the port of a node, and forget it.
+        """Delete the port of a node, and its row.
 
-        :param host: the health manager host.
-        :param may_delete: called without arguments when nobody else can
-                           change it any more; False leaves it.
+        :param may_delete: called without arguments while the claim is held;
+                           if it returns False, the port is kept.
         :returns: the ids of the ports that were deleted, a list.
         """
         with self._claimed(host) as owner:
@@ -212,7 +205,7 @@ class PortKeeper:
     @staticmethod
     def _busy(host):
         return exceptions.PortBusy(
-            f'Somebody else works on the port of {host}: try again.')
+            f'Another process works on the port of {host}: try again.')
 
     @contextlib.contextmanager
     def _claimed(self, host):
@@ -226,13 +219,13 @@ class PortKeeper:
         try:
             yield owner
         finally:
-            # As with that of a network: what went wrong before matters more.
+            # The claim lapses anyway; an earlier error matters more.
             with contextlib.suppress(*api.ERRORS):
                 port_repo.release(self._engine, host, owner)
 
 
 def _compare(known, found):
-    """Return what somebody else has changed in a port, lines for people."""
+    """Return what others have changed in a port, lines for people."""
     changes = []
     if known.mac != found.mac:
         changes.append(f'the MAC address of the port {found.id} of '

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Puts right what somebody else has changed in the ports of nodes.
+"""Repairs changes by others in the ports of nodes.
 
-Also for a node that is down: a port that is lost is made again, so that
-nobody else gets an address to which amphorae may still send.
+A lost port is made again even if its node is down: otherwise another port
+might get an address to which amphorae still send.
 """
 
 from octavia_hmsync import exceptions
@@ -13,14 +13,14 @@ from octavia_hmsync.network import port_keeper
 
 
 def repair_node_ports(look):
-    """Repair the ports of nodes; the nodes follow what has to change there.
+    """Repair the ports of nodes; the nodes then adapt their interfaces.
 
     :param look: a reconcile.Look.
-    :raises HMSyncException: the first one, after a look at all ports.
+    :raises HMSyncException: the first error, after a look at all ports.
     """
     known = port_repo.get_all(look.engine)
     if not known:
-        # The nodes are not ours to plug, most likely.
+        # This network has no ports of nodes.
         return
     ports = node_port.NodePorts(look.conf, look.connection, look.ids)
     found = ports.get_all()
@@ -46,14 +46,14 @@ def repair_node_ports(look):
                 lambda row=row: keeper.ensure(row.host, row.binding_host,
                                               is_known=True))
         except exceptions.PortBusy:
-            # Its node is just about to do it, or it was just given back.
+            # Its node is at work on it, or it was just deleted.
             continue
         except exceptions.HMSyncException as e:
             problems.append(e)
-    # Made by a node meanwhile, or left by one that died half-way.
+    # Made by a node meanwhile, or left by a process that died.
     hosts = {row.host for row in port_repo.get_all(look.engine)}
     look.notes += [
-        f'nobody remembers the port {port.id} of {port.host}: run '
+        f'the port {port.id} of {port.host} is not recorded: run '
         f'"octavia-hmsync network port plug" there, or "octavia-hmsync '
         f'network port delete {port.host}".'
         for port in found if port.host not in hosts]
@@ -62,12 +62,12 @@ def repair_node_ports(look):
 
 
 def _find_wrong(row, port, ports):
-    """Return what is wrong with a port in words, '' if nothing is."""
+    """Return the differences of a port in words, '' without any."""
     if port is None:
         return 'is gone'
     wrong = list(ports.get_differences(port, row.binding_host))
     if node_port.NOT_BOUND in wrong and not ports.may_bind(row.binding_host):
-        # That of a node that is down stays so.
+        # The port of a node that is down cannot be bound.
         wrong.remove(node_port.NOT_BOUND)
     if port.mac != row.mac:
         wrong.append(f'has another MAC address, {port.mac}')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Deletes the ports of nodes that are gone, when nobody sends there."""
+"""Deletes the ports of nodes that are gone, once no amphora sends there."""
 
 import time
 
@@ -23,12 +23,10 @@ LOG = logging.getLogger(__name__)
 
 
 class PortRetention:
-    """One look at all ports per call of run_once().
+    """Looks at all ports once per run_once().
 
-    Several housekeepers do no harm: the second one finds nothing to delete.
+    Several housekeepers do no harm: the second finds nothing to delete.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -37,15 +35,15 @@ class PortRetention:
         self._engine = engine
         self._clock = clock
         self._steadiness = steadiness.Steadiness()
-        # The amphorae that were said to hold the port of a host.
+        # The amphorae that were reported to hold the port of a host.
         self._named = {}
 
     def run_once(self):
         """Look once.
 
         :returns: the hosts whose ports were deleted, a list.
-        :raises HMSyncException: if Neutron does not delete one; after a look
-                                 at the others, unless it is down.
+        :raises HMSyncException: if Neutron does not delete a port; raised
+                                 after the other ports, unless it is down.
         """
         interval = self._conf[network_conf.GROUP].reconcile_interval
         now = self._clock()
@@ -95,7 +93,7 @@ class PortRetention:
         name = self._conf[network_conf.GROUP].network_name
         ids = network_repo.get_ids(self._engine, name)
         if ids is None:
-            # Deleted; what was still in use there is the operator's.
+            # Deleted; the operator removes what still used it.
             return False
         ports = node_port.NodePorts(self._conf, cloud.connect(self._conf),
                                     ids)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who uses the port of a node, or may still send to its address."""
+"""What uses the port of a node, or may still send to its address."""
 
 from octavia_hmsync.network.db import port as port_repo
 from octavia_hmsync.network.db import used_lists as used_repo
@@ -13,10 +13,8 @@ from octavia_hmsync.sync.rules import member as mem
 
 
 def is_published(conf, engine, ip_addresses):
-    """Tell whether a list that amphorae get has an address of a port.
+    """Tell whether a list for amphorae has an address of a port.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param ip_addresses: of the port, text.
     """
     opts = conf.hmsync
@@ -32,7 +30,6 @@ def is_published(conf, engine, ip_addresses):
 def get_senders(engine, ip_addresses):
     """Return the amphorae that may send to a port, now or later.
 
-    :param engine: an SQLAlchemy engine.
     :param ip_addresses: of the port, text.
     :returns: their ids, sorted.
     """
@@ -43,12 +40,10 @@ def get_senders(engine, ip_addresses):
 
 
 def describe_users(conf, engine, port):
-    """Tell who uses a port.
+    """Tell what uses a port.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param port: a port.NodePort.
-    :returns: a list of words; nobody does if it is empty.
+    :returns: a list of words, empty if it is not used.
     """
     users = []
     if port.status == node_port.ACTIVE:
@@ -58,7 +53,7 @@ def describe_users(conf, engine, port):
                   m.status, m.keepalive_age,
                   conf.hmsync.offline_after) != mem.OFFLINE]
     known = port_repo.get(engine, port.host)
-    # Amphorae send to what it had when they were told, whatever became of it.
+    # Amphorae send to the address that they were told, even if it changed.
     ip_addresses = {*port.ip_addresses, *(known.ip_addresses if known else ())}
     if is_published(conf, engine, ip_addresses):
         users.append('list of all amphorae')

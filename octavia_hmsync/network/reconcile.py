@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Puts right what somebody else has changed in the management network."""
+"""Repairs changes by others in the management network."""
 
 import dataclasses
 
@@ -26,17 +26,13 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class Look:
-    """One look at a management network, while nobody else works on it.
+    """One look at a management network, under its lock.
 
-    :param conf: the oslo.config object that Octavia reads.
-    :param engine: an SQLAlchemy engine.
-    :param connection: an openstack.connection.Connection.
-    :param ids: the network_repo.Ids as they are recorded; a repair that
-                makes a part anew puts its id there.
-    :param changes: a changes.Changes; what a repair does through it is
-                    logged and counted.
-    :param notes: what an operator should look at, a list of lines that
-                  repairs add to.
+    :param ids: the recorded network_repo.Ids; a repair that makes a part again
+                updates its id.
+    :param changes: a changes.Changes; repairs make their changes through it,
+                    so that they are logged and counted.
+    :param notes: lines for the operator, which repairs add to.
     """
 
     conf: cfg.ConfigOpts
@@ -58,10 +54,10 @@ def repair_network(look):
 
 
 def repair_amphora_ports(look):
-    """Give amphorae the group that the controllers know them by.
+    """Restore the security group of amphorae.
 
-    Without it their heartbeats reach no health manager, and their agents
-    cannot be reached.
+    Without it the controllers' group rejects their heartbeats, and their
+    agents cannot be reached.
     """
     group_id = look.ids.amphora_security_group_id
     addresses = {row.lb_network_ip: row.id
@@ -74,7 +70,7 @@ def repair_amphora_ports(look):
         amphora_id = next(
             (addresses[ip['ip_address']] for ip in port.fixed_ips
              if ip['ip_address'] in addresses), None)
-        # An amphora of an older network may have the address of a node here.
+        # An amphora in an older network may have the same address.
         if (amphora_id is None or port.is_port_security_enabled is False or
                 port.device_owner == node_port.DEVICE_OWNER or
                 group_id in port.security_group_ids):
@@ -93,11 +89,7 @@ REPAIRS = [repair_network, repair_amphora_ports,
 
 
 class Reconciler:
-    """One look per call of run_once(), and only by one of the housekeepers.
-
-    :param conf: the oslo.config object that Octavia reads.
-    :param engine: an SQLAlchemy engine.
-    """
+    """Looks once per run_once(), on one housekeeper at a time."""
 
     def __init__(self, conf, engine):
         self._conf = conf
@@ -106,11 +98,10 @@ class Reconciler:
         self._noted = set()
 
     def run_once(self):
-        """Look, if there is a network and its time has come.
+        """Look, if there is a network and it is time.
 
-        :returns: how many things were put right.
-        :raises CloudRefused: if Neutron does not let us; what was put right
-                              before that stays so.
+        :returns: how many repairs were made.
+        :raises CloudRefused: if Neutron says no; earlier repairs stay.
         :raises CloudUnavailable: if it does not answer.
         """
         lock = network_lock.Lock(self._conf, self._engine)
@@ -136,7 +127,7 @@ class Reconciler:
             try:
                 repair(look)
             except exceptions.HMSyncException as e:
-                # The others may still succeed.
+                # The other repairs may still succeed.
                 problems.append(e)
         self._tell(look)
         network_repo.record(self._engine, name, lock.owner, look.ids,
@@ -149,7 +140,7 @@ class Reconciler:
     def _tell(self, look):
         name = self._conf[network_conf.GROUP].network_name
         for done in look.changes.done:
-            LOG.warning('The management network %s was not as it has to be. '
+            LOG.warning('The management network %s was not as it should be. '
                         'Put right: %s.', name, done)
         for note in look.notes:
             if note not in self._noted:

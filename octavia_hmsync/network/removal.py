@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The management network is deleted, or what is in use left in plain sight."""
+"""Deletes the management network; what is in use is renamed and left."""
 
 import dataclasses
 import itertools
@@ -26,7 +26,7 @@ RELEASED = 'released'
 ORPHANED = 'orphaned'
 
 _SHOWN_USERS = 10
-# Ports that Neutron makes for a network, and deletes with it.
+# Neutron makes these ports for a network, and deletes them with it.
 _OWN_PORTS = ('network:dhcp', 'network:distributed')
 
 
@@ -34,10 +34,10 @@ _OWN_PORTS = ('network:dhcp', 'network:distributed')
 class Removed:
     """What became of one part.
 
-    :param title: which.
+    :param title: kind and name of the part.
     :param outcome: DELETED; RELEASED, if it was there before octavia-hmsync;
                     ORPHANED, if it is still in use.
-    :param users: who uses it, a list of words.
+    :param users: what uses it, a list of words.
     """
 
     title: str
@@ -46,17 +46,14 @@ class Removed:
 
 
 def delete(conf, engine, connection, dry_run=False):
-    """Delete what ensure() has made, and let go what it has adopted.
+    """Delete the parts that ensure() made, and release adopted ones.
 
-    What is still in use gets another name and other tags, so that no later
-    ensure() takes it for its own. Again after a failure, it goes on.
+    A part in use gets another name and other tags, so that no later ensure()
+    takes it for ours. After a failure it may be repeated.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param connection: an openstack.connection.Connection.
-    :param dry_run: only say what would become of each part.
+    :param dry_run: only tell what would become of each part.
     :returns: a list of Removed.
-    :raises NotPossible: if somebody else works on the network.
+    :raises NotPossible: if another process works on the network.
     :raises CloudRefused: if Neutron says no.
     :raises CloudUnavailable: if it does not answer.
     """
@@ -96,7 +93,7 @@ class _Removal:
     def run(self):
         removed = []
         for part in network.get_parts(self._conf):
-            # A network takes its subnets along, unless something is in it.
+            # Neutron deletes an empty network's subnets with it.
             for resource in self._parts.find(part)[0]:
                 if part.kind is parts.NETWORK:
                     removed += self._remove_node_ports(resource.id)
@@ -118,7 +115,7 @@ class _Removal:
         for host, found in itertools.groupby(ports.get_all(),
                                              lambda port: port.host):
             of_host = list(found)
-            # One that was there before has the same name in devstack.
+            # In devstack a port that is not ours has the same name.
             if all(ports.is_ours(port) or port.id in known
                    for port in of_host):
                 removed += self._remove_ports_of(host, of_host, ports, keeper)
@@ -165,14 +162,14 @@ class _Removal:
                  parts.GROUP: {'security_group_ids': [resource.id]}}
         with cloud.reported(self._conf, 'look for ports'):
             users = [f'port {parts.describe(port)} of '
-                     f'{port.device_owner or "nobody"} {port.device_id}'
+                     f'{port.device_owner or "no owner"} {port.device_id}'
                      .rstrip()
                      for port in self._proxy.ports(limit=parts.PAGE,
                                                    **query[part.kind])
                      if port.device_owner not in _OWN_PORTS and
                      port.id not in self._deleted]
             if part.kind is parts.NETWORK:
-                # Neutron would delete them with it.
+                # Neutron would delete these with the network.
                 users += [f'subnet {parts.describe(subnet)}' for subnet in
                           self._proxy.subnets(network_id=resource.id)
                           if not self._has_made_subnet(subnet)]
@@ -186,7 +183,7 @@ class _Removal:
                  if part.kind is parts.SUBNET), subnet.description)
 
     def _delete(self, part, resource, title):
-        """Delete something; return False if it is in use after all."""
+        """Delete a part; return False if it is in use after all."""
         conflicts = []
 
         def delete():
@@ -199,8 +196,8 @@ class _Removal:
         return not conflicts
 
     def _orphan(self, part, resource, title):
-        # Its name and description first: with them alone it is not taken for
-        # ours any more.
+        # The name and description first: without these the part no longer
+        # counts as ours.
         def orphan():
             self._parts.update(
                 part.kind, resource.id,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who may send what to whom on the management network.
+"""The permitted traffic on the management network.
 
-Amphorae and controllers know each other by security group, never by address,
-so that the rules stay the same however the controllers change.
+Rules name security groups, never addresses, so that they do not change with
+the controllers.
 """
 
 import dataclasses
@@ -15,14 +15,14 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.network import marks
 
 SSH_PORT = 22
-# Where amphorae send their logs, see [amphora_agent] admin_log_targets.
+# Port for the logs of amphorae, see [amphora_agent] admin_log_targets.
 SYSLOG_PORT = 514
 
 INGRESS = 'ingress'
 EGRESS = 'egress'
 _ICMP = {4: 'icmp', 6: 'ipv6-icmp'}
-# Neutron keeps what it was given, and then refuses as a second rule what it
-# takes for the same. Protocol 0 is not any: OVN lets only that through.
+# Neutron stores a rule as written, but refuses a second rule that it finds
+# equal. Protocol 0 is not "any": OVN permits only protocol 0 then.
 _ANYWHERE = ('0.0.0.0/0', '::/0')
 _SAME_PROTOCOLS = {'icmpv6': 'ipv6-icmp', '1': 'icmp', '58': 'ipv6-icmp',
                    '6': 'tcp', '17': 'udp', 'any': None}
@@ -31,13 +31,13 @@ _ICMP_OF_IPV6 = ('icmp', '1')
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What a security group lets through.
+    """A rule of a security group.
 
     :param direction: INGRESS or EGRESS.
     :param ether_type: IPv4 or IPv6.
     :param protocol: its name, None for any.
     :param port: the port, None for any.
-    :param remote: id of the group at the other end, None for anybody.
+    :param remote: id of the group at the other end, None for any.
     """
 
     direction: str
@@ -54,13 +54,11 @@ class Rule:
 
 
 def wanted_rules(conf, role, ip_version, remote):
-    """Return the rules that a group has to have.
+    """Return the rules that a group must have.
 
-    :param conf: a parsed oslo.config object.
     :param role: marks.AMPHORA_GROUP or marks.HEALTH_MANAGER_GROUP.
     :param ip_version: 4 or 6, of the management network.
-    :param remote: id of the other group; None in a dry run that would make
-                   it.
+    :param remote: id of the other group; None if a dry run would make it.
     :returns: a list of Rules.
     """
     ether_type = f'IPv{ip_version}'
@@ -82,10 +80,10 @@ def wanted_rules(conf, role, ip_version, remote):
 
 
 def read_rule(raw):
-    """Put a rule of Neutron's in our terms.
+    """Convert a rule of Neutron.
 
     :param raw: a rule as a security group lists it, a dict.
-    :returns: a Rule, None if it is none that we would make.
+    :returns: a Rule, None if it is of a kind that the plugin never makes.
     """
     if (raw.get('remote_ip_prefix') not in (None, '', *_ANYWHERE) or
             raw.get('remote_address_group_id') or
@@ -110,15 +108,12 @@ def _describe(raw):
 
 
 class Rules:
-    """Brings the rules of the groups to what they have to be.
+    """Brings the rules of the groups to their intended state.
 
-    :param conf: a parsed oslo.config object.
-    :param connection: an openstack.connection.Connection.
-    :param changes: the changes.Changes of this call.
     :param parts: the parts.Parts of this call.
     :param remove: whether to remove rules that the plugin made for options
-                   that are others now. Only where one configuration is
-                   meant: two controllers may have different ones.
+                   which have changed since. Only set it where one
+                   configuration is meant: two controllers may differ.
     """
 
     def __init__(self, conf, connection, changes, parts, remove):
@@ -131,7 +126,7 @@ class Rules:
     def ensure(self, part, group, ip_version, remote):
         """Make the rules that a group lacks, and report those of others.
 
-        :param part: the parts.Part that the group is.
+        :param part: the parts.Part of the group.
         :param group: its SDK resource, None in a dry run that would make it.
         :param ip_version: 4 or 6, of the management network.
         :param remote: the SDK resource of the other group, or None.
@@ -143,7 +138,7 @@ class Rules:
         wanted = wanted_rules(self._conf, part.role, ip_version,
                               remote and remote.id)
         for rule in wanted:
-            # A group that a dry run would make gets the default ones.
+            # A new group, which a dry run does not make, has default rules.
             if rule not in there and (group or rule.direction == INGRESS):
                 self._make(part, group, rule)
         for raw in raw_rules:
@@ -173,8 +168,8 @@ class Rules:
                 self._proxy.delete_security_group_rule, find,
                 group and group.id)
         except exceptions.CloudRefused as e:
-            # Another command may have made it a moment ago, or Neutron knows
-            # one more way to write it.
+            # Another command may have made it a moment ago, or Neutron writes
+            # it in a form that we do not know.
             if not _is_there(e):
                 raise
 
@@ -190,7 +185,7 @@ class Rules:
 
 
 def _is_there(refusal):
-    """Tell whether Neutron refuses a rule since the group has it."""
+    """Tell whether Neutron refuses a rule because the group has it."""
     return (isinstance(refusal.__cause__, sdk_exc.ConflictException) and
             'already exists' in str(refusal))
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""oslo.messaging, made to say when it could not deliver.
+"""oslo.messaging, with an error for what it could not deliver.
 
-Its drivers log a failure with a traceback and the whole message, for each
-message, and raise nothing: whoever wants to say once that notifications get
-lost has to read that log.
+Its drivers raise nothing. For each failed message they log a traceback and the
+whole message. To log once that notifications get lost, this module reads those
+log records.
 """
 
 import logging
@@ -18,16 +18,16 @@ from octavia_hmsync import exceptions
 # After a restart of the message broker each connection fails once.
 _RETRIES = 2
 
-# Where a driver says that it failed.
+# Loggers of a driver's failures.
 _FAILURE_LOGGERS = ('oslo_messaging.notify.messaging',
                     'oslo_messaging.notify.notifier')
-# Where the transport says so for each attempt; oslo.log writes them so.
+# Loggers of each failed attempt, as oslo.log names them.
 _ATTEMPT_LOGGERS = ('oslo.messaging._drivers.impl_rabbit',
                     'oslo.messaging._drivers.amqpdriver')
 
 
 class _Complaints(logging.Filter):
-    """Takes what a thread would log of failures, and keeps the last one."""
+    """Intercepts the records of failures of a thread, and keeps the last."""
 
     def __init__(self):
         super().__init__()
@@ -44,10 +44,9 @@ class _Complaints(logging.Filter):
 
 
 class Broker:
-    """Delivers notifications, for one thread: the one that makes it.
+    """Delivers notifications, for the thread that makes it.
 
-    :param conf: a parsed oslo.config object.
-    :raises NotificationsUnavailable: if octavia.conf does not tell where to.
+    :raises NotificationsUnavailable: if octavia.conf names no usable broker.
     """
 
     def __init__(self, conf):
@@ -57,7 +56,7 @@ class Broker:
                 self._transport, f'octavia-hmsync.{conf.host}',
                 retry=_RETRIES)
         except Exception as e:
-            # The text of some holds the URL, and so a password.
+            # Some texts hold the URL, and so a password.
             raise exceptions.NotificationsUnavailable(
                 f'[oslo_messaging_notifications] transport_url (or '
                 f'transport_url) cannot be used ({type(e).__name__}): '
@@ -69,7 +68,6 @@ class Broker:
     def deliver(self, payload):
         """Deliver one notification.
 
-        :param payload: a payloads.Payload.
         :raises NotificationsUnavailable: if it could not be delivered.
         """
         self._complaints.failure = None
@@ -87,10 +85,7 @@ class Broker:
 
 
 def has_driver(conf):
-    """Tell whether octavia.conf names a driver for notifications.
-
-    :param conf: a parsed oslo.config object.
-    """
+    """Tell whether octavia.conf names a driver for notifications."""
     for group, options in messaging_opts.list_opts():
         if group == 'oslo_messaging_notifications':
             conf.register_opts(options, group=group)
@@ -99,7 +94,7 @@ def has_driver(conf):
 
 
 def _describe(failure):
-    """Put a failure in one line; only known texts hold no password."""
+    """Put a failure in one line; other texts may hold a password."""
     if isinstance(failure, oslo_messaging.MessageDeliveryFailure):
         return ' '.join(str(failure).split())
     cause = getattr(failure, '__cause__', None)

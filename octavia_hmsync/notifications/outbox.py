@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Sends notifications without ever holding up whoever has something to tell.
+"""Sends notifications without ever blocking the caller.
 
-A message broker may be down, or hang. So one thread of the process sends, and
-what it is not through with waits in a queue of limited length. What does not
-get through is dropped: the database has the state, a notification only says
-when to look.
+A message broker may be down or hang. So a separate thread sends, and a queue
+of limited length holds what waits. What cannot be delivered is dropped: the
+database has the state, a notification only says when to look.
 """
 
 import collections
@@ -19,19 +18,19 @@ from octavia_hmsync.notifications import broker
 
 LOG = logging.getLogger(__name__)
 
-# Some 5 MB in all.
+# Some 5 MB when full.
 LIMIT = 10000
-# Seconds after which a connection that nobody needs is closed: it would have
-# to be kept alive, and one that is old has often broken.
+# Seconds after which an unused connection is closed: it would need to be kept
+# alive, and an old one is often broken.
 _IDLE = 10
-# How many times as long as one took in the processor the pause is after.
+# The pause after a notification, as a multiple of its processor time.
 _PAUSE = 4
-# Seconds for which a service that stops waits for what is left.
+# Seconds for which a stopping service waits for the rest to be sent.
 FLUSH_TIMEOUT = 3
 
 
 class Nowhere:
-    """Stands in where nobody is told anything."""
+    """Stands in for an Outbox where no notifications are sent."""
 
     is_on = False
 
@@ -45,19 +44,19 @@ NOWHERE = Nowhere()
 class Outbox:
     """Sends notifications from one process.
 
-    Its thread is started by the first one; nothing of it may pass a fork.
-    That notifications get lost is one WARNING when it begins and one INFO,
+    The first notification starts its thread; nothing of it may cross a fork.
+    Lost notifications cause one WARNING when the loss begins and one INFO,
     with their number, when it ends.
 
-    :param conf: a parsed oslo.config object.
-    :param open_broker: called with it in the thread; returns a broker.Broker.
+    :param open_broker: called with conf in the thread; returns a
+                        broker.Broker.
     """
 
     def __init__(self, conf, open_broker=broker.Broker):
         self._conf = conf
         self._open_broker = open_broker
-        # Whether anybody is told anything. Whoever asks first who else has
-        # told it need not ask otherwise.
+        # Whether notifications are sent. If not, callers need not look up
+        # what was announced before.
         self.is_on = (conf.hmsync.event_notifications and
                       broker.has_driver(conf))
         self._changed = threading.Condition()
@@ -66,16 +65,14 @@ class Outbox:
         self._is_closed = False
         self._thread = None
         self._problem = None
-        # How many were lost, and how many of them before the problem.
+        # How many were lost, and how many before the present problem.
         self._lost = 0
         self._lost_before = 0
 
     def send(self, payload):
-        """Have a notification sent, soon, if it can be.
+        """Queue a notification.
 
         Never waits, and never raises.
-
-        :param payload: a payloads.Payload.
         """
         if not self.is_on:
             return
@@ -87,7 +84,7 @@ class Outbox:
             self._note(problem)
 
     def _add(self, payload):
-        """Put a notification into the queue; returns why it cannot be."""
+        """Queue a notification; returns why it cannot be queued."""
         if len(self._waiting) >= LIMIT:
             return f'{LIMIT} are waiting already'
         if self._thread is None:
@@ -103,10 +100,10 @@ class Outbox:
         return None
 
     def close(self, timeout=FLUSH_TIMEOUT):
-        """Wait for what is left to be sent, and send no more.
+        """Send what is left, and take no more.
 
         :param timeout: seconds to wait.
-        :returns: how many notifications were given up.
+        :returns: how many notifications were dropped.
         """
         with self._changed:
             self._changed.wait_for(
@@ -138,7 +135,7 @@ class Outbox:
             except exceptions.NotificationsUnavailable as e:
                 problem = str(e)
             except Exception as e:
-                # The text of some holds the URL, and so a password.
+                # Some texts hold the URL, and so a password.
                 problem = type(e).__name__
             self._note(problem)
             with self._changed:
@@ -150,7 +147,7 @@ class Outbox:
             time.sleep(_PAUSE * (time.thread_time() - cpu))
 
     def _take(self, timeout):
-        """Wait for a notification; returns None if there is none to send."""
+        """Wait for a notification; returns None if there is none."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._waiting or self._is_closed, timeout)
@@ -168,9 +165,9 @@ class Outbox:
                       'in good order: %s.', type(e).__name__)
 
     def _note(self, problem):
-        """Count what was lost, and log when that begins and ends.
+        """Count lost ones, and log when a loss begins and ends.
 
-        :param problem: why one could not be sent, None if it was.
+        :param problem: why the last one was not sent, None if it was.
         """
         with self._changed:
             begins = problem and not self._problem
@@ -192,12 +189,11 @@ class Outbox:
 
 
 def send_and_wait(conf, payloads, timeout=FLUSH_TIMEOUT):
-    """Send notifications from a command, which ends after that.
+    """Send notifications from a command that is about to end.
 
-    :param conf: a parsed oslo.config object.
     :param payloads: an iterable of payloads.
     :param timeout: seconds to wait for the message broker.
-    :returns: True if all were sent, or octavia.conf wants none to be.
+    :returns: True if all were sent, or octavia.conf wants none.
     """
     outbox = Outbox(conf)
     for payload in payloads:

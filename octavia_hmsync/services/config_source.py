@@ -2,16 +2,15 @@
 
 """The oslo.config driver that switches the plugin on.
 
-``[DEFAULT] config_source = hmsync`` and ``[hmsync] driver = octavia_hmsync``
-in octavia.conf, nothing else. oslo.config constructs every installed driver
+It needs only ``[DEFAULT] config_source = hmsync`` and ``[hmsync] driver =
+octavia_hmsync`` in octavia.conf. oslo.config constructs every installed driver
 in every program that uses any, so this module imports little.
 
-oslo.config itself goes on without a source whose driver it does not know, but
-Octavia's services log the value of each option when they start, and end at
-that name. So what a driver is easily taken for, the name of the package and
-that of the group, are entry points of it, too; it works, and says what is
-wrong. For any other name there is nothing that a driver could do: it is
-constructed, without the configuration, and not asked.
+oslo.config itself ignores a source with an unknown driver, but Octavia's
+services log the value of each option when they start, and end at that name. So
+likely mistakes, the names of the package and of the group, are entry points of
+the driver, too; it works, and logs what is wrong. With any other name the
+driver is constructed, but without the configuration, and can do nothing.
 """
 
 import importlib
@@ -35,11 +34,10 @@ class HMSyncConfigurationSourceDriver(sources.ConfigurationSourceDriver):
     """Opens the source in every process that parses octavia.conf."""
 
     def open_source_from_opt_group(self, conf, group_name):
-        """Open the source, and begin to work if this is a service.
+        """Open the source, and start the plugin if this is a service.
 
-        Never raises: without the plugin Octavia runs as it always did.
+        Never raises: without the plugin Octavia runs as before.
 
-        :param conf: the oslo.config object that is being parsed.
         :param group_name: the group named by config_source.
         :returns: an HMSyncConfigurationSource.
         """
@@ -69,14 +67,13 @@ def _check_name(conf, group_name):
 
 
 def _begin(conf, warning):
-    """Have the parts of the plugin begin that belong into this process.
+    """Start the parts of the plugin that belong in this process.
 
-    :param conf: the oslo.config object that is being parsed.
-    :param warning: what is to be said in any process, or None.
-    :returns: a Lifecycle, or None where nothing begins.
+    :param warning: what to log in any process, or None.
+    :returns: a Lifecycle, or None if nothing is started.
     """
     service = None
-    # Only a program of Octavia's may import Octavia here, and of those
+    # Only Octavia's own programs may import Octavia here. Of these,
     # octavia-db-manage must not: upgrade_persistence registers an option
     # again that Octavia's own configuration module has.
     if 'octavia.common.config' in sys.modules:
@@ -96,7 +93,7 @@ def _begin(conf, warning):
 
 
 def _neutralize(conf):
-    """Have a service in which nothing begins read all options, too."""
+    """Make options readable in a service without the plugin, too."""
     for problem in (hmsync_conf.neutralize(conf),
                     network_conf.neutralize(conf),
                     image_conf.neutralize(conf),
@@ -108,8 +105,8 @@ def _neutralize(conf):
 class HMSyncConfigurationSource(sources.ConfigurationSource):
     """Supplies ``[health_manager] controller_ip_port_list``.
 
-    And, with ``[hmsync_network] supply_options``, the network and the
-    security group that new amphorae boot with.
+    With ``[hmsync_network] supply_options`` it also supplies the network and
+    the security group of new amphorae.
 
     :param lifecycle: the Lifecycle of this service, or None.
     """
@@ -120,8 +117,8 @@ class HMSyncConfigurationSource(sources.ConfigurationSource):
     def get(self, group_name, option_name, opt):
         """Return an option's value.
 
-        Only asked where neither a file nor an override has one, that is
-        until the live value has been read for the first time.
+        It is called only while neither a file nor an override has a value,
+        which is until the live value has been read for the first time.
         """
         if self._lifecycle is None:
             return _NOTHING

@@ -29,9 +29,8 @@ LOG = logging.getLogger(__name__)
 class HealthManagerExtension:
     """Writes keepalives while the listener listens, and guards amphorae.
 
-    :param conf: a parsed oslo.config object.
     :param get_pinned: not used here; every extension gets it.
-    :raises HMSyncException: if it cannot work, saying why.
+    :raises HMSyncException: with the reason, if it cannot work.
     """
 
     def __init__(self, conf, get_pinned):
@@ -94,14 +93,14 @@ class HealthManagerExtension:
         try:
             self._keepalive.say_goodbye()
         except Exception as e:
-            # The others find out by the silence.
+            # Other processes notice the missing keepalives.
             LOG.warning('octavia-hmsync could not say goodbye: %s',
                         api.describe(e))
         self._notifier.close()
         self._export.stop()
 
     def _watch_listener(self):
-        """Have the keepalive look as soon as the listener is gone."""
+        """Wake the keepalive as soon as the listener is gone."""
         try:
             self._listener.wait_for_exit()
         except OSError as e:

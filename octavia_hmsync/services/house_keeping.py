@@ -31,19 +31,18 @@ from octavia_hmsync.sync.house_keeping import delegate
 from octavia_hmsync.sync.house_keeping import planner
 from octavia_hmsync.sync.house_keeping import synchronizer
 
-# Of all batches together, and seconds for which they wait for one of them:
-# what a batch cannot record has to be done again.
+# Connections for all batches together, and seconds for which a batch waits
+# for one: a result that a batch cannot record means a second upload.
 _BATCH_CONNECTIONS = 4
 _PATIENCE = 60
 
 
 class HouseKeepingExtension:
-    """Plans lists, brings the amphorae to them, and sees that they use them.
+    """Plans lists, uploads them to amphorae, and checks their adoption.
 
-    In a thread each.
-    A sync of a large fleet must not keep the next change from being seen.
+    Each task has its own thread, so that a sync of a large fleet does not
+    delay the next plan.
 
-    :param conf: a parsed oslo.config object.
     :param get_pinned: called for the addresses that the configuration file
                        lists.
     :raises DatabaseUnavailable: if the database URL cannot be used.
@@ -151,13 +150,13 @@ class HouseKeepingExtension:
         self._export.start()
 
     def stop(self):
-        """Let the batches under way end, and begin nothing more."""
+        """Let running batches end, and begin nothing more."""
         if self._delegate:
             self._delegate.stop()
         for thread in self._threads:
             thread.stop(timeout=5)
-        # Made by its first use; at the end of the interpreter no thread can
-        # be started any more.
+        # Made at first use; no thread can be started any more while the
+        # interpreter ends.
         if '_synchronizer' in vars(self):
             self._synchronizer.stop()
         if '_replacer' in vars(self):

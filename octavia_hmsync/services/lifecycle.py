@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""When, and in which process of a service, the plugin begins to work.
+"""When, and in which process of a service, the plugin starts.
 
 A configuration source is opened while the service parses its configuration:
-before logging, before any fork. What touches the database or starts a thread
-has to wait until the process that it is for exists:
+before logging, before any fork. Threads and database connections have to wait
+until their process exists:
 
-* octavia-housekeeping does not fork; its logging being set up tells that the
+* octavia-housekeeping does not fork. Once its logging is set up, the
   configuration is parsed.
 * octavia-worker: each child of the main process. Where the provider of
-  clusters is enabled, it takes their orders, too.
+  clusters is enabled, it also takes orders for them.
 * octavia-health-manager: the main process after its second fork (a database
   connection or a thread before it breaks the listener), and the second
   child, the health check, which renders the configuration of the amphorae
-  that it builds in a failover. The listener needs nothing. That it starts, a
-  child of its own says, before all of them.
+  that it builds in a failover. The listener needs nothing. A separate child
+  reports the start, before all of them.
 """
 
 import atexit
@@ -38,7 +38,7 @@ from octavia_hmsync import live_options
 from octavia_hmsync.metrics import probes
 from octavia_hmsync.network import boot_options
 from octavia_hmsync.sync import controller_list
-# For its id alone, which has to be there before the first fork.
+# Only for its id, which must exist before the first fork.
 from octavia_hmsync.sync.health_manager import instance  # noqa: F401
 from octavia_hmsync.sync.health_manager import listener
 from octavia_hmsync.sync.health_manager import probes as hm_probes
@@ -50,7 +50,7 @@ EXTENSIONS = 'octavia_hmsync.extensions'
 
 _LOGGING_TIMEOUT = 10
 
-# By then octavia-health-manager has forked for the last time.
+# Seconds after which octavia-health-manager has surely forked twice.
 _FORKS_TIMEOUT = 5
 
 
@@ -59,7 +59,7 @@ class Lifecycle:
 
     :param conf: the oslo.config object that Octavia reads, being parsed.
     :param service: health_manager, house_keeping or worker.
-    :param warning: what to say, once, when the service logs; or None.
+    :param warning: what to log once, when logging is set up; or None.
     """
 
     def __init__(self, conf, service, warning=None):
@@ -83,9 +83,9 @@ class Lifecycle:
         self._live_pid = None
 
     def begin(self):
-        """Have everything started when its time comes."""
+        """Arrange for each part to start at its time."""
         if self._service == 'health_manager' and self._problem is None:
-            # Before forks are counted.
+            # Now, before forks are counted.
             self._teller = hm_start.tell(self._conf)
         if self._service == 'house_keeping':
             threading.Thread(target=self._start_when_configured,
@@ -95,7 +95,7 @@ class Lifecycle:
                                 after_in_child=self._after_fork_in_child)
         if self._service == 'health_manager' and self._problem is None and (
                 self._conf[cluster_conf.GROUP].show_status):
-            # Before any fork: it is for the children of the first child.
+            # Before any fork: a child of the first child needs it.
             importlib.import_module(
                 'octavia_hmsync.cluster.status_floor'
             ).StatusFloor().register()
@@ -104,7 +104,6 @@ class Lifecycle:
         """Return a live value, for a reader in this process.
 
         :param group: the group of the option.
-        :param option: its name.
         :returns: a list, or None if this process has none for it.
         """
         if self._live_pid != os.getpid():
@@ -127,10 +126,10 @@ class Lifecycle:
             return
         self._forks += 1
         if listener.find_process() is not None:
-            # The fork of the health check: the listener was there before.
+            # The fork of the health check: the listener exists already.
             self._start_extension_once()
         elif self._forks == 2:
-            # The listener can have died before it; or another plugin forks.
+            # Without a third fork: the listener may have died before it.
             timer = threading.Timer(_FORKS_TIMEOUT,
                                     self._start_extension_once)
             timer.daemon = True
@@ -144,7 +143,7 @@ class Lifecycle:
             if readiness.is_enabled(self._conf):
                 self._start(self._start_extension)
         elif self._forks or listener.find_process() is not None:
-            # Its parent has the same reason not to work, and tells it.
+            # Its parent has and logs the same problem.
             self._start(self._start_live_values, level=std_logging.DEBUG)
 
     def _start_extension_once(self):
@@ -157,7 +156,7 @@ class Lifecycle:
                 self._serve_probes()
 
     def _start(self, *parts, level=std_logging.ERROR):
-        """Start parts of the plugin; Octavia runs on if they cannot be.
+        """Start parts of the plugin; on failure Octavia runs on.
 
         :returns: whether all were started.
         """
@@ -175,21 +174,21 @@ class Lifecycle:
         except Exception as e:
             LOG.exception('octavia-hmsync failed to start:')
             problem = e
-        # Not in the except block, where oslo.log would say it twice.
+        # Outside the except block, as oslo.log would log it twice inside.
         LOG.log(level, 'octavia-hmsync is off in this process: %s', problem)
         return False
 
     def _serve_probes(self):
         """Answer probes although the plugin is off.
 
-        The same option may be wrong for all health managers. Without an
-        answer Kubernetes would restart them all, again and again, though
-        Octavia runs in them as it would without the plugin.
+        The same option may be wrong on all health managers. Without an answer
+        Kubernetes would restart all of them again and again, although Octavia
+        works in them without the plugin.
         """
         option = f'{self._service}_metrics_address'
         try:
-            # Not imported before: a library that is broken may be why it is
-            # off.
+            # Imported here, because a broken library may be why the plugin
+            # is off.
             exporter = importlib.import_module(
                 'octavia_hmsync.metrics.exporter').Exporter(
                     option, self._conf.hmsync[option],

@@ -23,9 +23,9 @@ OPTION = 'controller_ip_port_list'
 
 
 class PinnedAddresses:
-    """What the configuration itself lists, before the live list covers it.
+    """The addresses of the configuration itself, under the live list.
 
-    :param conf: a parsed oslo.config object on which no override is set yet.
+    :param conf: a parsed oslo.config object without overrides so far.
     """
 
     def __init__(self, conf):
@@ -34,10 +34,10 @@ class PinnedAddresses:
         conf.register_mutate_hook(self._on_mutate)
 
     def get(self):
-        """Return the well-formed ones among them.
+        """Return the well-formed addresses.
 
-        A malformed one is reported once: an amphora would drop it and every
-        address after it.
+        Malformed ones are reported once: an amphora would drop such an entry
+        and every address after it.
 
         :returns: a tuple of addresses.
         """
@@ -55,7 +55,7 @@ class PinnedAddresses:
     def _on_mutate(self, conf, fresh):
         if (GROUP, OPTION) in fresh:
             _old, new = fresh[GROUP, OPTION]
-            # What comes from the file here is not converted yet.
+            # A value from the file is not converted yet at this point.
             raw = ','.join(new) if isinstance(new, list) else new or ''
             self._configured = addr.split_list(raw)
 
@@ -63,7 +63,6 @@ class PinnedAddresses:
 class LiveControllerList(live_options.LiveOptions):
     """Keeps the option at the newest good generation.
 
-    :param conf: the oslo.config object that Octavia reads.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
 
@@ -71,19 +70,19 @@ class LiveControllerList(live_options.LiveOptions):
         super().__init__(conf, 'controller list', GROUP, (OPTION,))
 
     def _read(self):
-        # A new amphora is no canary, unless there is nothing better.
+        # A new amphora should not become a canary.
         generation = (generation_repo.get_last_good(self._engine) or
                       generation_repo.get_newest(self._engine))
         if generation is None:
             return None
-        # Of an amphora that is to be built nobody knows the zone here.
+        # The zone of an amphora that is to be built is unknown here.
         slots, where = (generation.slots_for(zn.NOWHERE),
                         f' (generation {generation.number})')
         own = heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
         if None not in (own, generation.key_digest) and (
                 own != generation.key_digest):
-            # An amphora boots with the key of this controller: where that
-            # changes, it is ahead of the list, or behind it.
+            # An amphora boots with the key of this controller. During a change
+            # of the key it may be ahead of the list, or behind it.
             hearing = self._find_hearing(own)
             if hearing:
                 slots, where = hearing, ' (those with this heartbeat_key)'
@@ -95,7 +94,7 @@ class LiveControllerList(live_options.LiveOptions):
         return {OPTION: addr.for_agents(addresses)}, where
 
     def _find_hearing(self, own):
-        """Return who listens with a key, as slots by address."""
+        """Return the addresses that listen with a key, with their slots."""
         members = hm_repo.get_all(self._engine)
         hearing = addr.canonical(
             m.address for m in members if m.key_digest == own and

@@ -2,7 +2,7 @@
 
 """Figures of all health managers and amphorae, from the database.
 
-Every housekeeper has the same ones.
+Every housekeeper serves the same figures.
 """
 
 import collections
@@ -34,8 +34,6 @@ _GENERATION_STATUSES = (*trial.TRIAL_STATUSES, trial.OPEN,
 class Fleet:
     """Reads the figures.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -43,8 +41,7 @@ class Fleet:
         self._conf = conf
         self._engine = engine
         self._clock = clock
-        # Since when each amphora that is to be uploaded to once more was
-        # seen to be so.
+        # When each amphora was first seen that is to be uploaded to again.
         self._seen = {}
 
     def read(self):
@@ -87,7 +84,7 @@ class Fleet:
         blind = reach.get_blind(uploaders, max_age)
         return [reading.gauge_by(
             'uploader', 'uploader_blind', 'Services that look for amphorae to '
-            'upload to: 1 for one that cannot reach those that others reach.',
+            'upload to: 1 for a service that cannot reach what others reach.',
             {u.name: int(u in blind) for u in uploaders
              if reach.is_up(u, max_age)})]
 
@@ -100,7 +97,7 @@ class Fleet:
                           'for none.', newest.number if newest else 0),
             reading.gauge_by(
                 'status', 'generation_status', 'Status of the newest list: 1 '
-                'for the one that it has.',
+                'if this is the status.',
                 {status: int(newest is not None and newest.status == status)
                  for status in _GENERATION_STATUSES}),
             reading.gauge('generation_age_seconds', 'Seconds since the newest '

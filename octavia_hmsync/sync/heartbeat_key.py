@@ -2,8 +2,8 @@
 
 """The digest of a heartbeat key, and whether a controller may upload its own.
 
-An upload replaces the key in an amphora, too: from a controller with another
-one than the health managers', it would silence the whole fleet.
+An upload also replaces the key in an amphora. If it came from a controller
+with another key than the health managers', it would silence the amphora.
 """
 
 from collections import abc
@@ -16,16 +16,16 @@ from octavia_hmsync.sync.rules import key as membership_key
 
 @functools.lru_cache(maxsize=4)
 def digest(key: str | None) -> str | None:
-    """Return what tells whether two keys are the same, and not what they are.
+    """Return a digest that can be compared, but does not reveal the key.
 
-    Slow on purpose, for keys that people have made up.
+    Slow on purpose, as operators make up weak keys.
 
     :param key: ``[health_manager] heartbeat_key``, or None.
     :returns: 64 hexadecimal digits, or None without a key.
     """
     if not key:
         return None
-    # PBKDF2, because scrypt is not to be had on a FIPS system.
+    # PBKDF2, because a FIPS system lacks scrypt.
     return hashlib.pbkdf2_hmac('sha256', str(key).encode(), b'octavia-hmsync',
                                iterations=200_000).hex()
 
@@ -47,10 +47,9 @@ def check(key: str | None, keys: membership_key.Keys,
     """Check that this controller may upload its key.
 
     :param key: this controller's ``[health_manager] heartbeat_key``.
-    :param keys: who has which.
-    :param wanted: digest of the key that amphorae get with the list, None if
-                   it does not tell.
-    :raises InvalidConfiguration: if there is none, or another one.
+    :param keys: the keys of health managers and housekeepers.
+    :param wanted: digest of the key that the list is for, None if unknown.
+    :raises InvalidConfiguration: if this controller has no key, or another.
     """
     own = digest(key)
     if own is None:

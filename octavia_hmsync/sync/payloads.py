@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is told to whom it may concern, one class for each kind of event.
+"""Payloads of notifications, one class for each kind of event.
 
-A consumer reads these by name. A field is added with a new minor version of
-its class; one is removed, or changes its meaning, with a new major version.
-``tests/unit/notifications/test_payloads.py`` keeps a fingerprint of each, and
-``doc/notification_samples`` has a sample.
+Consumers read fields by name. A new field needs a new minor version of its
+class; a field that is removed or changes its meaning needs a new major
+version. ``tests/unit/notifications/test_payloads.py`` keeps a fingerprint of
+each class, and ``doc/notification_samples`` has a sample.
 """
 
 import dataclasses
@@ -25,14 +25,14 @@ AT_ONCE = 100
 
 @dataclasses.dataclass(frozen=True)
 class Payload:
-    """What all have in common."""
+    """What all payloads have in common."""
 
     EVENT_TYPE: ClassVar[str]
     PRIORITY: ClassVar[str]
     VERSION: ClassVar[str]
 
     def to_dict(self):
-        """Return it as it is sent: plain values, with the version."""
+        """Return the plain values to send, with the version."""
         return {'version': self.VERSION, **{
             field.name: _to_plain(getattr(self, field.name))
             for field in dataclasses.fields(self)}}
@@ -50,10 +50,10 @@ def _to_plain(value: Any) -> Any:
 class _HealthManager(Payload):
     """A health manager is up, drains, or is down.
 
-    :param host: ``[DEFAULT] host`` of it.
-    :param address: where it listens, or listened last, for heartbeats.
-    :param previous_status: ONLINE, DRAINING or OFFLINE: what was told of it
-                            before, None if nothing was.
+    :param host: its ``[DEFAULT] host``.
+    :param address: where it listens, or last listened, for heartbeats.
+    :param previous_status: ONLINE, DRAINING or OFFLINE, as announced before;
+                            None if nothing was.
     :param previous_address: likewise.
     """
 
@@ -74,7 +74,7 @@ class HealthManagerUp(_HealthManager):
 
 @dataclasses.dataclass(frozen=True)
 class HealthManagerDraining(_HealthManager):
-    """A health manager listens on, and amphorae are taken from it."""
+    """A health manager is draining: it still listens."""
 
     EVENT_TYPE = 'octavia_hmsync.health_manager.draining'
     PRIORITY = INFO
@@ -83,7 +83,7 @@ class HealthManagerDraining(_HealthManager):
 
 @dataclasses.dataclass(frozen=True)
 class HealthManagerDown(_HealthManager):
-    """A health manager said goodbye, or was silent for offline_after."""
+    """A health manager unregistered, or was silent for offline_after."""
 
     EVENT_TYPE = 'octavia_hmsync.health_manager.down'
     PRIORITY = WARN
@@ -92,13 +92,12 @@ class HealthManagerDown(_HealthManager):
 
 @dataclasses.dataclass(frozen=True)
 class GenerationPublished(Payload):
-    """There is a new list.
+    """A new list was published.
 
-    :param number: of the generation.
     :param controller_ip_port_list: its addresses.
     :param status: how far it may go: CANARY or OPEN.
     :param reason: why it was published.
-    :param published_by: ``[DEFAULT] host`` of who did.
+    :param published_by: ``[DEFAULT] host`` of the housekeeper.
     """
 
     EVENT_TYPE = 'octavia_hmsync.generation.published'
@@ -116,7 +115,6 @@ class GenerationPublished(Payload):
 class GenerationCompleted(Payload):
     """Every amphora has acknowledged a list.
 
-    :param number: of the generation.
     :param controller_ip_port_list: its addresses.
     :param published_at: when it was published, by the database's clock, UTC.
     """
@@ -137,9 +135,9 @@ class GenerationRolledBack(Payload):
     :param number: of the generation that was withdrawn.
     :param replaced_by: number of the generation that was published in its
                         place, None if there was no good list.
-    :param suspect_ip_port_list: the addresses that are found fault with.
+    :param suspect_ip_port_list: the addresses under suspicion.
     :param reason: what went wrong.
-    :param rolled_back_by: ``[DEFAULT] host`` of who did it.
+    :param rolled_back_by: ``[DEFAULT] host`` of the housekeeper.
     """
 
     EVENT_TYPE = 'octavia_hmsync.generation.rolled_back'
@@ -155,9 +153,8 @@ class GenerationRolledBack(Payload):
 
 @dataclasses.dataclass(frozen=True)
 class _FailedAmphora(Payload):
-    """An amphora could not be configured, and that is new.
+    """The configuration of an amphora has newly failed.
 
-    :param amphora_id: its id.
     :param load_balancer_id: id of its load balancer, or None.
     :param generation: number of the list that it was to get.
     :param error: one line that says why.
@@ -200,7 +197,6 @@ class AmphoraUnsupported(_FailedAmphora):
 class AmphoraRecovered(Payload):
     """An amphora that could not be configured has acknowledged a list.
 
-    :param amphora_id: its id.
     :param load_balancer_id: id of its load balancer, or None.
     :param generation: number of the list that it has.
     """
@@ -216,9 +212,9 @@ class AmphoraRecovered(Payload):
 
 @dataclasses.dataclass(frozen=True)
 class AmphoraNotAdopted(Payload):
-    """Amphorae acknowledge a list and go on with another one.
+    """Amphorae acknowledge a list but go on with another one.
 
-    :param amphora_ids: their ids, AT_ONCE at most.
+    :param amphora_ids: at most AT_ONCE.
     """
 
     EVENT_TYPE = 'octavia_hmsync.amphora.not_adopted'
@@ -230,10 +226,10 @@ class AmphoraNotAdopted(Payload):
 
 @dataclasses.dataclass(frozen=True)
 class FailoverGuardHolding(Payload):
-    """The failover of amphorae is held back: nobody could hear them.
+    """Failovers of amphorae are on hold: no health manager could hear them.
 
-    :param amphora_ids: their ids, AT_ONCE at most.
-    :param failover_hold_max: seconds for which they are held, at most.
+    :param amphora_ids: at most AT_ONCE.
+    :param failover_hold_max: seconds for which they are held at most.
     """
 
     EVENT_TYPE = 'octavia_hmsync.failover_guard.holding'
@@ -246,9 +242,9 @@ class FailoverGuardHolding(Payload):
 
 @dataclasses.dataclass(frozen=True)
 class FailoverGuardReleased(Payload):
-    """Amphorae that were held back are heard again.
+    """Amphorae that were on hold are heard again.
 
-    :param amphora_ids: their ids, AT_ONCE at most.
+    :param amphora_ids: at most AT_ONCE.
     """
 
     EVENT_TYPE = 'octavia_hmsync.failover_guard.released'
@@ -266,11 +262,11 @@ ALL = (
 
 
 def split(payload_class, amphora_ids, *values):
-    """Make the payloads that tell of many amphorae.
+    """Make the payloads about many amphorae.
 
-    :param payload_class: one that takes ``amphora_ids`` first.
-    :param amphora_ids: as many as there are.
-    :param values: what else it takes.
+    :param payload_class: a class that takes ``amphora_ids`` first.
+    :param amphora_ids: any number of ids.
+    :param values: its further arguments.
     :returns: a list of payloads, empty if there are no amphorae.
     """
     ids = sorted(amphora_ids)
@@ -282,11 +278,11 @@ def for_roll_back(number, suspects, reason, good_addresses, host):
     """Make the payloads of a roll back.
 
     :param number: of the generation that was withdrawn.
-    :param suspects: the addresses that are found fault with.
+    :param suspects: the addresses under suspicion.
     :param reason: what went wrong.
     :param good_addresses: the list that was published in its place, with the
                            next number; empty or None if there is none.
-    :param host: ``[DEFAULT] host`` of who did it.
+    :param host: ``[DEFAULT] host`` of the housekeeper.
     :returns: a list of payloads.
     """
     suspects = tuple(suspects)

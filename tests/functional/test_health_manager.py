@@ -45,7 +45,7 @@ class TestHealthManager(base.FunctionalTestCase):
         # SIGTERM: OFFLINE is said, not found out by silence.
         self.assertTrue(manager.stop(), 'it did not end by itself')
         self.assertEqual(member.OFFLINE, self.members()[manager.host].status)
-        self.assertNotIn('Nobody listens', manager.log())
+        self.assertNotIn('No process listens', manager.log())
         # A restart within removal_delay changes nothing for amphorae.
         manager.start()
         self.wait_until_status(manager.host, member.ONLINE)
@@ -57,7 +57,7 @@ class TestHealthManager(base.FunctionalTestCase):
         os.kill(self.listener_pid(manager), signal.SIGKILL)
         self.wait_until_status(manager.host, member.OFFLINE)
         self.assertTrue(manager.running)
-        self.wait_until_logged(manager, 'Nobody listens for heartbeats')
+        self.wait_until_logged(manager, 'No process listens for heartbeats')
 
         # The main process dies: its children keep the port, and the next
         # one of that address cannot bind, so it is never ONLINE.

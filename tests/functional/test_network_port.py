@@ -351,7 +351,7 @@ class TestLife(NodePortTestCase):
              'ip_address': before.ip_addresses[0]}])
         after, changes = self.plug()
         self.assertNotEqual(before.ip_addresses, after.ip_addresses)
-        self.assertIn(f'because somebody else has {before.ip_addresses[0]}',
+        self.assertIn(f'because another port has {before.ip_addresses[0]}',
                       changes[0])
         self.assertEqual((after.mac, list(after.ip_addresses)), self.look())
 
@@ -569,8 +569,7 @@ class TestReconcile(NodePortTestCase):
         self.ports.create('node7', 'node7')
         self.assertEqual(0, self.run_once())
         self.run_once()
-        self.assertEqual(1, self.log.output.count(
-            'nobody remembers the port'))
+        self.assertEqual(1, self.log.output.count('is not recorded: run'))
 
 
 class TestNetworkIsDeleted(NodePortTestCase):

@@ -104,7 +104,7 @@ class TestSingle(RestoreTestCase):
         new_id, = self.amphorae().keys() - {amphora_id}
         self.assertEqual({amphora_id: 'PENDING_DELETE',
                           new_id: 'PENDING_CREATE'}, self.amphorae())
-        self.assertRefused('Somebody may still work on it')
+        self.assertRefused('A worker may still work on it')
         found = self.restore('--older-than', '0.01')
         self.assertEqual({(new_id, 'Outcome')}, {
             key for key, result in found.items() if result != 'Success'})

@@ -2,8 +2,8 @@
 
 """Boots distributors where they are needed, and deletes them again.
 
-Any number of housekeepers may do so at once: who boots one has made its row,
-and who takes one up has claimed it.
+Several housekeepers may do so at once: the row of a new instance and the
+claim of an existing one settle which of them works on it.
 """
 
 import threading
@@ -28,16 +28,15 @@ LOG = logging.getLogger(__name__)
 
 # Instances that are worked on at once.
 AT_ONCE = 4
-# Seconds before the next one is booted after one could not be, at first and
-# at most.
+# Seconds before the next boot after one failed, at first and at most.
 _FIRST_PAUSE = 15
 _LAST_PAUSE = 600
-# Of an instance as the compute service has it.
+# Status of an instance, as the compute service reports it.
 _GONE = (None, 'ERROR', 'DELETED', 'SOFT_DELETED')
 
 
 class InstanceKeeper:
-    """Does what is to be done for instances, in a thread for each.
+    """Works on instances that need it, in a thread for each.
 
     :param site: an instance_flow.Site.
     :param host: the name of this controller.
@@ -53,7 +52,7 @@ class InstanceKeeper:
         self._pause = _FIRST_PAUSE
 
     def run_once(self):
-        """Begin what is to be done.
+        """Begin the work that is due.
 
         :raises DBError: if the database cannot be used.
         """
@@ -84,7 +83,7 @@ class InstanceKeeper:
             if row.driver == vips.DRIVER})
 
     def _look_for_gone(self, found, rows):
-        """Have those go that do not answer and are no instance any more.
+        """Mark distributors that do not answer and have no instance any more.
 
         :returns: whether there are any.
         """
@@ -94,8 +93,8 @@ class InstanceKeeper:
                 status = self._site.cloud.get_status(one.compute_id)
             except (exceptions.CloudUnavailable,
                     exceptions.CloudRefused) as e:
-                LOG.info('Nobody tells how the instance of the distributor '
-                         '%s is: %s', one.compute_id, e)
+                LOG.info('The status of the instance of the distributor '
+                         '%s is unknown: %s', one.compute_id, e)
                 continue
             if status in _GONE:
                 is_any |= booted_repo.order(
@@ -158,7 +157,7 @@ class InstanceKeeper:
         try:
             target(instance_id, *args)
         except exceptions.Lost:
-            LOG.info('Somebody else works on the distributor %s.',
+            LOG.info('Another housekeeper works on the distributor %s.',
                      instance_id)
         except exceptions.Stopped:
             LOG.info('The distributor %s was taken back, because this '
@@ -204,13 +203,13 @@ class InstanceKeeper:
             booted_repo.release(self._site.engine, instance_id, owner)
 
     def begin_to_stop(self):
-        """Begin nothing new, and have what runs be taken back."""
+        """Begin nothing new, and take back running boots."""
         self._site.stopping.set()
 
     def stop(self, timeout):
-        """Have what runs be taken back, and begin nothing new.
+        """Begin nothing new, take back running boots, and wait.
 
-        :param timeout: seconds to wait for that; then others do so.
+        :param timeout: seconds; then another housekeeper takes them back.
         """
         self.begin_to_stop()
         deadline = time.monotonic() + timeout
@@ -221,11 +220,7 @@ class InstanceKeeper:
 
 
 def make(conf, engine):
-    """Make an InstanceKeeper.
-
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    """
+    """Make an InstanceKeeper."""
     return InstanceKeeper(instance_flow.Site(
         conf, engine, instance_cloud.InstanceCloud(conf),
         lambda url: distributors_.make_client(conf, url),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Looks after clusters: what somebody died with, and what is not whole."""
+"""Takes up clusters whose worker died, and clusters that are not whole."""
 
 import itertools
 import threading
@@ -22,27 +22,27 @@ LOG = logging.getLogger(__name__)
 
 # Clusters that one housekeeper works on at once.
 AT_ONCE = 4
-# Clusters that it has distributors told something of at once.
+# Clusters whose urgent work (orders to distributors) is done at once.
 URGENT_AT_ONCE = 16
-# Seconds before what could not be done is tried again; each time twice.
+# Seconds before a failed cluster is tried again; doubled each time.
 _FIRST_PAUSE = 5
 _LAST_PAUSE = 300
-# Seconds after which an order that nobody has taken up was lost. Messages
-# that come later find that somebody did.
+# Seconds after which an order that no worker has taken up counts as lost. A
+# worker that gets the message later finds the order taken.
 _ORPHAN_AGE = 120
 
 
 class ClusterKeeper:
     """Takes up clusters, in a thread for each.
 
-    What is urgent waits for nobody: neither for a pause, nor for what takes
-    its time with the same cluster, here or elsewhere.
+    Urgent work waits neither for a pause nor for slow work on the same
+    cluster, in this process or another.
 
     :param context: a work.Context.
-    :param wake: called without arguments when one is done with.
+    :param wake: called without arguments when a cluster is done.
     :param clock: called without arguments, seconds.
     :param make_upkeep: takes the context and the id of a cluster.
-    :param make_urgency: likewise.
+    :param make_urgency: takes the same.
     """
 
     def __init__(self, context, wake, clock=time.monotonic,
@@ -58,19 +58,19 @@ class ClusterKeeper:
         self._urgent: dict[str, threading.Thread] = {}
         # {id: (when it may be tried again, the pause after the next time)}
         self._pauses: dict[str, tuple[float, float]] = {}
-        # {id: what was known when that was last tried}
+        # {id: what was known of it at the last attempt}
         self._news: dict[str, tuple] = {}
-        # {id: (its turn, what was known)} of the last look at what is urgent.
+        # {id: (its turn, what was known)} of the last urgent attempt.
         self._urged: dict[str, tuple[int, tuple]] = {}
         self._turns = itertools.count()
-        # Ids of load balancers that cannot be adopted; {id of a cluster: what
-        # went wrong}.
+        # Ids of load balancers that cannot be adopted; {id of a cluster: the
+        # problem that was logged last}.
         self._hopeless: set[str] = set()
         self._said: dict[str, str] = {}
         self._are_waiting = False
 
     def run_once(self):
-        """Begin what is to be done.
+        """Begin the work that is due.
 
         :raises DBError: if the database cannot be used.
         """
@@ -97,16 +97,16 @@ class ClusterKeeper:
         try:
             upkeep.adopt(self._context.conf, orphan)
         except Exception as e:
-            # One that cannot be keeps nobody from the others.
+            # A load balancer that cannot be adopted must not stop the rest.
             if api.is_database_error(e):
                 raise
             if orphan.id not in self._hopeless:
                 self._hopeless.add(orphan.id)
-                LOG.exception('Load balancer %s, which nobody has taken up:',
+                LOG.exception('Load balancer %s, which no worker took up:',
                               orphan.id)
 
     def _begin_urgent(self, waiting):
-        """Begin with those of which there is news, then who waits for longest.
+        """Begin with clusters that changed, then the longest waiting ones.
 
         :param waiting: a list of Due.
         """
@@ -126,7 +126,7 @@ class ClusterKeeper:
         self._urged[due.id] = next(self._turns), due.news
 
     def _forget_pauses(self, due):
-        """Forget those of clusters that are well, or of which there is news.
+        """Forget the pauses of clusters that are well or have changed.
 
         :param due: {id: Due}.
         """
@@ -147,9 +147,9 @@ class ClusterKeeper:
                 self._pauses.get(due.id, (0, 0))[0] <= self._clock())
 
     def stop(self, timeout):
-        """Have what runs stop where somebody else can go on.
+        """Stop running work at a point where another process can go on.
 
-        :param timeout: seconds to wait for that; after them a claim lapses.
+        :param timeout: seconds to wait; after them the claims lapse.
         """
         self._context.claims.stopping.set()
         deadline = time.monotonic() + timeout
@@ -197,7 +197,7 @@ class ClusterKeeper:
         return False
 
     def _say(self, cluster_id, error):
-        """Log what went wrong, once: what is urgent is tried all the time."""
+        """Log a problem once: urgent work is tried again all the time."""
         problem = f'{type(error).__name__}: {error}'
         if self._said.get(cluster_id) == problem:
             LOG.debug('Cluster %s, as before: %s', cluster_id, problem)
@@ -212,7 +212,7 @@ class ClusterKeeper:
             LOG.exception('Cluster %s:', cluster_id)
 
     def _note(self, cluster_id, is_done):
-        # One that waits for something has not failed.
+        # A cluster that waits for something has not failed.
         if is_done is not False:
             self._pauses.pop(cluster_id, None)
             return
@@ -224,10 +224,10 @@ class ClusterKeeper:
 def make(wake):
     """Return the ClusterKeeper of this process.
 
-    :param wake: as ClusterKeeper takes it.
+    :param wake: as for ClusterKeeper.
     :raises DatabaseUnavailable: if the database URL cannot be used.
     """
     keeper = ClusterKeeper(work_.get_context(), wake)
-    # The first member that dies is not to wait for it.
+    # Now, so that the first failed member does not wait for it.
     distribution.prepare()
     return keeper

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which clusters a housekeeper looks at, each time it looks.
+"""Which clusters a housekeeper looks at in each round.
 
-Those with which there is something, those with which there was something when
-it looked last, and a page of all of them: what that costs is the same for any
+These are clusters with something to do, clusters that had something to do in
+the last round, and a page of all clusters. The cost does not grow with the
 number of clusters that are well.
 """
 
@@ -11,19 +11,18 @@ import time
 
 from octavia_hmsync.cluster.db import due as due_repo
 
-# Clusters that are looked at for no reason at all, in turn.
+# Clusters that are looked at without a reason, in turn.
 _PAGE = 100
-# With more than so many, all are looked at: that costs less.
+# With more candidates than this, looking at all clusters costs less.
 _MANY = 500
-# Seconds for which a change of a cluster counts. Whoever has not looked for
-# half of that looks at all of them, as it may have missed something.
+# Seconds for which a change of a cluster counts. A housekeeper that has not
+# looked for half of that looks at all clusters, since it may have missed one.
 _RECENT = 120
 
 
 class Rounds:
     """Finds clusters for which there may be something to do.
 
-    :param engine: an SQLAlchemy engine.
     :param clock: called without arguments, seconds.
     """
 
@@ -35,9 +34,9 @@ class Rounds:
         self._after = ''
 
     def look(self):
-        """Return them.
+        """Return the clusters to look at.
 
-        :returns: a list of cluster_due.Due, who waits for longest first.
+        :returns: a list of cluster_due.Due, the longest waiting first.
         :raises DBError: if the database cannot be used.
         """
         now = self._clock()
@@ -47,7 +46,7 @@ class Rounds:
         return due
 
     def _choose(self, now):
-        """Return the ids of whom to look at, None for all."""
+        """Return the ids of the clusters to look at, None for all."""
         if self._looked is None or now - self._looked > _RECENT / 2:
             return None
         page = due_repo.get_page(self._engine, self._after, _PAGE)

@@ -19,14 +19,13 @@ from octavia_hmsync import periodic
 
 
 class ClusterThreads:
-    """Keeps clusters, watches distributors, and hears what those see.
+    """Keeps clusters, watches distributors and records their reports.
 
-    .threads has the PeriodicThreads, which their owner starts.
+    The owner of .threads, a list of PeriodicThread, starts them.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine, to look whether the tables are there.
-    :param measure: instruments.HouseKeepingInstruments, None if nobody
-                    serves them.
+    :param engine: used only to look whether the tables exist.
+    :param measure: instruments.HouseKeepingInstruments, None without an
+                    exporter.
     """
 
     def __init__(self, conf, engine, measure=None):
@@ -47,7 +46,7 @@ class ClusterThreads:
             ticket_rotation.INTERVAL, engine)]
 
     def wake(self):
-        """Have clusters be looked at now."""
+        """Look at clusters now."""
         self._keeper_thread.wake()
 
     def _watch_distributors(self):
@@ -56,11 +55,11 @@ class ClusterThreads:
             self._measure.on_distributors(report.full)
 
     def _keep_instances(self):
-        # OVN has no distributors that could be booted.
+        # OVN has no distributors to boot.
         if not backends.is_ovn(self._conf):
             self._instance_keeper.run_once()
 
-    # Made by its first use, when the configuration is parsed.
+    # Made at first use, when the configuration has been parsed.
 
     @functools.cached_property
     def _keeper(self):
@@ -87,9 +86,9 @@ class ClusterThreads:
         return instance_keeper.make(self._conf, work.get_context().engine)
 
     def stop(self, timeout):
-        """Have what runs stop where somebody else can go on.
+        """Stop running work at a point where another process can go on.
 
-        :param timeout: seconds to wait for that.
+        :param timeout: seconds to wait.
         """
         if '_sight_watch' in vars(self):
             self._sight_watch.stop()

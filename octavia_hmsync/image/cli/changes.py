@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Following replacements: a line for each change."""
+"""Follows replacements, with a line for each change."""
 
 import math
 import time
@@ -17,7 +17,7 @@ INTERVAL = 2
 
 
 def add_arguments(parser, timeout_help='give up after so long'):
-    """Let a command say how often it looks, and how long it waits."""
+    """Add the arguments --interval and --timeout."""
     parser.add_argument('--interval', type=base.positive_seconds,
                         default=INTERVAL, metavar='<seconds>',
                         help=f'time between two looks (default: {INTERVAL})')
@@ -26,12 +26,12 @@ def add_arguments(parser, timeout_help='give up after so long'):
 
 
 class Changes:
-    """Looks again and again, and writes what has changed.
+    """Looks repeatedly, and writes what has changed.
 
     :param app: the application of cmd.hmsync.
     :param interval: seconds between two looks.
-    :param timeout: seconds after which it is over, None for never.
-    :param farewell: what is said when somebody presses Ctrl-C.
+    :param timeout: seconds until it gives up, None for never.
+    :param farewell: the message after Ctrl-C.
     """
 
     def __init__(self, app, interval, timeout, farewell):
@@ -52,10 +52,10 @@ class Changes:
     def follow(self, look, show, given_up):
         """Look until it has ended.
 
-        :param look: called for what there is.
+        :param look: called without arguments, returns the present state.
         :param show: called with that; returns whether it has ended well.
-        :param given_up: what to say if the time is over before.
-        :raises NotPossible: with that.
+        :param given_up: the message at the timeout.
+        :raises NotPossible: with that message.
         """
         while True:
             found = self._look(look)
@@ -67,8 +67,8 @@ class Changes:
     def _look(self, function):
         """Look once.
 
-        :param function: called for what is to be returned.
-        :returns: None, and says so once, if the database cannot be used.
+        :param function: called without arguments, returns the state.
+        :returns: None, and reports it once, if the database cannot be used.
         """
         try:
             return function()
@@ -81,8 +81,8 @@ class Changes:
     def show(self, known):
         """Write what has changed since the last call.
 
-        :param known: what is known, a text, by what it is about; an empty
-                      text where that tells all.
+        :param known: {subject: text}; the text is empty if the subject says
+                      everything.
         """
         for subject, text in known.items():
             if self._said.get(subject) != text:
@@ -93,7 +93,7 @@ class Changes:
         self._said = known
 
     def _wait(self):
-        """Wait for the next look; returns False if there is none."""
+        """Wait for the next look; returns False at the timeout."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             return False
@@ -102,7 +102,7 @@ class Changes:
 
 
 def describe(replacement):
-    """Tell how far a replacement is, in one line.
+    """Return the progress of a replacement, in one line.
 
     :param replacement: an image_replacement.Replacement.
     """
@@ -116,30 +116,29 @@ def describe(replacement):
 
 
 def join(state, reason):
-    """Put a state and its reason, if there is one, in one line."""
+    """Put a state and its reason, if any, in one line."""
     return f'{state} ({reason})' if reason else state
 
 
 def check_that_somebody_is_up(engine, max_age):
-    """Refuse to begin what nobody would do.
+    """Refuse to begin if no housekeeper could do the work.
 
-    :param engine: an SQLAlchemy engine.
     :param max_age: ``[hmsync] offline_after``, seconds.
     :raises NotPossible: if no housekeeper is there to replace amphorae.
     """
     if not keeper_repo.get_replacers(engine, max_age):
         raise exceptions.NotPossible(
             f'No octavia-housekeeping of this release of octavia-hmsync has '
-            f'given a sign of life for {max_age} s, so that nobody would '
-            f'replace amphorae: start one, or see its log, and run the '
-            f'command again.')
+            f'given a sign of life for {max_age} s, so that no '
+            f'amphora would be replaced: start one, or see its log, and run '
+            f'the command again.')
 
 
 def describe_nobody(max_age):
-    """Tell that no housekeeper is there to replace amphorae, in one line.
+    """Report in one line that no housekeeper is there to replace amphorae.
 
     :param max_age: ``[hmsync] offline_after``, seconds.
     """
     return (f'No octavia-housekeeping of this release of octavia-hmsync has '
-            f'given a sign of life for {max_age} s: nobody replaces '
+            f'given a sign of life for {max_age} s: no housekeeper replaces '
             f'amphorae.')

@@ -18,13 +18,14 @@ class Check(base.DatabaseMixin, base.Lister):
     """Check what would make a replacement fail, before it begins.
 
     Looks at the database and asks the image service and Neutron; changes
-    nothing. Of one load balancer all checks are shown. Without one, those
-    that are outdated, or may be, are checked, and what is wrong with them is
-    shown. The exit code is 0 if nothing is in the way, 1 if something should
-    be looked at, and 2 if a replacement would fail or be refused.
+    nothing. For one load balancer all checks are shown. Without one, all
+    outdated load balancers are checked, and those of unknown images, and
+    only their problems are shown. The exit code is 0 if nothing is in the
+    way, 1 if an operator should look at something, and 2 if a replacement
+    would fail or be refused.
     """
 
-    # The exit code that the results make.
+    # The exit code of the results.
     _code = finding.Severity.SUCCESS
 
     def get_parser(self, prog_name):
@@ -35,7 +36,7 @@ class Check(base.DatabaseMixin, base.Lister):
         return parser
 
     def run(self, parsed_args):
-        """Run the checks; what keeps them from it is a failure, too."""
+        """Run the checks; if they cannot run, that is a failure, too."""
         try:
             return super().run(parsed_args) or int(self._code)
         except BrokenPipeError:
@@ -68,7 +69,7 @@ class Check(base.DatabaseMixin, base.Lister):
 
 
 def _get_outdated(known, targets):
-    """Return all that are outdated, or of which nobody can tell."""
+    """Return all load balancers that are outdated, or may be."""
     def judge(load_balancer):
         try:
             image_id = targets.get(load_balancer.tag).image_id

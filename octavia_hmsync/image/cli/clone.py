@@ -2,7 +2,7 @@
 
 """Commands on clones: a tenant's own way to another image.
 
-They need neither octavia.conf nor Octavia, only credentials of OpenStack.
+They need neither octavia.conf nor Octavia, only OpenStack credentials.
 """
 
 import typing
@@ -21,16 +21,16 @@ from octavia_hmsync.image.clone import rules
 from octavia_hmsync.image.clone import switcher
 
 _COLUMNS = ('source', 'clone', 'vip', 'floating_ips', 'members_up', 'phase')
-# Seconds for a load balancer that is PENDING.
+# Seconds to wait for a load balancer that is PENDING.
 _BUILD = 600
 
 
 class _CloneMixin(command.Command):
-    """For commands that ask the two APIs."""
+    """For commands that use the two APIs."""
 
     # The application of cmd.hmsync.
     app: typing.Any
-    # Whether the command is about one load balancer.
+    # Whether the command takes one load balancer as its argument.
     takes_one = True
 
     def get_parser(self, prog_name):
@@ -46,7 +46,7 @@ class _CloneMixin(command.Command):
         return parser
 
     def open(self, parsed_args, timeout=_BUILD):
-        """Get the APIs ready.
+        """Connect to the APIs.
 
         :returns: a cloner.Cloner.
         """
@@ -57,11 +57,11 @@ class _CloneMixin(command.Command):
             floating_ips.FloatingIPs(cloud.API(connection, 'network')))
 
     def tell(self, text):
-        """Say what is not the answer; that may be read by a program."""
+        """Write a remark to stderr, since a program may read stdout."""
         self.app.stderr.write(f'{text}\n')
 
     def tell_moves(self, moves, dry_run):
-        """Say which floating IP leads where now."""
+        """Write where each floating IP leads now."""
         for move in moves:
             self.tell(f'Floating IP {move.floating_ip.address} '
                       f'{"would lead" if dry_run else "leads"} to '
@@ -82,7 +82,7 @@ def _add_without_floating_ip(parser, text):
 
 
 def _row(pair):
-    """Return what of a pair stands in the columns."""
+    """Return the columns of a pair."""
     return (pair.source.id if pair.source else None, pair.clone.id,
             pair.clone.root['vip_address'],
             formatters.List([each.address for each in
@@ -95,7 +95,7 @@ def _add_create_options(parser):
                         help='of the clone (default: that of its source)')
     _add_without_floating_ip(
         parser, 'clone it though no floating IP leads to it: its clients '
-        'have to be moved to the new address by DNS')
+        'must be moved to the new address by DNS')
     parser.add_argument(
         '--leave-out', metavar='<attribute>', action='append', default=[],
         help='an attribute that this release does not know, which the clone '
@@ -116,8 +116,8 @@ def _create_options(parsed_args):
 class CreateClone(_CloneMixin, plain.ShowOne):
     """Clone a load balancer: another one with the same attributes.
 
-    Octavia builds it from its newest image. Again goes on with one that was
-    begun. The source is not touched.
+    Octavia builds it from its newest image. Run it again to complete a
+    clone that was begun. The source is not touched.
     """
 
     def get_parser(self, prog_name):
@@ -141,7 +141,7 @@ class CreateClone(_CloneMixin, plain.ShowOne):
 class CheckClone(_CloneMixin, plain.Lister):
     """Tell whether a load balancer can be cloned, or its clone be used.
 
-    The exit code is 1 where something is REFUSED.
+    The exit code is 1 if something is REFUSED.
     """
 
     def get_parser(self, prog_name):
@@ -150,7 +150,7 @@ class CheckClone(_CloneMixin, plain.Lister):
         return parser
 
     def run(self, parsed_args):
-        """Run the command; what it found is in the exit code."""
+        """Run the command; the exit code tells the result."""
         self._refused = False
         return super().run(parsed_args) or int(self._refused)
 
@@ -183,9 +183,9 @@ class CheckClone(_CloneMixin, plain.Lister):
 
 
 class SwitchClone(_CloneMixin, plain.ShowOne):
-    """Have the floating IPs lead to the clone; "back" undoes it.
+    """Move the floating IPs to the clone; "back" undoes it.
 
-    Only when its members are no worse. All of them, or none.
+    Only when its members are no worse. All floating IPs move, or none.
     """
 
     def get_parser(self, prog_name):
@@ -207,7 +207,7 @@ class SwitchClone(_CloneMixin, plain.ShowOne):
 
 
 class GoBack(_CloneMixin, plain.ShowOne):
-    """Have the floating IPs lead to the source again, until "retire"."""
+    """Move the floating IPs back to the source, until "retire"."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -236,7 +236,7 @@ class GoBack(_CloneMixin, plain.ShowOne):
 class RetireSource(_CloneMixin, plain.ShowOne):
     """Delete the source of a clone, once it has no connection any more.
 
-    There is no way back from this.
+    This cannot be undone.
     """
 
     def get_parser(self, prog_name):

@@ -17,7 +17,7 @@ _LONGEST = 255
 
 
 class _ExclusionCommand(base.DatabaseMixin, command.Command):
-    """For commands that are about one exclusion."""
+    """For commands on one exclusion."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -36,16 +36,17 @@ class _ExclusionCommand(base.DatabaseMixin, command.Command):
 
 
 class AddExclusion(_ExclusionCommand):
-    """Have rollouts leave load balancers alone.
+    """Exclude load balancers from rollouts.
 
-    What runs already comes to its end. "image replace" of one load balancer
-    is not kept from anything. Again it changes the reason and the end.
+    Replacements that are running go on. "image replace" of one load
+    balancer ignores exclusions. Run it again to change the reason and the
+    end.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument('--reason', required=True, metavar='<reason>',
-                            help='why, for whoever finds it later')
+                            help='why, for other operators')
         parser.add_argument(
             '--for', type=base.positive_seconds, dest='seconds',
             metavar='<seconds>', help='only for so long (default: until it '
@@ -73,7 +74,7 @@ class AddExclusion(_ExclusionCommand):
 
 
 class RemoveExclusion(_ExclusionCommand):
-    """Have rollouts leave load balancers alone no more."""
+    """End an exclusion of load balancers from rollouts."""
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()
@@ -81,7 +82,7 @@ class RemoveExclusion(_ExclusionCommand):
         there = {e.value for e in exclusion_repo.get_all(engine)
                  if e.kind == kind}
         if value not in there and kind == exclusion_repo.LOAD_BALANCER:
-            # By its name. One that is deleted has an id only.
+            # By its name; a deleted load balancer has only its id.
             value = load_balancers.find(engine, value)
         if value not in there or not (
                 parsed_args.dry_run or
@@ -95,7 +96,7 @@ class RemoveExclusion(_ExclusionCommand):
 
 
 class ListExclusions(base.DatabaseMixin, base.Lister):
-    """List which load balancers rollouts leave alone, and why."""
+    """List the load balancers that are excluded from rollouts, and why."""
 
     def take_action(self, parsed_args):
         _conf, engine = self.open_database()

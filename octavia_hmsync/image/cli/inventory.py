@@ -16,18 +16,18 @@ _COLUMNS = ('load_balancer', 'project', 'topology', 'tag', 'target_image',
             'outdated', 'haproxy_version', 'state', 'blocked_by')
 _LONG_COLUMNS = ('name', 'flavor', 'availability_zone', 'images')
 
-# Load balancers that are read at once where some of them are not shown.
+# Load balancers that are read at once if some of them are not shown.
 _AT_ONCE = 1000
 
 
 class ListImages(base.DatabaseMixin, base.Lister):
-    """List the load balancers, and who has not the newest image.
+    """List the load balancers, and whether they have the newest image.
 
     target_image is what the next amphora of a load balancer would boot: the
     newest active image with the tag of its flavor, else of
     [controller_worker] amp_image_tag. outdated is NO if all of its amphorae
-    have it, YES if none has, MIXED if they have different ones and UNKNOWN
-    if nobody can tell. blocked_by is what is in the way of a replacement,
+    have it, YES if none has, MIXED if they have different ones, and UNKNOWN
+    if that is not known. blocked_by is what is in the way of a replacement,
     as far as the database has it; "image check" looks further.
     """
 
@@ -57,7 +57,7 @@ class ListImages(base.DatabaseMixin, base.Lister):
         parser.add_argument(
             '--ask-agents', action='store_true',
             help='ask the agents of the amphorae that are shown for '
-                 'haproxy_version; "?" stands for one that does not tell')
+                 'haproxy_version; "?" stands for an agent that does not tell')
         parser.add_argument(
             '--limit', type=base.positive_number, metavar='<number>',
             help='no more than so many, the first by id (default: all)')
@@ -98,8 +98,8 @@ class ListImages(base.DatabaseMixin, base.Lister):
 def _find(known, targets, parsed_args):
     """Return the load balancers that are wanted.
 
-    Whether one is outdated is no matter for the database: where that is
-    asked for, so many are read at once until there are enough.
+    The database cannot tell which are outdated. If only some of these are
+    wanted, pages are read until there are enough.
     """
     wanted = {'tag': parsed_args.tag, 'flavor': parsed_args.flavor,
               'project_id': parsed_args.project,

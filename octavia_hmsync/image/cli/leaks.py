@@ -11,16 +11,17 @@ _OLDER_THAN = 3600
 
 
 class Leaks(base.DatabaseMixin, base.Lister):
-    """List what is left of amphorae that are none any more.
+    """List what is left of former amphorae.
 
-    Instances of the compute service and ports of Neutron that are named as
-    those of an amphora which Octavia does not know, or has deleted; amphorae
-    that nobody builds any more; and ports of distributors of a cluster that
-    there is not. Nothing is deleted without --delete, and then each one is
-    looked at again right before. After the database came back from a backup
-    that lists every amphora which was built since: what may serve is KEPT, as
-    Neutron and its agent tell. Two Octavias whose amphorae are in one project
-    take the other one's for leaks: never delete there.
+    These are instances of the compute service and ports of Neutron that are
+    named like those of an amphora which Octavia does not know, or has
+    deleted; amphorae that no worker builds any more; and ports of
+    distributors of a cluster that does not exist. Nothing is deleted without
+    --delete, and then each one is looked at again right before. After a
+    restore of the database from a backup, every amphora which was built
+    since is listed: what may serve is KEPT, according to Neutron and its
+    agent. Two Octavias whose amphorae are in one project take each other's
+    for leaks: never delete there.
     """
 
     _has_failed = False

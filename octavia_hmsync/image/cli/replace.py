@@ -23,13 +23,13 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 class Replace(base.DatabaseMixin, command.Command):
     """Bring the amphorae of a load balancer to its newest image.
 
-    Whatever can be told is checked first, and housekeeping does it then.
-    Exclusions and maintenance windows are for rollouts, and not for this.
-    With --wait the command returns when it is done, and fails if that
-    failed; a line for each change is shown.
+    The command checks what it can, and then housekeeping replaces them.
+    Exclusions and maintenance windows apply to rollouts, and not here. With
+    --wait the command shows a line for each change, returns when it is done,
+    and fails if that failed.
     """
 
-    # What is wrong with the arguments together is said as argparse does.
+    # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
     def get_parser(self, prog_name):
@@ -44,7 +44,7 @@ class Replace(base.DatabaseMixin, command.Command):
         parser.add_argument(
             '--force', action='store_true',
             help='replace amphorae that have the newest image, too, or of '
-                 'which nobody knows')
+                 'an unknown one')
         parser.add_argument('--wait', action='store_true',
                             help='return when it is done')
         changes.add_arguments(parser, 'with --wait: give up after so long; '
@@ -84,7 +84,7 @@ class Replace(base.DatabaseMixin, command.Command):
         lb_id = load_balancers.find(engine, name)
         load_balancer = inventory.Inventory(conf, engine).get(lb_id)
         if load_balancer is None:
-            # Deleted between the two looks.
+            # It was deleted between the two looks.
             raise exceptions.NotPossible(
                 f'There is no load balancer {name}: see "openstack '
                 f'loadbalancer list".')
@@ -108,11 +108,11 @@ class Replace(base.DatabaseMixin, command.Command):
             load_balancer.topology, load_balancer.flavor_id,
             load_balancer.availability_zone, forced=parsed_args.force)
         if not replace_repo.add(engine, new):
-            # Somebody was faster.
+            # Another command was faster.
             replace_checks.check_rows(engine, load_balancer)
             raise exceptions.NotPossible(
-                f'Load balancer {load_balancer.id} was replaced by somebody '
-                f'else at this moment: run the command again.')
+                f'Load balancer {load_balancer.id} was replaced by another '
+                f'command at this moment: run the command again.')
         self._say(f'Replacement {new.id} of load balancer '
                   f'{load_balancer.id} waits for housekeeping.')
         return new.id

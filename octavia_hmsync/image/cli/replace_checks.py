@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What "image replace" refuses, before anything is written.
+"""The checks of "image replace", before anything is written.
 
-What the database tells comes first; the image service and Neutron are asked
-only when nothing of that is in the way.
+The checks of the database come first; the image service and Neutron are asked
+only if these succeed.
 """
 
 from octavia_hmsync import exceptions
@@ -22,12 +22,10 @@ _FIRST = (('Provider', database.check_provider),
 
 
 def check_rows(engine, load_balancer):
-    """Refuse what the database has in the way.
+    """Refuse what the database forbids.
 
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer: LoadBalancer.
-    :raises NotPossible: if somebody replaces it already, or it is in no state
-                         for that.
+    :raises NotPossible: if it is being replaced already, or its state does
+                         not permit it.
     """
     for replacement in replace_repo.get_of_load_balancer(engine,
                                                          load_balancer.id):
@@ -41,15 +39,13 @@ def check_rows(engine, load_balancer):
     for name, check in _FIRST:
         found = check(facts.Facts(load_balancer))
         if found.severity is finding.Severity.FAILURE:
-            # The others say the same in another way.
+            # The other checks report the same state in another way.
             raise _refuse(load_balancer, [(name, found)])
 
 
 def get_target(targets, load_balancer):
-    """Return the image that a load balancer's amphorae are to have.
+    """Return the new image of a load balancer's amphorae.
 
-    :param targets: target.Targets.
-    :param load_balancer: LoadBalancer.
     :raises NotPossible: if there is none.
     :raises CloudUnavailable: if the image service gives no answer.
     """
@@ -63,9 +59,8 @@ def get_target(targets, load_balancer):
 def is_up_to_date(load_balancer, image_id):
     """Tell whether there is nothing to do.
 
-    :param load_balancer: LoadBalancer.
-    :param image_id: the image that it is to have.
-    :raises NotPossible: if nobody can tell.
+    :param image_id: the image that it should have.
+    :raises NotPossible: if its present image is unknown.
     """
     judgement = outdated.judge(load_balancer, image_id)
     if judgement is outdated.Outdated.UNKNOWN:
@@ -73,7 +68,7 @@ def is_up_to_date(load_balancer, image_id):
                             outdated.get_allocated(load_balancer)
                             if a.image_id is None)
         raise exceptions.NotPossible(
-            f'Nobody can tell whether load balancer {load_balancer.id} is '
+            f'It is not known whether load balancer {load_balancer.id} is '
             f'outdated, because Octavia has no image_id of {unknown}. With '
             f'--force it is replaced all the same.')
     return judgement is outdated.Outdated.NO
@@ -82,13 +77,9 @@ def is_up_to_date(load_balancer, image_id):
 def check_preflight(conf, engine, load_balancer, targets, mode):
     """Refuse what would fail.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer: LoadBalancer.
-    :param targets: target.Targets.
     :param mode: REPLACE or FAILOVER of image_rollout.
     :returns: warnings, a line each.
-    :raises NotPossible: with a line for each finding that is in the way.
+    :raises NotPossible: with a line for each failure.
     """
     found = verdict.judge(conf, engine, load_balancer, targets, mode)
     if found.failures:

@@ -17,7 +17,7 @@ _LONG_COLUMNS = ('canary', 'forced', 'target_image', 'old_amphora',
                  'new_amphora', 'attempts', 'not_before', 'cancel_requested')
 
 
-# What becomes of one, by the state that it has.
+# The effect of "cancel", by state.
 _TEXTS = {
     replace_repo.WAITING: 'can be cancelled',
     replace_repo.CANCELLED: 'is cancelled',
@@ -26,10 +26,10 @@ _TEXTS = {
 
 
 class ListReplacements(base.DatabaseMixin, base.Lister):
-    """List the replacements that wait or run, of rollouts and by themselves.
+    """List the replacements that wait or run, of rollouts and on their own.
 
-    Those that have ended are shown of one load balancer, the newest first,
-    or of one rollout.
+    Ended replacements are shown for one load balancer, the newest first,
+    or for one rollout.
     """
 
     def get_parser(self, prog_name):
@@ -60,7 +60,7 @@ class ListReplacements(base.DatabaseMixin, base.Lister):
 def _find(engine, parsed_args):
     name = parsed_args.loadbalancer
     if name is not None:
-        # One that is deleted has an id only.
+        # A deleted load balancer has only its id.
         found = replace_repo.get_of_load_balancer(engine, name)
         return found or replace_repo.get_of_load_balancer(
             engine, load_balancers.find(engine, name))
@@ -74,10 +74,10 @@ def _find(engine, parsed_args):
 
 
 class CancelReplacement(base.DatabaseMixin, command.Command):
-    """End a replacement that waits for housekeeping, or send one back.
+    """End a waiting replacement, or send a running one back.
 
-    One that runs goes back at its next step, until it deletes the old
-    amphora: from then on it comes to its end. Of a rollout see "image rollout
+    A running replacement goes back at its next step, until it deletes the
+    old amphora: after that it is completed. For a rollout see "image rollout
     cancel".
     """
 

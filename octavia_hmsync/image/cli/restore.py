@@ -10,13 +10,13 @@ _OLDER_THAN = 3600
 
 
 class Restore(base.DatabaseMixin, base.Lister):
-    """Bring back a load balancer that a failover left while it serves.
+    """Bring back a load balancer that serves, after a failed failover.
 
-    For one that is in ERROR because the failover of its amphora failed, or
+    It must be in ERROR because the failover of its amphora failed, or
     PENDING_UPDATE because an octavia-worker died with it. Its amphorae, the
-    compute service and Neutron are asked what serves; what was proven is
-    shown. If it is proven, the load balancer is ACTIVE and the amphorae that
-    serve are ALLOCATED again, in one transaction. Amphorae are not touched,
+    compute service and Neutron are asked what serves, and the findings are
+    shown. If it is proven to serve, it becomes ACTIVE and its serving
+    amphorae ALLOCATED again, in one transaction. Amphorae are not touched,
     nothing is built and nothing is deleted.
     """
 
@@ -29,20 +29,21 @@ class Restore(base.DatabaseMixin, base.Lister):
         parser.add_argument(
             '--older-than', type=base.positive_seconds, metavar='<seconds>',
             default=_OLDER_THAN,
-            help='refuse one that is PENDING_UPDATE and was changed within '
-                 'these, by the clocks of the controllers: somebody may still '
-                 f'work on it (default: {_OLDER_THAN})')
+            help='refuse a load balancer that is PENDING_UPDATE and was '
+                 'changed less than this ago, by the clocks of the '
+                 'controllers: a worker may be busy with it '
+                 f'(default: {_OLDER_THAN})')
         base.add_dry_run(parser, 'what is proven, and what would be done')
         return parser
 
     def run(self, parsed_args):
-        """Look, and restore; what is refused is said behind the table."""
+        """Look, and restore; a refusal is reported after the table."""
         code = super().run(parsed_args)
         if self._is_refused:
             self.app.stderr.write(
                 f'Load balancer {parsed_args.loadbalancer} is left as it is: '
-                f'it is not proven that it serves, or nobody may touch it '
-                f'now. The results say why.\n')
+                f'it is not proven that it serves, or another process may be '
+                f'changing it. The results say why.\n')
             return 1
         return code
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""octavia-hmsync image rollout, but for its start and its watch."""
+"""octavia-hmsync image rollout, except for its start and its watch."""
 
 import collections
 
@@ -19,7 +19,7 @@ from octavia_hmsync.sync.db import house_keeper as keeper_repo
 
 STATES = (replace_repo.RUNNING, replace_repo.DONE, replace_repo.FAILED,
           replace_repo.REFUSED, replace_repo.SKIPPED, replace_repo.CANCELLED)
-# Of the settings, how to name them on the command line.
+# Settings with a number, and their help texts.
 NUMBERS = {
     'canaries': 'so many of each topology, flavor, availability zone and '
                 'image come first',
@@ -32,9 +32,8 @@ NUMBERS = {
 
 
 def get_rollout(engine, rollout_id=None):
-    """Return a rollout; without an id the one that runs, or the last one.
+    """Return a rollout; without an id the active one, or the last one.
 
-    :param engine: an SQLAlchemy engine.
     :param rollout_id: its id, or None.
     :raises NotPossible: if there is none.
     """
@@ -59,9 +58,8 @@ def get_rollout(engine, rollout_id=None):
 def why_it_waits(engine, rollout, rows):
     """Tell why a rollout begins nothing more now, None if it may.
 
-    That load balancers are left out is another matter.
+    Load balancers that are left out do not count.
 
-    :param engine: an SQLAlchemy engine.
     :param rollout: Rollout.
     :param rows: all of its Replacements.
     """
@@ -75,30 +73,27 @@ def why_it_waits(engine, rollout, rows):
 def count_at_once(conf, engine):
     """Return how many load balancers housekeeping replaces at once.
 
-    As the file of this host has it; those of other hosts may differ.
-
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
+    By octavia.conf of this host; other hosts may differ.
     """
     return (conf[image_conf.GROUP].replacements_at_once *
             len(keeper_repo.get_replacers(engine, conf.hmsync.offline_after)))
 
 
 def add_rollout_argument(parser):
-    """Let a command be about an earlier rollout."""
+    """Add the argument that names an earlier rollout."""
     parser.add_argument(
         'rollout', metavar='<rollout>', nargs='?',
-        help='its id (default: the one that runs, or the last one)')
+        help='its id (default: the active one, or the last one)')
 
 
 class _ChangeRollout(base.DatabaseMixin, command.Command):
-    """For commands that change the state of the rollout that runs."""
+    """For commands that change the state of the active rollout."""
 
     old: tuple[str, ...]
     new: str
     said: str
     verb: str
-    # What becomes of those that run.
+    # A note on running replacements.
     more = ''
 
     def get_parser(self, prog_name):
@@ -132,13 +127,13 @@ class _ChangeRollout(base.DatabaseMixin, command.Command):
         self.app.stdout.write(f'Rollout {rollout.id} {self.said}.{more}\n')
 
     def _change(self, engine, rollout, reason):
-        """Change the state; returns False if it is another one by now."""
+        """Change the state; returns False if it has changed meanwhile."""
         return rollout_repo.change_state(engine, rollout.id, self.old,
                                          self.new, reason)
 
 
 class PauseRollout(_ChangeRollout):
-    """Have a rollout begin nothing; what runs comes to its end."""
+    """Let a rollout begin nothing more; what runs comes to its end."""
 
     old, new = (rollout_repo.RUNNING,), rollout_repo.PAUSED
     said, verb = 'is paused', 'pause'
@@ -146,7 +141,7 @@ class PauseRollout(_ChangeRollout):
 
 
 class ResumeRollout(_ChangeRollout):
-    """Have a rollout that was paused go on."""
+    """Let a rollout that was paused go on."""
 
     old, new = (rollout_repo.PAUSED,), rollout_repo.RUNNING
     said, verb = 'goes on', 'resume'
@@ -155,8 +150,8 @@ class ResumeRollout(_ChangeRollout):
 class CancelRollout(_ChangeRollout):
     """End a rollout; what runs goes back, and what is done stays.
 
-    A replacement goes back at its next step, until it deletes the old
-    amphora: from then on it comes to its end.
+    A running replacement goes back at its next step, until it deletes the
+    old amphora: after that it is completed.
     """
 
     old, new = rollout_repo.ACTIVE_STATES, rollout_repo.CANCELLED
@@ -186,7 +181,7 @@ class ListRollouts(base.DatabaseMixin, base.Lister):
 
 
 class ShowRollout(base.DatabaseMixin, base.ShowOne):
-    """Show a rollout: its limits, what runs, what failed, who is left."""
+    """Show a rollout: its limits, what runs, what failed, what is left."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -232,9 +227,9 @@ def _list_reasons(rows, state):
 
 
 def _list_skipped(rows):
-    """Return those that are tried again, and those that are not any more.
+    """Return skipped ones that are tried again, and the others.
 
-    Of each load balancer the last attempt counts.
+    The last attempt of each load balancer counts.
     """
     last = {r.load_balancer_id: r for r in rows}
     tries = collections.Counter((r.load_balancer_id, r.target_image_id)

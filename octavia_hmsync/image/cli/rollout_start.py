@@ -21,9 +21,9 @@ from octavia_hmsync.image.rollout import reading
 from octavia_hmsync.image.rollout import waves
 from octavia_hmsync.image import target
 
-# Replacements whose time tells how long another one takes.
+# Replacements whose duration is used for the estimate.
 _LAST = 20
-# Those that have an option of the command, and one of [hmsync_image].
+# Settings that are options both of the command and of [hmsync_image].
 SETTINGS = (*rollout_commands.NUMBERS, 'windows')
 
 
@@ -46,19 +46,15 @@ class Starter(base.DatabaseMixin, base.Lister):
                  '"Sat,Sun 01:00-05:00; Wed 02:00-03:00"; empty for always')
         parser.add_argument('--reason', default='', metavar='<reason>',
                             help='why, for "image rollout list"')
-        base.add_dry_run(parser, 'who would be in which wave')
+        base.add_dry_run(parser, 'which load balancers would be in which wave')
         return parser
 
     def start(self, conf, engine, settings, parsed_args, targets,
               undo_of=None):
         """Start a rollout, or tell what it would do.
 
-        :param conf: a parsed oslo.config object.
-        :param engine: an SQLAlchemy engine.
         :param settings: of the rollout.
-        :param parsed_args: of the command.
-        :param targets: target.Targets.
-        :param undo_of: the id of the rollout that it takes back, or None.
+        :param undo_of: the id of the rollout that it undoes, or None.
         :returns: columns and rows.
         :raises NotPossible: if there is nothing to do, or it cannot be done.
         """
@@ -81,18 +77,18 @@ class Starter(base.DatabaseMixin, base.Lister):
                 _make_rows(found, fleet))
 
     def _say(self, text):
-        """Say what is not the answer; that may be read by a program."""
+        """Write a remark to stderr, since a program may read stdout."""
         self.app.stderr.write(f'{text}\n')
 
     def _tell_left_out(self, fleet, targets):
-        """Say of how many nobody can tell, and why."""
+        """Report how many load balancers are of unknown images, and why."""
         whys = collections.Counter(
             targets.get(lb.tag).problem or 'Octavia has no image_id of '
             'their amphorae: see "octavia-hmsync image check".'
             for lb, _why in fleet.unknown)
         for why, number in sorted(whys.items()):
-            self._say(f'Load balancers that are left alone, because nobody '
-                      f'can tell whether they are outdated: {number}. {why}')
+            self._say(f'Load balancers that are left alone, because it is '
+                      f'unknown whether they are outdated: {number}. {why}')
 
     def _tell_time(self, engine, settings, found, at_once):
         if settings.parallel > at_once:
@@ -100,7 +96,7 @@ class Starter(base.DatabaseMixin, base.Lister):
                       f'{at_once} are replaced at once: so many the '
                       f'octavia-housekeeping services that are up do, see '
                       f'[hmsync_image] replacements_at_once.')
-        # An estimate: the clock of this host will do.
+        # For an estimate the clock of this host will do.
         now = timeutils.utcnow()
         known = replace_repo.get_durations(engine, _LAST)
         time = estimate.describe(estimate.get_end(
@@ -129,10 +125,10 @@ class Starter(base.DatabaseMixin, base.Lister):
 class StartRollout(Starter):
     """Bring all load balancers to their newest image.
 
-    It is housekeeping that does it, some at a time. Lists who gets it: wave
-    1 and those with canary come first, and the others when these are done
-    and were watched; on stderr, how long that takes at least. What is not
-    given comes from [hmsync_image]; the mode is replace then.
+    Housekeeping replaces their amphorae, some at a time. The command lists
+    the order: wave 1 and canaries come first, and the others when these are
+    done and were watched; on stderr, how long that takes at least. Settings
+    that are not given come from [hmsync_image]; the mode is replace then.
     """
 
     def take_action(self, parsed_args):
@@ -147,10 +143,9 @@ class StartRollout(Starter):
 
 
 def check_that_none_is_active(engine):
-    """Refuse to start another rollout beside one.
+    """Refuse to start a second rollout.
 
-    :param engine: an SQLAlchemy engine.
-    :raises NotPossible: if there is one that has not ended.
+    :raises NotPossible: if a rollout has not ended.
     """
     active = rollout_repo.get_active(engine)
     if active is not None:
@@ -167,8 +162,7 @@ def _number(text):
 def get_settings(parsed_args, defaults):
     """Return the settings of a rollout.
 
-    :param parsed_args: of the command.
-    :param defaults: a Settings with what is not given.
+    :param defaults: a Settings for options that are not given.
     :raises NotPossible: if nothing could ever begin.
     """
     given = {name: getattr(parsed_args, name) for name in ('mode', *SETTINGS)}
@@ -184,7 +178,7 @@ def get_settings(parsed_args, defaults):
 
 
 def _make_rows(found, fleet):
-    """Return who is in which wave, and behind them who is in none."""
+    """Return load balancers by wave, then those in no wave."""
     rows = []
     for number, (is_canary, wave) in enumerate(found, 1):
         rows += [(number, is_canary, *_describe(c),

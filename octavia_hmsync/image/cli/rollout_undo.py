@@ -15,19 +15,19 @@ from octavia_hmsync.image import target
 
 
 class UndoRollout(rollout_start.Starter):
-    """Take a rollout back: to the image that the tag has now.
+    """Undo a rollout: to the image that the tag has now.
 
-    Take the tag off the image first, or deactivate it. It is another rollout,
-    of those alone that still have what the first one has brought. What is not
-    given is as the first one had it, but for its windows: it may begin at any
-    time.
+    Take the tag off the image first, or deactivate it. This is another
+    rollout, only of load balancers that still have what the first one has
+    brought. Settings that are not given are those of the first one, except
+    for its windows: it may begin at any time.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'rollout', metavar='<rollout>', nargs='?',
-            help='its id (default: the last one that is no undo itself)')
+            help='its id (default: the last rollout that is no undo itself)')
         return parser
 
     def take_action(self, parsed_args):
@@ -47,7 +47,7 @@ def _find(engine, rollout_id):
         return rollout_commands.get_rollout(engine, rollout_id)
     first = next((rollout for rollout in rollout_repo.get_all(engine)
                   if rollout.undo_of is None), None)
-    # Without any it tells that there was none.
+    # Without any, this reports that there was none.
     return first or rollout_commands.get_rollout(engine)
 
 

@@ -53,7 +53,7 @@ class WatchRollout(base.DatabaseMixin, command.Command):
         """Write what has changed; returns whether it is done."""
         rollout, rows, waits_for, keepers = found
         known = {f'Rollout {rollout.id}': _describe(rollout, rows)}
-        # Of each load balancer the newest, which is the last one.
+        # The last one of each load balancer is the newest.
         known.update({f'Load balancer {r.load_balancer_id}':
                       changes.describe(r) for r in rows})
         if waits_for and not any(r.state == replace_repo.RUNNING

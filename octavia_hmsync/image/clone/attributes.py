@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: what a clone has from its source, and what is its own.
+"""Pure: which attributes a clone copies from its source.
 
-Every attribute that the API shows stands here, so that one that a later
-release adds is named before it is lost: see unknown().
+Every attribute of the API is listed here. An attribute that a later release
+adds is reported before it is lost: see unknown().
 """
 
 import dataclasses
@@ -20,11 +20,11 @@ _COMMON = frozenset((
 class Kind:
     """Attributes of one kind of object.
 
-    :ivar copied: are sent as they are, and compared afterwards.
-    :ivar own: the clone has its own, or they say the same as others.
+    :ivar copied: sent unchanged, and compared afterwards.
+    :ivar own: different in a clone, or derived from other attributes.
     :ivar nested: other objects, or references to them.
-    :ivar filled: of those that are copied: what a row from before Octavia had
-                  them may lack, and a new one gets a default of.
+    :ivar filled: copied attributes that an object may lack if it is older
+                  than they are in Octavia; a new object gets a default.
     """
 
     name: str
@@ -35,11 +35,11 @@ class Kind:
 
     @property
     def known(self) -> frozenset[str]:
-        """Return all that are known."""
+        """Return all known attributes."""
         return frozenset(self.copied) | self.own | self.nested
 
 
-# Where they lack, a TLS listener or pool takes what its TLS library takes.
+# Without these, a TLS listener or pool uses defaults of its TLS library.
 TLS_DEFAULTS = ('tls_ciphers', 'tls_versions')
 
 LOAD_BALANCER = Kind(
@@ -100,13 +100,13 @@ RULE = Kind(
     ('type', 'compare_type', 'key', 'value', 'invert', 'admin_state_up',
      'tags'), _COMMON)
 
-# The order of these matters to nobody.
+# The order of these does not matter.
 _SETS = frozenset(('tags', 'vip_sg_ids', 'sni_container_refs',
                    'allowed_cidrs', 'tls_versions'))
 
 
 def is_set(value: object) -> bool:
-    """Tell whether an attribute says anything at all."""
+    """Tell whether an attribute has a value."""
     return value is not None and value != [] and value != {} and value != ''
 
 
@@ -121,7 +121,7 @@ def unknown(kind: Kind, raw: Raw) -> list[str]:
 
 
 def normalize(name: str, value: typing.Any) -> typing.Any:
-    """Return what can be compared with another value of the attribute."""
+    """Return a form of a value that can be compared with others."""
     if isinstance(value, (list, tuple)) and name in _SETS:
         value = sorted(value)
     elif isinstance(value, dict):

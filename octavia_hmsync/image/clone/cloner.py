@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Making a clone, and what of it is there."""
+"""Makes a clone, and reads its present state."""
 
 import dataclasses
 
@@ -11,18 +11,18 @@ from octavia_hmsync.image.clone import rules
 from octavia_hmsync.image.clone import tags as clone_tags
 from octavia_hmsync.image.clone import tree as trees
 
-# Of differences in one message.
+# Differences that one message names.
 _SHOWN = 5
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What a tenant says to a clone that is to be made.
+    """A tenant's options for a new clone.
 
-    :ivar name: of the clone, None for that of the source.
-    :ivar without_floating_ip: it may have none.
+    :ivar name: of the clone, None for the name of the source.
+    :ivar without_floating_ip: the source may have no floating IP.
     :ivar leave_out: attributes that may be lost.
-    :ivar owner_is_stopped: the controller that works at it does not.
+    :ivar owner_is_stopped: the controller that owns it does not run.
     """
 
     name: str | None = None
@@ -38,8 +38,8 @@ class Pair:
     :ivar source: a tree.Tree, None if it is gone.
     :ivar clone: a tree.Tree.
     :ivar at_source: floating IPs that lead to the source.
-    :ivar at_clone: those of the source that lead to the clone.
-    :ivar others: those that lead to the clone, and never led to the source.
+    :ivar at_clone: floating IPs of the source that lead to the clone.
+    :ivar others: floating IPs of the clone that never led to the source.
     """
 
     source: trees.Tree | None
@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def phase(self):
-        """Return the rules.Phase."""
+        """Return its rules.Phase."""
         if self.source is None:
             return rules.find_phase(
                 self.clone.root['provisioning_status'], None, False, True, 0,
@@ -97,7 +97,7 @@ class Cloner:
         :raises NotPossible: if there is none, or more than one.
         """
         found = self.load_balancers.find(name_or_id)
-        # On MariaDB Octavia finds names in capitals, and with accents, too.
+        # On MariaDB Octavia's search ignores case and accents.
         named = [found] if found else [
             raw for raw in self.load_balancers.get_all(name=name_or_id)
             if raw['name'] == name_or_id]
@@ -119,8 +119,8 @@ class Cloner:
         if len(clones) > 1:
             raise exceptions.NotPossible(
                 f'Load balancer {source_id} has more than one clone: '
-                f'{", ".join(raw["id"] for raw in clones)}. Delete those '
-                f'that nobody needs.')
+                f'{", ".join(raw["id"] for raw in clones)}. Delete all but '
+                f'one.')
         return clones[0] if clones else None
 
     def get_pair(self, name_or_id):
@@ -160,7 +160,7 @@ class Cloner:
                                                clone_tags.CLONE_OF)[:1]]
 
     def check(self, source_id, options):
-        """Look whether a load balancer can be cloned.
+        """Check whether a load balancer can be cloned.
 
         :returns: (a list of preflight.Finding, its tree.Tree, its floating
                   IPs).
@@ -180,11 +180,11 @@ class Cloner:
 
     def create(self, name_or_id, options, tell=lambda text: None,
                dry_run=False):
-        """Make a clone, or go on with one that was begun.
+        """Make a clone, or complete one.
 
-        :param tell: takes a line on what will not be cloned, or is done.
-        :returns: a Pair; None for one that would be made.
-        :raises NotPossible: if it cannot be made; nothing of it is left.
+        :param tell: takes a line on what is not cloned, or is done.
+        :returns: a Pair; None in a dry run.
+        :raises NotPossible: if it cannot be made; it is deleted again then.
         """
         source_id, clone = self.resolve(name_or_id)
         if dry_run:
@@ -199,11 +199,11 @@ class Cloner:
         if made:
             clone = self._make(source_id, options, tell)
         try:
-            # The name of one that was begun was given before.
+            # An unfinished clone has its name already.
             pair = self._complete(
                 source_id, clone, options.name if made else clone['name'])
         except exceptions.CloudUnavailable:
-            # Nothing is known to be wrong: the next run goes on.
+            # It is not known to be bad: the next run goes on with it.
             raise
         except exceptions.HMSyncException as e:
             if not made:
@@ -244,7 +244,7 @@ class Cloner:
         try:
             return self.load_balancers.create(body)
         except exceptions.CloudUnavailable:
-            # The answer may be what was lost.
+            # The request may have succeeded, and its answer got lost.
             clone = self._get_clone(source_id)
             if clone is None:
                 raise
@@ -253,7 +253,7 @@ class Cloner:
     def _complete(self, source_id, clone, name):
         """Wait for a clone, name its pools, compare it.
 
-        :param name: that it was given, None for that of the source.
+        :param name: the name of the clone, None for that of the source.
         """
         self._settle(clone['id'])
         self._yield_to_older(source_id, clone)
@@ -278,12 +278,12 @@ class Cloner:
         if root['provisioning_status'] != 'ACTIVE':
             raise exceptions.NotPossible(
                 f'The clone {clone_id} is in ERROR: Octavia could not build '
-                f'it. Ask whoever operates it.')
+                f'it. Ask its operator.')
         return root
 
     def _yield_to_older(self, source_id, clone):
-        """Let two that made a clone at once agree which one stays."""
+        """Decide which clone stays, if two were begun at once."""
         for first in self.load_balancers.find_clones(source_id)[:1]:
             if first['id'] != clone['id']:
                 raise exceptions.NotPossible(
-                    f'Somebody else has begun another clone, {first["id"]}.')
+                    f'Another clone has been begun, {first["id"]}.')

@@ -2,9 +2,9 @@
 
 """Octavia's and Neutron's API, asked with a tenant's credentials.
 
-They are found as openstacksdk finds them: clouds.yaml, OS_CLOUD, OS_*
-variables. Requests are openstacksdk's, answers are read as they are: what its
-classes do not know yet is not lost.
+openstacksdk finds the credentials: in clouds.yaml, OS_CLOUD, OS_* variables.
+It also makes the requests. Answers are used undecoded, so that attributes
+which its classes do not know are not lost.
 """
 
 import typing
@@ -19,19 +19,19 @@ import requests
 
 from octavia_hmsync import exceptions
 
-# Where clouds.yaml has no api_timeout: one that hangs would hold a command.
+# Seconds, if clouds.yaml has no api_timeout: otherwise a command may hang.
 _TIMEOUT = 120
 _UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
                 requests.ConnectionError, requests.Timeout)
 _ERRORS = (sdk_exc.SDKException, ks_exc.ClientException,
            requests.RequestException, OSError)
-# What keystoneauth stumbles with over a discovery that is none.
+# Raised in keystoneauth by an answer that is no discovery document.
 _NONSENSE = (AttributeError, KeyError, TypeError, ValueError)
 _SERVICES = {'load_balancer': 'Octavia', 'network': 'Neutron'}
 
 
 class Refused(exceptions.CloudRefused):
-    """An answer of the API that is no.
+    """The API refuses a request.
 
     :ivar status: of HTTP.
     """
@@ -42,9 +42,9 @@ class Refused(exceptions.CloudRefused):
 
 
 def connect(cloud=None):
-    """Make a connection; nobody is asked before the first request.
+    """Make a connection, without a request.
 
-    :param cloud: a name of clouds.yaml, None for what the environment has.
+    :param cloud: a name of clouds.yaml, None for the environment's cloud.
     :raises CloudUnavailable: if there are no credentials.
     """
     try:
@@ -76,11 +76,11 @@ class API:
         self._name = _SERVICES[service]
 
     def get(self, path, action, **query):
-        """Read what a path has; returns the decoded answer."""
+        """Send a GET request; returns the decoded answer."""
         return self._request('GET', path, action, params=query)
 
     def get_all(self, path, key, action, **query):
-        """Read a list, all pages of it."""
+        """Read a list, with all its pages."""
         found: list[dict[str, typing.Any]] = []
         while True:
             page = self._request('GET', path, action, params=query)
@@ -90,12 +90,12 @@ class API:
                          if link['rel'] == 'next'), None)
             if link is None:
                 return found
-            # Of the link only the query: behind a proxy the rest may lead
-            # anywhere.
+            # Only the query of the link: behind a proxy the rest may be
+            # wrong.
             query = parse.parse_qs(parse.urlsplit(link).query)
 
     def find(self, path, action):
-        """Read what a path has; None if it is not there."""
+        """Send a GET request; returns None if the resource is missing."""
         try:
             return self.get(path, action)
         except Refused as e:
@@ -104,16 +104,16 @@ class API:
             return None
 
     def post(self, path, body, action):
-        """Make something; returns the decoded answer."""
+        """Send a POST request; returns the decoded answer."""
         return self._request('POST', path, action, json=body)
 
     def put(self, path, body, action, headers=None):
-        """Change something; returns the decoded answer."""
+        """Send a PUT request; returns the decoded answer."""
         return self._request('PUT', path, action, json=body,
                              headers=headers or {})
 
     def delete(self, path, action, **query):
-        """Delete something; that it is gone is as good."""
+        """Send a DELETE request; a missing resource is no error."""
         try:
             self._request('DELETE', path, action, params=query)
         except Refused as e:
@@ -121,15 +121,15 @@ class API:
                 raise
 
     def _request(self, method, path, action, **kwargs):
-        """Make a request once; the SDK may repeat one, also a POST.
+        """Make a request once; the SDK might repeat even a POST.
 
-        :param action: what is done, a verb first.
+        :param action: for messages, a verb first.
         :raises Refused: if the answer is no.
-        :raises CloudUnavailable: if there is none, or not a proper one.
+        :raises CloudUnavailable: if there is no valid answer.
         """
         kwargs = {name: value for name, value in kwargs.items() if value}
         with warnings.catch_warnings():
-            # The SDK's guesses at why it found no endpoint.
+            # The SDK warns about a missing endpoint; the error says the same.
             warnings.simplefilter('ignore', sdk_warnings.OpenStackWarning)
             try:
                 response = getattr(self._connection, self._service).request(
@@ -177,7 +177,7 @@ class API:
         if response.status_code >= 500:
             return exceptions.CloudUnavailable(
                 f'Could not {action}: {self._name} answers HTTP '
-                f'{response.status_code}, {reason}. Ask whoever operates it, '
+                f'{response.status_code}, {reason}. Ask its operator, '
                 f'and run the command again.')
         return Refused(
             f'Could not {action}: {self._name} answers HTTP '
@@ -185,7 +185,7 @@ class API:
 
 
 def _reason(response):
-    """Return what an API says, in one line."""
+    """Return an API's error text, in one line."""
     try:
         body = response.json()
     except ValueError:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: in what a clone differs from its source."""
+"""Pure: how a clone differs from its source."""
 
 import dataclasses
 import itertools
@@ -16,7 +16,7 @@ Raw = trees.Raw
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """One attribute, or an object that only one of them has."""
+    """A different attribute, or an object that only one side has."""
 
     subject: str
     attribute: str
@@ -32,11 +32,11 @@ def compare(source: trees.Tree, clone: trees.Tree,
             name: str | None = None) -> list[Difference]:
     """Compare attribute by attribute.
 
-    A pool that has its name of the request yet is taken as renamed.
+    A pool that still has its name of the request counts as renamed.
 
-    :param name: that the clone was given, where it is not the source's.
-    :returns: all differences; what is the clone's own is none, nor is a
-              default of Octavia's where the source says nothing.
+    :param name: the name that the clone was given, if not the source's.
+    :returns: all differences, except for the clone's own attributes, and
+              for Octavia's defaults of attributes that the source lacks.
     """
     pools = match_pools(source, clone)
     found = list(_attributes('load balancer', attrs.LOAD_BALANCER,
@@ -67,10 +67,10 @@ def match_members(source: Raw, clone: Raw
 def match_pools(source: trees.Tree, clone: trees.Tree) -> dict[str, Raw]:
     """Find the pool of the clone for each pool of the source.
 
-    By the name in the request, else by what refers to it, else by name,
-    those first that are equal: names need not be unique, and may be empty.
+    It goes by the name in the request, then by references to the pool, then
+    by the name and equality, since names may be empty or not unique.
 
-    :returns: pools of the clone, by the id of that of the source.
+    :returns: {id of the source's pool: the clone's pool}.
     """
     left = {pool['id']: pool for pool in clone.pools}
     found: dict[str, Raw] = {}

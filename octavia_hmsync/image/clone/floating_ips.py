@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Floating IPs, moved as compare-and-swap on their revision."""
+"""Moves floating IPs, by compare-and-swap on their revision."""
 
 import dataclasses
 import ipaddress
@@ -13,7 +13,7 @@ _STALE = 412
 
 @dataclasses.dataclass(frozen=True)
 class FloatingIP:
-    """One, and what it leads to."""
+    """A floating IP, and its target."""
 
     id: str
     address: str
@@ -24,7 +24,7 @@ class FloatingIP:
 
 @dataclasses.dataclass(frozen=True)
 class Move:
-    """A floating IP that is to lead to another VIP."""
+    """A floating IP, and its new target."""
 
     floating_ip: FloatingIP
     port_id: str
@@ -37,11 +37,11 @@ def _read(raw):
 
 
 def plan_moves(found, source, target):
-    """Say where floating IPs of a load balancer belong at another one.
+    """Plan to move floating IPs from one load balancer to another.
 
-    :param found: FloatingIPs that lead to the source.
+    :param found: FloatingIPs of the source.
     :param source: a tree.Tree.
-    :param target: likewise, with as many VIPs in the same order.
+    :param target: a tree.Tree, with as many VIPs in the same order.
     :returns: a list of Move.
     """
     by_address = {ipaddress.ip_address(ours[1]): theirs
@@ -56,7 +56,7 @@ def plan_moves(found, source, target):
 
 
 class FloatingIPs:
-    """What the commands ask Neutron.
+    """The requests of the commands to Neutron.
 
     :param api: a cloud.API of Neutron.
     """
@@ -80,8 +80,8 @@ class FloatingIPs:
         """Move all of them, or none.
 
         :param moves: a list of Move.
-        :raises NotPossible: if one could not be moved; those before it lead
-                             to where they led.
+        :raises NotPossible: if one could not be moved; earlier ones are moved
+                             back.
         """
         done: list[Move] = []
         for move in moves:
@@ -90,7 +90,7 @@ class FloatingIPs:
             except exceptions.HMSyncException as e:
                 left = self._go_back(done)
                 end = (f'These could not be moved back: {", ".join(left)}. '
-                       if left else 'All lead to where they led. ')
+                       if left else 'All lead to their old targets. ')
                 raise exceptions.NotPossible(
                     f'Floating IP {move.floating_ip.address} could not be '
                     f'moved: {e} {end}Run the command again.') from e
@@ -98,7 +98,7 @@ class FloatingIPs:
             done.append(Move(moved, before.port_id, before.fixed_address))
 
     def _go_back(self, done):
-        """Return the addresses that stay where they are."""
+        """Move floating IPs back; returns addresses that failed."""
         left = []
         for move in reversed(done):
             try:
@@ -108,12 +108,12 @@ class FloatingIPs:
         return left
 
     def _move(self, move):
-        """Move one if nobody has changed it; returns it as it is now."""
+        """Move one, unless it has changed; returns its new state."""
         before = move.floating_ip
         if before.revision is None:
             raise exceptions.NotPossible(
                 'Neutron shows no revision_number of floating IPs, so that '
-                'two who move one would not notice each other.')
+                'two concurrent moves would not notice each other.')
         try:
             return _read(self._api.put(
                 f'/floatingips/{before.id}', {'floatingip': {
@@ -129,16 +129,16 @@ class FloatingIPs:
             if now:
                 return now
             raise exceptions.NotPossible(
-                'Somebody else has changed it in the meantime.') from e
+                'It has been changed in the meantime.') from e
         except exceptions.CloudUnavailable:
-            # The answer may be what was lost.
+            # The request may have succeeded, and its answer got lost.
             now = self._look(move)
             if now is None:
                 raise
             return now
 
     def _look(self, move):
-        """Return it if it is where it should be, None else."""
+        """Return it if it has its new target, else None."""
         found = self._api.find(f'/floatingips/{move.floating_ip.id}',
                                'read the floating IP')
         now = _read(found['floatingip']) if found else None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Load balancers of the API: read whole, waited for, their tags changed."""
+"""Load balancers of the API: read, changed, and waited for."""
 
 import time
 
@@ -13,12 +13,12 @@ from octavia_hmsync.image.clone import tree as trees
 
 _PATH = '/lbaas/loadbalancers'
 _IMMUTABLE = 409
-# How often a tag is written that somebody else takes away.
+# How often a tag is written again that another writer has removed.
 _ATTEMPTS = 5
 
 
 class LoadBalancers:
-    """What the commands ask Octavia.
+    """The requests of the commands to Octavia.
 
     :param api: a cloud.API of Octavia.
     :param timeout: seconds to wait for a load balancer that is PENDING.
@@ -37,7 +37,7 @@ class LoadBalancers:
             if raw['provisioning_status'] != 'DELETED']
 
     def find(self, load_balancer_id):
-        """Return one, None if there is none of this id."""
+        """Return a load balancer by its id, None if there is none."""
         if not uuidutils.is_uuid_like(load_balancer_id):
             return None
         answer = self._api.find(f'{_PATH}/{load_balancer_id}',
@@ -48,15 +48,15 @@ class LoadBalancers:
         return answer['loadbalancer']
 
     def get(self, load_balancer_id):
-        """Return one.
+        """Return a load balancer.
 
         :raises NotPossible: if it is gone.
         """
         found = self.find(load_balancer_id)
         if found is None:
             raise exceptions.NotPossible(
-                f'Load balancer {load_balancer_id} is gone; whoever deleted '
-                f'it has ended its clone, too.')
+                f'Load balancer {load_balancer_id} has been deleted, which '
+                f'has ended its clone, too.')
         return found
 
     def find_clones(self, source_id):
@@ -67,7 +67,7 @@ class LoadBalancers:
             key=lambda raw: (raw['created_at'], raw['id']))
 
     def read_tree(self, root):
-        """Read all that a load balancer consists of.
+        """Read a load balancer with all its children.
 
         :param root: the load balancer, as the API shows it.
         :returns: a tree.Tree.
@@ -139,7 +139,7 @@ class LoadBalancers:
                                   for raw in found['pools'])}
 
     def create(self, body):
-        """Make a load balancer with all that is in it; returns it."""
+        """Make a load balancer with all its children; returns it."""
         return self._api.post(_PATH, {'loadbalancer': body},
                               'create the clone')['loadbalancer']
 
@@ -150,9 +150,9 @@ class LoadBalancers:
             f'rename pool {pool_id}'))
 
     def change(self, load_balancer_id, act):
-        """Do something that a load balancer has to be ACTIVE for.
+        """Make a change for which a load balancer must be ACTIVE.
 
-        :param act: called again where somebody else changes it, too.
+        :param act: called again if another change was faster.
         """
         end = time.monotonic() + self._timeout
         while True:
@@ -165,13 +165,13 @@ class LoadBalancers:
             time.sleep(self.interval)
 
     def write_tags(self, load_balancer_id, add=(), remove=()):
-        """Change tags; those of others stay.
+        """Change tags, and keep those of others.
 
-        The API replaces all at once, so they are read again afterwards:
-        somebody else may have written what he had read before.
+        The API replaces all tags at once. So they are read again afterwards:
+        another writer may have written its own older list.
 
         :returns: the load balancer.
-        :raises NotPossible: if somebody else takes them away each time.
+        :raises NotPossible: if another writer undoes the change each time.
         """
         for _attempt in range(_ATTEMPTS):
             root = self.wait_until_settled(load_balancer_id)
@@ -184,19 +184,19 @@ class LoadBalancers:
                     {'loadbalancer': {'tags': wanted}},
                     f'change the tags of load balancer {load_balancer_id}')
             except cloud.Refused as e:
-                # Somebody else changes something: look what.
+                # Another change is under way: look again.
                 if e.status != _IMMUTABLE:
                     raise
         raise exceptions.NotPossible(
-            f'Somebody else changes the tags of load balancer '
-            f'{load_balancer_id} again and again: run the command again when '
-            f'nobody does.')
+            f'The tags of load balancer {load_balancer_id} are changed '
+            f'by others again and again: run the command again when '
+            f'that has stopped.')
 
     def wait_until_settled(self, load_balancer_id):
-        """Wait until nobody works at a load balancer.
+        """Wait until a load balancer is ACTIVE or in ERROR.
 
-        :returns: it, ACTIVE or in ERROR.
-        :raises NotPossible: if that takes longer than the time limit, or it
+        :returns: the load balancer.
+        :raises NotPossible: if that takes longer than the timeout, or it
                              is gone.
         """
         end = time.monotonic() + self._timeout
@@ -213,7 +213,7 @@ class LoadBalancers:
             time.sleep(self.interval)
 
     def delete(self, load_balancer_id):
-        """Delete a load balancer with all that is in it; wait for its end."""
+        """Delete a load balancer with all its children, and wait."""
         end = time.monotonic() + self._timeout
         while True:
             root = self.find(load_balancer_id)
@@ -234,6 +234,6 @@ class LoadBalancers:
                              f'delete load balancer {load_balancer_id}',
                              cascade='true')
         except cloud.Refused as e:
-            # It is PENDING for another reason.
+            # Not deleted yet, but PENDING for another reason.
             if e.status != _IMMUTABLE:
                 raise

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: who made a load balancer and goes on working at it.
+"""Pure: which controller made a load balancer and keeps changing it.
 
-A controller that looks for its load balancer by name, tag or id knows nothing
-of a clone. By what each leaves at a load balancer it can be told; Terraform,
-and a Heat template that names it, leave nothing. What is said of each was read
-in its source: see doc/source/admin/image-clone.rst.
+A controller that finds its load balancer by name, tag or id does not know a
+clone. Traces that it leaves at a load balancer give it away; Terraform, and a
+Heat template with a name, leave none. The behaviour of each was read in its
+source: see doc/source/admin/image-clone.rst.
 """
 
 import dataclasses
@@ -17,11 +17,12 @@ from octavia_hmsync.image.clone import attributes as attrs
 
 @dataclasses.dataclass(frozen=True)
 class Owner:
-    """A controller.
+    """A controller that owns load balancers.
 
     :ivar name: in words.
-    :ivar looks: how it finds its load balancer, and what it does of two.
-    :ivar afterwards: what it has to be told when the source is gone.
+    :ivar looks: how it finds its load balancer, and what it does if there are
+                 two.
+    :ivar afterwards: what it needs when the source is gone.
     :ivar patterns: regular expressions, by attribute.
     """
 
@@ -75,16 +76,16 @@ HEAT = Owner(
     'source alone, or makes a third one once that is gone, and a deletion '
     'leaves the clone',
     'the stack cannot be told: abandon it, and adopt it anew with its id',
-    # As Heat names what has no name in a template: base32, which has a digit
-    # in nine of ten.
+    # Heat's name for an unnamed resource: base32, which contains a digit in
+    # nine of ten cases.
     {'name': re.compile(
         r'.+-.+-(?=[a-z2-7]*[2-7])[a-z2-7]{12}$')})
-# In the order in which they are asked.
+# In the order of the checks.
 OWNERS = (CLOUD_PROVIDER, INGRESS, CLUSTER_API, HEAT)
 
 
 def find(root: attrs.Raw) -> Owner | None:
-    """Return who owns a load balancer, as far as that can be seen.
+    """Return the owner of a load balancer, as far as it can be seen.
 
     :param root: the load balancer as the API shows it.
     """

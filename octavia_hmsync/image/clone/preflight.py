@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What stands in the way of a clone, and what it will not have.
+"""What prevents a clone, and what a clone will lack.
 
-All of it is said before anything is made.
+All of it is reported before anything is made.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from octavia_hmsync.image.clone import owners
 from octavia_hmsync.image.clone import tags as clone_tags
 from octavia_hmsync.image.clone import tree as trees
 
-# By kind: names in the answer of the API; the second ones are old.
+# {kind: names in the API's answer}; the second names are old.
 _QUOTAS = {
     'load balancer': ('loadbalancer', 'load_balancer'),
     'listener': ('listener',),
@@ -31,7 +31,7 @@ REFUSED = 'REFUSED'
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What was looked at, and what came out."""
+    """The result of one check."""
 
     check: str
     result: str
@@ -39,15 +39,14 @@ class Finding:
 
 
 def check(source, floating_ips, clones, quota, counts, options):
-    """Look at a load balancer that is to be cloned. Pure.
+    """Check a load balancer that is to be cloned. Pure.
 
-    :param source: a tree.Tree.
-    :param floating_ips: those that lead to it.
+    :param floating_ips: its floating IPs.
     :param clones: its clones, as the API shows them.
-    :param quota: of the project as the API shows it, None if nobody knows.
+    :param quota: of the project as the API shows it, None if unknown.
     :param counts: how many objects of each kind the project has.
     :param options: a cloner.Options.
-    :returns: a list of Finding, one at least for each check.
+    :returns: a list of Finding, at least one for each check.
     """
     return [_status(source), _other_clone(source, clones),
             _owner(source, options),
@@ -61,7 +60,7 @@ def _status(source):
     if status == 'ACTIVE':
         return Finding('status', OK)
     return Finding('status', REFUSED,
-                   f'it is {status}: only one that is ACTIVE can be cloned')
+                   f'it is {status}: it must be ACTIVE to be cloned')
 
 
 def _other_clone(source, clones):
@@ -116,7 +115,7 @@ def _floating_ips(floating_ips, options):
         return Finding('floating_ip', OK, ', '.join(
             each.address for each in floating_ips))
     text = ('none leads to its VIP: the clone gets another VIP address, and '
-            'clients have to be moved there by DNS')
+            'clients must be moved there by DNS')
     if options.without_floating_ip:
         return Finding('floating_ip', NOTE, text)
     return Finding('floating_ip', REFUSED,
@@ -147,7 +146,7 @@ def _notes(source, floating_ips):
         found.append(Finding(
             'tls', NOTE, f'{words} has no {", ".join(names)}, as it is older '
             f'than these in Octavia: the clone gets what Octavia sets for '
-            f'new ones, and who speaks older ones only cannot connect'))
+            f'new ones, and clients with only older ones cannot connect'))
     if root.get('provider') not in _AMPHORA:
         found.append(Finding(
             'provider', NOTE, f'what the provider {root.get("provider")} '

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: whether a clone serves no worse than its source; its phase."""
+"""Pure: whether a clone serves as well as its source; its phase."""
 
 import enum
 import typing
@@ -8,7 +8,7 @@ import typing
 from octavia_hmsync.image.clone import diff
 from octavia_hmsync.image.clone import tree as trees
 
-# What is not in it serves nothing.
+# Any other status serves nothing.
 _RANKS = {'ONLINE': 3, 'NO_MONITOR': 3, 'DRAINING': 3, 'DEGRADED': 2,
           'ERROR': 1}
 _SERVES = 3
@@ -28,7 +28,7 @@ class Phase(enum.StrEnum):
 
 
 def rank(raw: trees.Raw) -> int:
-    """Return a number for an operating status; more is better."""
+    """Return a rank of an operating status; more is better."""
     return _RANKS.get(raw.get('operating_status') or '', 0)
 
 
@@ -41,9 +41,9 @@ def count_up(tree: trees.Tree) -> str:
 
 
 def find_worse(source: trees.Tree, clone: trees.Tree) -> list[str]:
-    """Return what of the clone serves worse than that of the source.
+    """Return which parts of the clone serve worse than the source's.
 
-    :returns: a text for each: an empty list lets the switch go ahead.
+    :returns: a text for each: an empty list permits the switch.
     """
     if clone.root['provisioning_status'] != 'ACTIVE':
         return [f'the clone is {clone.root["provisioning_status"]}']
@@ -77,14 +77,14 @@ def _worse(subject: str, ours: trees.Raw, theirs: trees.Raw | None
 
 def find_phase(clone_status: str, source_status: str | None, retiring: bool,
                complete: bool, at_source: int, at_clone: int) -> Phase:
-    """Return how far a clone is, from what is there.
+    """Return the phase of a clone, from its present state.
 
     :param clone_status: provisioning status of the clone.
     :param source_status: that of the source, None if it is gone.
     :param retiring: whether the source is marked for deletion.
     :param complete: whether all pools of the clone have their names.
     :param at_source: how many floating IPs lead to the source.
-    :param at_clone: how many of those of the source lead to the clone.
+    :param at_clone: how many of the source's floating IPs lead to the clone.
     """
     for applies, phase in (
             (clone_status == 'PENDING_DELETE', Phase.DELETING),
@@ -102,12 +102,12 @@ def find_phase(clone_status: str, source_status: str | None, retiring: bool,
 
 def is_drained(samples: typing.Sequence[tuple[float, int]],
                settle: float) -> bool:
-    """Tell whether a load balancer has had no connection for long enough.
+    """Tell whether a load balancer had no connection for long enough.
 
-    Its statistics come with heartbeats, so one look proves nothing.
+    Its statistics come with heartbeats, so one sample proves nothing.
 
     :param samples: (time, active connections), the latest one last.
-    :param settle: for how many seconds there has to be none.
+    :param settle: for how many seconds there must be none.
     """
     since = None
     for time, connections in samples:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Switching to a clone, going back, and the end of the source."""
+"""Switches to a clone and back, and deletes the source."""
 
 import time
 
@@ -29,11 +29,11 @@ class Switcher:
 
     def switch(self, name_or_id, timeout, allow_differences=False,
                dry_run=False):
-        """Have all floating IPs of the source lead to the clone.
+        """Move all floating IPs of the source to the clone.
 
         :param timeout: seconds to wait for members of the clone.
-        :param allow_differences: that it is no longer equal is all right.
-        :returns: (a Pair as it was, the floating_ips.Moves made).
+        :param allow_differences: accept a clone that differs by now.
+        :returns: (the earlier Pair, the floating_ips.Moves made).
         :raises NotPossible: if the clone serves worse; nothing has changed.
         """
         pair = self._get(name_or_id)
@@ -47,7 +47,7 @@ class Switcher:
                 f'DNS, then retire it.')
         moves = fips.plan_moves(pair.at_source, pair.source, pair.clone)
         if moves and not dry_run:
-            # Before: this is what "back" goes by.
+            # Written before the move, because "back" needs it.
             self._load_balancers.write_tags(pair.clone.id, add=[
                 clone_tags.make(clone_tags.FLOATING_IP, each.id)
                 for each in pair.at_source])
@@ -97,11 +97,12 @@ class Switcher:
             pair = self._get(pair.clone.id)
 
     def back(self, name_or_id, dry_run=False):
-        """Have the floating IPs lead to the source again.
+        """Move the floating IPs back to the source.
 
-        Whatever its members do: this is the way out of trouble.
+        The state of its members does not matter: this is the way out of
+        trouble.
 
-        :returns: (a Pair as it was, the floating_ips.Moves made).
+        :returns: (the earlier Pair, the floating_ips.Moves made).
         :raises NotPossible: if the source is gone, or being deleted.
         """
         pair = self._get(name_or_id)
@@ -109,22 +110,22 @@ class Switcher:
         if not moves or dry_run:
             return pair, moves
         self._floating_ips.move_all(moves)
-        # retire() writes its tag before it looks at floating IPs, and this
-        # looks at the tag after it moved them: one sees the other.
+        # retire() writes its tag before it looks at floating IPs. This method
+        # looks at the tag after it moved them. So one of them sees the other.
         root = self._load_balancers.find(pair.source.id)
         if root is None or cloners.is_retiring(root):
             self._floating_ips.move_all(fips.plan_moves(
                 self._floating_ips.get_all(pair.source), pair.source,
                 pair.clone))
             raise exceptions.NotPossible(
-                f'Load balancer {pair.source.id} is being deleted by '
-                f'somebody else: the floating IPs lead to the clone again.')
+                f'Load balancer {pair.source.id} is being deleted by another '
+                f'command: the floating IPs lead to the clone again.')
         return pair, moves
 
     def delete_clone(self, pair):
-        """Delete a clone that nothing leads to.
+        """Delete a clone without floating IPs.
 
-        :raises NotPossible: if a floating IP does.
+        :raises NotPossible: if a floating IP leads to it.
         """
         pair = self._cloner.get_pair(pair.clone.id)
         left = [each.address for each in (*pair.at_clone, *pair.others)]
@@ -136,13 +137,13 @@ class Switcher:
 
     def retire(self, name_or_id, timeout, without_floating_ip=False,
                tell=lambda text: None, settle=SETTLE, dry_run=False):
-        """Delete the source, once nobody uses it.
+        """Delete the source, once it is no longer used.
 
         :param timeout: seconds to wait for the end of its connections.
         :param without_floating_ip: clients were moved by DNS.
         :param tell: takes a line on what is done.
-        :param settle: seconds in which it has to have no connection.
-        :returns: a Pair as it was.
+        :param settle: seconds for which it must have no connection.
+        :returns: the earlier Pair.
         :raises NotPossible: if the source is still in use.
         """
         pair = self._cloner.get_pair(name_or_id)
@@ -203,19 +204,19 @@ class Switcher:
                            max(timeout - now, 0)))
 
     def _mark(self, pair):
-        """Write that the deletion begins, then look once more."""
+        """Mark the source as being deleted, then look once more."""
         mark = [clone_tags.make(clone_tags.RETIRED_BY, pair.clone.id)]
         self._load_balancers.write_tags(pair.source.id, add=mark)
         left = self._floating_ips.get_all(pair.source)
         if left:
             self._load_balancers.write_tags(pair.source.id, remove=mark)
             raise exceptions.NotPossible(
-                f'Load balancer {pair.source.id} is not deleted: somebody '
-                f'else has made floating IPs lead to it again: '
+                f'Load balancer {pair.source.id} is not deleted: another '
+                f'command has moved floating IPs to it again: '
                 f'{", ".join(each.address for each in left)}.')
 
     def _forget(self, pair, dry_run=False):
-        """Make the clone a load balancer as any other."""
+        """Make the clone an ordinary load balancer."""
         if not dry_run:
             root = self._load_balancers.get(pair.clone.id)
             self._load_balancers.write_tags(

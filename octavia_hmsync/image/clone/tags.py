@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: what is remembered of a clone, as tags of both load balancers.
+"""Pure: the tags of source and clone that record their relation.
 
 A tag is ``octavia-hmsync:WORD=ID``:
 
@@ -8,13 +8,12 @@ A tag is ``octavia-hmsync:WORD=ID``:
     at the clone, from the request that makes it: the id of its source.
 ``clone-fip``
     at the clone: the id of a floating IP that came, or will come, from the
-    source. One that the clone was given by somebody else has none.
+    source. A floating IP that the clone got otherwise has no such tag.
 ``retired-by``
-    at the source, from the moment on in which it is being deleted: the id of
-    the clone.
+    at the source, as soon as it is being deleted: the id of the clone.
 
-Where the floating IPs are says the rest, so no tag has to be changed by a
-switch or by the way back.
+The present place of the floating IPs tells the rest. So no tag has to change
+with a switch or the way back.
 """
 
 import typing
@@ -32,23 +31,23 @@ def make(word: str, value: str) -> str:
 
 
 def values(tags: typing.Iterable[str], word: str) -> list[str]:
-    """Return the ids that are remembered under a word."""
+    """Return the ids of the tags with a word."""
     start = make(word, '')
     return [tag.removeprefix(start) for tag in tags if tag.startswith(start)]
 
 
 def is_ours(tag: str) -> bool:
-    """Tell whether a tag is one of these."""
+    """Tell whether a tag is the plugin's."""
     return any(tag.startswith(make(word, '')) for word in _WORDS)
 
 
 def foreign(tags: typing.Iterable[str] | None) -> list[str]:
-    """Return the tags that are somebody else's."""
+    """Return the tags that are not the plugin's."""
     return [tag for tag in tags or () if not is_ours(tag)]
 
 
 def change(tags: typing.Iterable[str], add: typing.Iterable[str] = (),
            remove: typing.Iterable[str] = ()) -> list[str]:
-    """Return tags with some more and some less, each once, in their order."""
+    """Return tags with some added and some removed, in their order."""
     gone = set(remove)
     return [tag for tag in dict.fromkeys((*tags, *add)) if tag not in gone]

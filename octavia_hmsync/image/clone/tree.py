@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Pure: a load balancer with all that it consists of."""
+"""Pure: a load balancer with all its children."""
 
 import collections
 import dataclasses
@@ -22,7 +22,7 @@ class Tree:
 
     :ivar root: the load balancer itself.
     :ivar listeners: each with its policies in "l7policies", and these with
-                     theirs in "rules".
+                     their rules in "rules".
     :ivar pools: each with its "members", and its "healthmonitor" or None.
     """
 
@@ -64,12 +64,12 @@ def walk(tree: Tree) -> typing.Iterator[tuple[attrs.Kind, Raw]]:
 
 
 def count(tree: Tree) -> collections.Counter[str]:
-    """Return how many objects of each kind it takes."""
+    """Return how many objects of each kind it has."""
     return collections.Counter(kind.name for kind, _raw in walk(tree))
 
 
 def find_tls_defaults(tree: Tree) -> list[tuple[str, list[str]]]:
-    """Return what of TLS the clone has a default of, and the source not.
+    """Return TLS attributes that only the clone gets a default for.
 
     :returns: (listener or pool in words, names of attributes), where there
               are any.
@@ -92,10 +92,10 @@ def find_unknown(tree: Tree) -> list[tuple[str, str, str]]:
 
 
 def name_pools(tree: Tree) -> dict[str, str]:
-    """Return the name that each pool has in the request, by its id.
+    """Return the name of each pool in the request, by its id.
 
-    There they are told apart by name: one whose name is not its alone has
-    its id, until it is renamed.
+    The request tells pools apart by name. A pool without a unique name gets
+    its id as its name, until it is renamed.
     """
     names = collections.Counter(pool.get('name') for pool in tree.pools)
     return {pool['id']: pool['name']
@@ -104,9 +104,9 @@ def name_pools(tree: Tree) -> dict[str, str]:
 
 
 def find_renames(source: Tree, clone: Tree) -> dict[str, str]:
-    """Return the pools of the clone that are still to be renamed.
+    """Return the pools of the clone that still have to be renamed.
 
-    :returns: the name of each, by its id.
+    :returns: {id: name}.
     """
     names = {pool['id']: pool.get('name') or '' for pool in source.pools}
     return {pool['id']: names[pool['name']] for pool in clone.pools
@@ -116,16 +116,16 @@ def find_renames(source: Tree, clone: Tree) -> dict[str, str]:
 
 def build_request(source: Tree, name: str | None,
                   floating_ips: typing.Iterable[str]) -> Raw:
-    """Return what makes the clone in one request.
+    """Return the request that makes the whole clone.
 
-    :param source: what is cloned.
-    :param name: of the clone, None for that of the source.
-    :param floating_ips: ids that are remembered.
+    :param source: the load balancer to clone.
+    :param name: of the clone, None for the name of the source.
+    :param floating_ips: ids to be recorded in tags.
     """
     pool_names = name_pools(source)
     made = _copy(attrs.LOAD_BALANCER, source.root)
     if made.get('vip_subnet_id'):
-        # A deployment may disallow one of the two.
+        # A deployment may reject a request with both.
         made.pop('vip_network_id', None)
     if name:
         made['name'] = name
@@ -167,7 +167,7 @@ def _pool(pool: Raw, names: dict[str, str]) -> Raw:
 def _member(member: Raw) -> Raw:
     made = _copy(attrs.MEMBER, member)
     if made.pop('vnic_type', None) == _DIRECT:
-        # It is asked for in another way than it is shown.
+        # The request has another attribute for it than the answer.
         made['request_sriov'] = True
     return made
 
@@ -184,16 +184,16 @@ def _listener(listener: Raw, names: dict[str, str]) -> Raw:
 
 
 def _copy_protocols(raw: Raw, made: Raw) -> None:
-    """Offer no HTTP/2 where there is no ALPN: the default has it.
+    """Set HTTP/1.1 explicitly where ALPN is off, as the default has HTTP/2.
 
-    An empty list Octavia does not take.
+    Octavia rejects an empty list.
     """
     if 'alpn_protocols' in raw:
         made['alpn_protocols'] = raw['alpn_protocols'] or list(_NO_HTTP2)
 
 
 def by_position(policies: list[Raw]) -> list[Raw]:
-    """Return L7 policies in the order in which they are asked."""
+    """Return L7 policies in the order of their evaluation."""
     return sorted(policies, key=lambda policy: policy.get('position') or 0)
 
 

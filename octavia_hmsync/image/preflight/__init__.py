@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What would make a replacement fail, before anything is touched."""
+"""What would make a replacement fail, before anything is changed."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reading which subnets have no address left."""
+"""Reads which subnets have no free address."""
 
 import collections
 import dataclasses
@@ -18,7 +18,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclasses.dataclass(frozen=True)
 class Pools:
-    """A subnet, with the pools that Neutron allocates its addresses from.
+    """A subnet, with Neutron's allocation pools.
 
     :param ranges: the first and the last address of each pool.
     """
@@ -30,7 +30,7 @@ class Pools:
 
     @property
     def size(self) -> int:
-        """How many addresses there are."""
+        """The number of addresses in the pools."""
         return sum(int(last) - int(first) + 1 for first, last in self.ranges)
 
     def has(self, address: _Address) -> bool:
@@ -40,7 +40,7 @@ class Pools:
 
 
 class AddressReader:
-    """Asks Neutron where no address is free.
+    """Asks Neutron which subnets have no free address.
 
     :param asker: asking.Asker of Neutron.
     """
@@ -49,10 +49,10 @@ class AddressReader:
         self._asker = asker
 
     def find_full(self, pools):
-        """Find subnets of whose pools no address is free.
+        """Find subnets without a free address in their pools.
 
         :param pools: Pools by id of each subnet.
-        :returns: a set of ids; Hidden if that is not to be known.
+        :returns: a set of ids; Hidden if a policy forbids to read it.
         """
         if not pools:
             return set()
@@ -60,7 +60,7 @@ class AddressReader:
             subnet.network_id for subnet in pools.values()))
         if isinstance(used, facts.Hidden):
             return used
-        # Addresses outside of the pools count as used, too: a router's.
+        # Used addresses outside of the pools count here, too, as a router's.
         maybe = {subnet_id for subnet_id, subnet in pools.items()
                  if subnet.ranges and used.get(subnet_id, 0) >= subnet.size}
         taken = self._count_taken(maybe, pools)
@@ -82,7 +82,7 @@ class AddressReader:
                 '/network-ip-availabilities',
                 network_id=ids[n:n + _AT_ONCE])
             if not part:
-                # An extension; and its list is empty for who may not read it.
+                # An extension, whose list is empty for unprivileged users.
                 return facts.Hidden(
                     'Neutron does not tell the user of Octavia how many '
                     'addresses of a subnet are free '
@@ -91,7 +91,7 @@ class AddressReader:
         return found
 
     def _count_taken(self, subnet_ids, pools):
-        """Count the addresses of pools that ports have, by subnet."""
+        """Count the addresses of pools that ports use, by subnet."""
         taken: dict = collections.Counter()
         ids = sorted(subnet_ids)
         for n in range(0, len(ids), _AT_ONCE):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""One service of the cloud, asked for what the checks have to know."""
+"""Requests of the checks to one service of the cloud."""
 
 from openstack import exceptions as sdk_exc
 
@@ -12,8 +12,6 @@ from octavia_hmsync.image.preflight import facts
 class Asker:
     """Asks one service; each answer is one request.
 
-    :param conf: the oslo.config object of the connection.
-    :param connection: an openstack.connection.Connection.
     :param service_type: 'network', 'compute' or 'block_storage'.
     :param service: cloud.Service, for the operator.
     """
@@ -26,13 +24,13 @@ class Asker:
         self.name = service.name
 
     def get(self, action, read, path, **parameters):
-        """Return what a function makes of an answer.
+        """Make a request, and return what a function makes of the answer.
 
-        :param action: what is done, for the operator: a verb first.
+        :param action: for the operator, a verb first: 'read the networks'.
         :param read: a function of the answer.
-        :param path: what is asked for.
+        :param path: of the request.
         :param parameters: of the request.
-        :raises CloudUnavailable: if there is no answer, or not a proper one.
+        :raises CloudUnavailable: if there is no valid answer.
         :raises CloudRefused: if the answer is no.
         """
         with cloud.reported(self._conf, action, self._service):
@@ -42,7 +40,7 @@ class Asker:
             return read(response.json())
 
     def find(self, action, read, path, **parameters):
-        """Do the same, and return None where there is no such thing."""
+        """Do the same as get(), but return None for what does not exist."""
         try:
             return self.get(action, read, path, **parameters)
         except exceptions.CloudRefused as e:
@@ -57,7 +55,7 @@ class Asker:
 
 
 def unless_hidden(read, *arguments):
-    """Call what asks, and return Hidden where a policy forbids it."""
+    """Call a function that asks; return Hidden if a policy forbids it."""
     try:
         return read(*arguments)
     except exceptions.CloudRefused as e:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of the networks that amphorae boot on, and of their groups there."""
+"""Checks of the boot networks of amphorae, and of their security groups."""
 
 from octavia_hmsync.image.preflight import finding
 from octavia_hmsync.image.preflight import network
 
 
 def check_networks(known):
-    """Whether an instance gets a port on each network to boot on."""
+    """Whether an instance gets a port on each boot network."""
     if known.build.problem:
         return finding.failure(known.build.problem)
     if not known.build.boot_networks:
@@ -30,9 +30,9 @@ def check_networks(known):
 
 
 def _check_choices(known):
-    """Whether Nova finds a network by itself."""
+    """Whether Nova can choose a network itself."""
     if not known.settings.has_nova:
-        # What another compute driver makes of it is not known.
+        # Other compute drivers are not known.
         return finding.success()
     unknown = network.find_unknown(known, 'choices')
     if unknown:
@@ -85,7 +85,7 @@ def _check_network(known, network_id, found):
 
 
 def _get_source(known):
-    """Name what the operator has to correct."""
+    """Name the options that the operator has to correct."""
     zone = known.load_balancer.availability_zone
     return ('[controller_worker] amp_boot_network_list' if zone is None else
             f'[controller_worker] amp_boot_network_list, or the '
@@ -93,7 +93,7 @@ def _get_source(known):
 
 
 def check_groups(all_facts):
-    """Whether the security groups of instances are there.
+    """Whether the security groups of instances exist.
 
     :param all_facts: a list of Facts, with one network for all.
     """
@@ -105,7 +105,7 @@ def check_groups(all_facts):
     if unknown:
         return unknown
     found = all_facts[0].network
-    # Nova knows that one in any case.
+    # Nova always knows "default".
     others = [name for name in settings.boot_groups if name != 'default']
     missing = [name for name in others
                if name not in found.security_group_ids and
@@ -120,6 +120,6 @@ def check_groups(all_facts):
     if ambiguous:
         return finding.failure(
             f'Several security groups of the project of Octavia are called '
-            f'{", ".join(ambiguous)}, and Nova does not choose: have the id '
+            f'{", ".join(ambiguous)}, and Nova does not choose: set the id '
             f'in [controller_worker] amp_secgroup_list.')
     return finding.success()

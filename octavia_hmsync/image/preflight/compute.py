@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what is in Nova, but for its hosts."""
+"""Checks of Nova, except for its hosts."""
 
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
 _RESOURCES = {'instances': 'instances', 'cores': 'cores', 'ram': 'MB of RAM'}
-# How many files Octavia has Nova write into an instance.
+# The number of files that Octavia puts into an instance by Nova.
 _FILES = 4
 _GIB = 2 ** 30
 
 
 def check_flavor(known):
-    """Whether the flavor of its next instance is there."""
+    """Whether the flavor of its next instance exists."""
     wanted = known.build.flavor_id
     if not known.settings.has_nova or wanted is None:
-        # A flavor of Octavia that cannot be read has no image, either.
+        # If Octavia's flavor cannot be read, the image check fails already.
         return finding.success()
     if not wanted:
         return finding.failure(
@@ -34,7 +34,7 @@ def check_flavor(known):
 
 
 def check_fit(known):
-    """Whether the image goes into what the next instance has."""
+    """Whether the image fits into the next instance."""
     image = known.image
     if not known.settings.has_nova or image is None:
         return finding.success()
@@ -47,7 +47,7 @@ def check_fit(known):
             f'Image {known.target.image_id} asks for {image.ram} MB of RAM '
             f'(min_ram), and the flavor {known.build.flavor_id} has '
             f'{flavor.ram}: take another flavor, or correct the image.')
-    # It may be said to be smaller than it is.
+    # min_disk may be smaller than the image.
     disk = max(image.disk, -(-image.size // _GIB))
     if known.settings.has_cinder:
         if disk > known.settings.volume_size:
@@ -55,7 +55,7 @@ def check_fit(known):
                 f'Image {known.target.image_id} takes a volume of {disk} GB, '
                 f'and [cinder] volume_size is {known.settings.volume_size}: '
                 f'set a larger one.')
-    # Nova takes a disk of 0 for one of any size.
+    # A flavor with a disk of 0 accepts any size.
     elif flavor and 0 < flavor.disk < disk:
         return finding.failure(
             f'Image {known.target.image_id} takes a disk of {disk} GB, and '
@@ -65,13 +65,13 @@ def check_fit(known):
 
 
 def check_zone(known):
-    """Whether Nova has the zone of its next instance."""
+    """Whether Nova has the availability zone of its next instance."""
     if not known.settings.has_nova or not known.build.zone:
         return finding.success()
     unknown = find_unknown(known, 'zones')
     if unknown:
         return unknown
-    # An administrator may name a host behind it.
+    # An administrator may append the name of a host.
     zone = known.build.zone.partition(':')[0]
     if known.compute.zones.get(zone):
         return finding.success()
@@ -87,7 +87,7 @@ def check_zone(known):
 
 
 def check_key(all_facts):
-    """Whether the keypair of instances is there.
+    """Whether the keypair of instances exists.
 
     :param all_facts: a list of Facts, with one compute for all.
     """
@@ -104,7 +104,7 @@ def check_key(all_facts):
 
 
 def check_files(all_facts):
-    """Whether Nova takes the files that Octavia gives to an instance.
+    """Whether Nova accepts the files that Octavia puts into an instance.
 
     :param all_facts: a list of Facts, with one compute for all.
     """
@@ -128,7 +128,7 @@ def check_files(all_facts):
 
 
 def check_quota(all_facts):
-    """Whether Octavia's project may have instances more.
+    """Whether Octavia's project has quota for more instances.
 
     :param all_facts: a list of Facts, with one compute for all.
     """
@@ -153,8 +153,8 @@ def check_left(resources, parallel, service):
 
     :param resources: {name: (what each load balancer takes; what is left,
                       None for any number; its name for the operator)}.
-    :param parallel: how many replacements there are at once.
-    :param service: whose quotas they are.
+    :param parallel: how many replacements run at once.
+    :param service: the service that has the quotas.
     """
     limited = [(sorted(needed, reverse=True), left, title)
                for _name, (needed, left, title) in sorted(resources.items())
@@ -166,17 +166,17 @@ def check_left(resources, parallel, service):
                 f'it goes on, and the project of Octavia may have {left} '
                 f'more: raise its quota in {service}.')
     for needed, left, title in limited:
-        # The worst that may come together.
+        # The largest ones may run together.
         at_once = needed[:parallel]
         if left < sum(at_once):
             return finding.warning(
                 f'{len(at_once)} replacements at once take up to '
                 f'{sum(at_once)} {title} more, and the project of Octavia '
                 f'may have {left} more: raise its quota in {service}, or '
-                f'have a smaller rollout_parallel.')
+                f'set a smaller rollout_parallel.')
     return finding.success()
 
 
 def find_unknown(known, *names):
-    """Return the Finding where something of Nova is not known."""
+    """Return the Finding if something in Nova is not known."""
     return facts.find_unknown(known.compute, 'Compute service', *names)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reading what the checks of "image check" have to know of Nova."""
+"""Reads from Nova what the checks of "image check" need."""
 
 import collections
 import urllib.parse
@@ -11,21 +11,20 @@ from octavia_hmsync.image.preflight import facts
 
 # Server groups in one request.
 _PAGE = 500
-# For so many each by itself; for more all that there are.
+# Up to so many are read one by one, more as a list of all.
 _FEW = 5
-# What Nova calls the limits of a quota, and what is used of them.
+# Nova's names of the limits of a quota, and of what is used of them.
 _LEFT = {'instances': ('maxTotalInstances', 'totalInstancesUsed'),
          'cores': ('maxTotalCores', 'totalCoresUsed'),
          'ram': ('maxTotalRAMSize', 'totalRAMUsed')}
-# And those of one group, and of one instance.
+# Nova's names of the limits of one server group, and of one instance.
 _LIMITS = {'members': 'maxServerGroupMembers', 'files': 'maxPersonality',
            'bytes': 'maxPersonalitySize'}
 
 
 class ComputeReader:
-    """Asks Nova what there is of what is needed.
+    """Reads what load balancers need from Nova.
 
-    :param conf: the oslo.config object of the connection.
     :param connection: see octavia_hmsync.compute.connect_to_nova().
     """
 
@@ -33,14 +32,13 @@ class ComputeReader:
         self._asker = asking.Asker(conf, connection, 'compute', compute.NOVA)
 
     def read(self, all_facts):
-        """Ask for all load balancers at once.
+        """Read it for all load balancers at once.
 
         :param all_facts: a list of Facts, not empty, with builds and
                           settings.
         :returns: a facts.Compute.
-        :raises CloudUnavailable: if there is no answer, or not a proper one.
-        :raises CloudRefused: if the answer is no for another reason than a
-                              policy.
+        :raises CloudUnavailable: if there is no valid answer.
+        :raises CloudRefused: if the answer is no, except by a policy.
         """
         group_ids = {one.load_balancer.server_group_id
                      for one in all_facts} - {None}
@@ -56,7 +54,7 @@ class ComputeReader:
                 else max(0, limits[limit] - limits[used])
                 for resource, (limit, used) in _LEFT.items()},
             limits if is_hidden else {
-                # Later versions of Nova's API have no files any more.
+                # Newer versions of Nova's API do not support files.
                 resource: None if limits.get(limit, -1) < 0 else limits[limit]
                 for resource, limit in _LIMITS.items()},
             may(self._get_flavors,
@@ -82,14 +80,14 @@ class ComputeReader:
                     _describe(group) for group in answer['server_groups']],
                 '/os-server-groups', limit=_PAGE, offset=offset)
             found.update(page)
-            # Nova may have a lower limit of its own.
+            # Nova may return fewer than asked for.
             offset += len(page)
             if not page or ids <= found.keys():
                 return {group_id: group for group_id, group in
                         found.items() if group_id in ids}
 
     def _get_hosts(self):
-        """Return how many hosts are up, by zone."""
+        """Return how many hosts are up, by availability zone."""
         return self._asker.get(
             'count the hosts', lambda answer: dict(collections.Counter(
                 service['zone'] for service in answer['services']
@@ -136,7 +134,7 @@ def _quote(name):
 
 
 def _describe(group):
-    """Return the id of a server group, and what is known of it."""
+    """Return the id and the ServerGroup of Nova's answer."""
     policies = group.get('policies') or [group.get('policy') or '']
     return group['id'], facts.ServerGroup(policies[0],
                                           len(group.get('members') or ()))

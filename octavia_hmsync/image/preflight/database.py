@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what the database and the image service tell."""
+"""Checks of the database, and of the image service's answers."""
 
 from octavia_hmsync import compat
 from octavia_hmsync.image import outdated
@@ -17,22 +17,22 @@ def check_provider(facts):
 
 
 def check_state(facts):
-    """Whether Octavia lets anybody change it."""
+    """Whether Octavia accepts changes of it."""
     blocks = _get_blocks(facts)
     status = facts.load_balancer.status
     if outdated.Blocked.ERROR in blocks:
         return finding.failure(
-            'It is in ERROR: have it ACTIVE first, see "openstack '
+            'It is in ERROR: first bring it to ACTIVE, see "openstack '
             'loadbalancer failover".')
     if outdated.Blocked.PENDING in blocks:
         return finding.failure(
             f'It is {status}: wait until Octavia is done with it. Where that '
-            f'never ends, nobody works on it any more.', is_passing=True)
+            f'never ends, no worker works on it any more.', is_passing=True)
     return finding.success()
 
 
 def check_topology(facts):
-    """Whether anybody knows how many amphorae it should have."""
+    """Whether it is known how many amphorae it should have."""
     if outdated.Blocked.UNKNOWN_TOPOLOGY in _get_blocks(facts):
         return finding.failure(
             f'Its topology is {facts.load_balancer.topology}: only '
@@ -41,7 +41,7 @@ def check_topology(facts):
 
 
 def check_amphorae(facts):
-    """Whether those that it should have serve, and no others are there."""
+    """Whether the expected amphorae serve, and there are no others."""
     blocks = _get_blocks(facts)
     load_balancer = facts.load_balancer
     if outdated.Blocked.AMPHORA_ERROR in blocks:
@@ -76,14 +76,14 @@ def check_image(facts):
     """Whether there is an image for the next amphora."""
     if facts.target is None:
         return finding.not_checked(
-            'Nobody can tell while "Image service" is a failure.')
+            'Not known while "Image service" is a failure.')
     if facts.target.image_id is None:
         return finding.failure(facts.target.problem)
     return finding.success(facts.target.image_id)
 
 
 def check_image_ids(facts):
-    """Whether it is known what its amphorae were booted from."""
+    """Whether the images of its amphorae are known."""
     unknown = [amphora.id for amphora in
                outdated.get_allocated(facts.load_balancer)
                if amphora.image_id is None]
@@ -92,10 +92,10 @@ def check_image_ids(facts):
     if facts.settings.boots_from_volume:
         return finding.warning(
             f'Amphorae boot from a volume, and Cinder did not tell from '
-            f'which image the volume was made: {", ".join(unknown)}. Nobody '
-            f'can tell whether they are outdated.')
+            f'which image the volume was made: {", ".join(unknown)}. It is '
+            f'not known whether they are outdated.')
     return finding.warning(
-        f'Octavia has no image_id for {", ".join(unknown)}: nobody can tell '
+        f'Octavia has no image_id for {", ".join(unknown)}: it is not known '
         f'whether they are outdated.')
 
 

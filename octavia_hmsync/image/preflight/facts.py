@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the checks of "image check" know; they ask nobody themselves."""
+"""The data that the checks of "image check" use; they ask no service."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from octavia_hmsync.image import target as image_target
 
 @dataclasses.dataclass(frozen=True)
 class Hidden:
-    """In place of what a policy does not let the user of Octavia read.
+    """Stands for what a policy hides from the user of Octavia.
 
     :param reason: in words, with what to do.
     """
@@ -21,20 +21,20 @@ class Hidden:
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """What the next amphora of a load balancer needs, but for its image.
+    """What the next amphora of a load balancer needs, except for its image.
 
-    :param port_ids: those of its VIPs, in Neutron.
-    :param vip_subnet_id: where it gets an address beside the VIP's.
-    :param member_subnet_ids: where it gets an address for its members.
-    :param more_subnet_ids: those of more VIPs.
-    :param security_group_ids: those that its owner gave to the VIP.
-    :param qos_policy_id: that of its VIP; None without one.
-    :param secrets: the references to certificates that it is to serve with.
-    :param authorities: those to certificates of authorities, and to lists of
-                        what they have revoked.
-    :param addresses: those of its VIPs.
+    :param port_ids: the Neutron ports of its VIPs.
+    :param vip_subnet_id: subnet for its address beside the VIP.
+    :param member_subnet_ids: subnets for its addresses towards members.
+    :param more_subnet_ids: subnets of additional VIPs.
+    :param security_group_ids: security groups that its owner gave to the VIP.
+    :param qos_policy_id: QoS policy of its VIP; None without one.
+    :param secrets: references to certificates that it serves with.
+    :param authorities: references to certificates of authorities, and to
+                        their revocation lists.
+    :param addresses: of its VIPs.
     :param is_direct: whether its VIP is on a network card (SR-IOV).
-    :param protocols: those of its listeners.
+    :param protocols: of its listeners.
     """
 
     port_ids: frozenset[str] = frozenset()
@@ -51,28 +51,28 @@ class Needs:
 
     @property
     def plugged_subnet_ids(self) -> frozenset[str]:
-        """Those where it gets an address of its own."""
+        """Subnets in which it gets an address of its own."""
         return self.member_subnet_ids | (
             {self.vip_subnet_id} if self.vip_subnet_id else frozenset())
 
     @property
     def subnet_ids(self) -> frozenset[str]:
-        """All that Octavia looks up."""
+        """All subnets that Octavia looks up."""
         return self.plugged_subnet_ids | self.more_subnet_ids
 
 
 @dataclasses.dataclass(frozen=True)
 class Build:
-    """How the instance of the next amphora is asked for.
+    """The request for the instance of the next amphora.
 
-    As its flavor and its availability zone say, else octavia.conf.
+    From its flavor and its availability zone, otherwise from octavia.conf.
 
-    :param flavor_id: of Nova; empty where none is named, None where the
-                      flavor of Octavia cannot be read.
+    :param flavor_id: of Nova; empty if none is named, None if Octavia's
+                      flavor cannot be read.
     :param zone: of Nova; None for any.
     :param volume_zone: of Cinder; None for any.
-    :param boot_networks: ids of the networks to boot on, those of the
-                          management of amphorae.
+    :param boot_networks: ids of the networks to boot on, which are those of
+                          the management of amphorae.
     :param problem: why its availability zone cannot be read; None if it can.
     """
 
@@ -87,11 +87,10 @@ class Build:
 class Subnet:
     """A subnet in Neutron.
 
-    :param network_id: the network that it is of.
-    :param project_id: whose it is.
+    :param network_id: its network.
+    :param project_id: its project.
     :param version: 4 or 6.
-    :param is_full: whether no address of its pools is free; None where it
-                    cannot be told.
+    :param is_full: whether its pools have no free address; None if unknown.
     """
 
     network_id: str
@@ -107,7 +106,7 @@ class Net:
     :param subnet_ids: its subnets.
     :param is_up: its admin_state_up.
     :param is_secure: its port_security_enabled.
-    :param project_id: whose it is.
+    :param project_id: its project.
     """
 
     subnet_ids: tuple[str, ...] = ()
@@ -118,22 +117,22 @@ class Net:
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """What of all that there is in Neutron; any may be Hidden.
+    """The needed resources that exist in Neutron; any may be Hidden.
 
     :param ports: the addresses of the ports of VIPs, by id.
-    :param subnets: Subnet by id, those of the boot networks as well.
-    :param networks: Net by id: boot networks, and those of the subnets.
-    :param choices: how many networks Nova has to choose from where no boot
-                    network is named; None where it was not asked for.
+    :param subnets: Subnet by id, including subnets of boot networks.
+    :param networks: Net by id: boot networks, and networks of the subnets.
+    :param choices: how many networks Nova can choose from if no boot network
+                    is named; None if that was not asked for.
     :param security_group_ids: the security groups.
-    :param boot_groups: how many security groups of Octavia's project have a
-                        name, by name.
+    :param boot_groups: {name: how many security groups of Octavia's project
+                        have it}.
     :param vip_groups: names of the security groups that Octavia made for
-                       VIPs; None where Neutron has no security groups.
-    :param qos_policy_ids: the QoS policies; None where Neutron has none.
-    :param ports_left: how many ports Octavia's own project may still have;
-                       None where it may have any number, or it is not known.
-    :param full: Hidden where it is not known which subnets are full.
+                       VIPs; None if Neutron has no security groups.
+    :param qos_policy_ids: the QoS policies; None if Neutron has none.
+    :param ports_left: how many more ports Octavia's project may have; None
+                       for any number, or if unknown.
+    :param full: Hidden if it is unknown which subnets are full.
     """
 
     ports: dict[str, frozenset[str]] | Hidden = dataclasses.field(
@@ -163,7 +162,7 @@ class ComputeFlavor:
 
 @dataclasses.dataclass(frozen=True)
 class ServerGroup:
-    """A server group of Nova: its policy, and how many instances it has."""
+    """A server group of Nova: its policy and number of instances."""
 
     policy: str
     members: int = 0
@@ -171,18 +170,18 @@ class ServerGroup:
 
 @dataclasses.dataclass(frozen=True)
 class Compute:
-    """What of all that there is in Nova; any may be Hidden.
+    """The needed resources that exist in Nova; any may be Hidden.
 
     :param groups: ServerGroup by id.
     :param hosts: how many hosts are up and enabled, by zone.
-    :param zones: whether a zone is available, by its name.
-    :param left: how many instances, cores and MB of RAM the project of
-                 Octavia may still have; None for any number.
+    :param zones: {name of a zone: whether it is available}.
+    :param left: how many more instances, cores and MB of RAM the project of
+                 Octavia may have; None for any number.
     :param limits: how many members a server group may have ('members'), how
                    many files an instance gets ('files'), and how many bytes
-                   one has ('bytes'); None for any number.
-    :param flavors: ComputeFlavor by id, of those that are there.
-    :param has_key: whether the keypair is there; None where none is needed.
+                   a file has ('bytes'); None for any number.
+    :param flavors: ComputeFlavor by id.
+    :param has_key: whether the keypair exists; None if none is needed.
     """
 
     groups: dict[str, ServerGroup] | Hidden = dataclasses.field(
@@ -200,12 +199,12 @@ class Compute:
 
 @dataclasses.dataclass(frozen=True)
 class Volumes:
-    """What of all that there is in Cinder; any may be Hidden.
+    """The needed resources that exist in Cinder; any may be Hidden.
 
     :param types: names and ids of volume types.
-    :param zones: whether a zone is available, by its name.
-    :param left: how many volumes and GB the project of Octavia may still
-                 have, by the name of the quota; None for any number.
+    :param zones: {name of a zone: whether it is available}.
+    :param left: how many more volumes and GB the project of Octavia may have,
+                 by the name of the quota; None for any number.
     :param largest: how many GB one volume may have; None for any number.
     """
 
@@ -218,20 +217,20 @@ class Volumes:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What octavia.conf has that matters here.
+    """The values of octavia.conf that the checks use.
 
     :param boots_from_volume: whether the next amphora does.
     :param has_cinder: whether that volume is Cinder's.
-    :param volume_size: how many GB it has.
+    :param volume_size: its size, GB.
     :param volume_type: name or id of its type; None for Cinder's default.
     :param is_apart: whether the instances of a pair must be on different
-                     hosts, whatever comes.
+                     hosts in any case.
     :param has_nova: whether the instances are Nova's.
     :param parallel: how many load balancers may have a replacement at once.
     :param key_name: the keypair of instances; None without one.
     :param boot_groups: names or ids of the security groups of instances.
-    :param file_size: how many bytes the largest file has that an instance
-                      gets; None where it cannot be read.
+    :param file_size: bytes of the largest file that an instance gets; None if
+                      it cannot be read.
     """
 
     boots_from_volume: bool = False
@@ -251,8 +250,8 @@ class SecretFault:
     """Why a secret cannot be fetched.
 
     :param reason: in the words of the certificate manager.
-    :param whose: CLOUD where the manager gives no proper answer, OPERATOR
-                  where it cannot be used.
+    :param whose: CLOUD if the manager gives no valid answer, OPERATOR if it
+                  cannot be used.
     """
 
     reason: str
@@ -263,18 +262,13 @@ class SecretFault:
 class Facts:
     """All that is known of one load balancer.
 
-    :param load_balancer: LoadBalancer.
-    :param needs: Needs.
-    :param build: Build.
-    :param target: Target; None where the image service gave no answer.
-    :param image: ImageNeeds of the target; None where they are not known.
-    :param network: Network; None where Neutron gave no answer.
-    :param settings: Settings.
-    :param compute: Compute; None where Nova gave no answer, or is not asked.
-    :param volumes: Volumes; None where Cinder gave no answer, or is not
-                    asked.
+    :param target: Target; None if the image service gave no answer.
+    :param image: ImageNeeds of the target; None if unknown.
+    :param network: Network; None if Neutron gave no answer.
+    :param compute: Compute; None if Nova gave no answer, or is not asked.
+    :param volumes: Volumes; None if Cinder gave no answer, or is not asked.
     :param secret_faults: SecretFault by reference, of secrets that cannot be
-                          fetched; None where they were not asked for.
+                          fetched; None if they were not tried.
     """
 
     load_balancer: lb.LoadBalancer
@@ -291,15 +285,15 @@ class Facts:
 
 def find_unknown(part: Network | Compute | Volumes | None, row: str,
                  *names: str) -> finding.Finding | None:
-    """Return the Finding where a part of the cloud is not known, else None.
+    """Return the Finding if a part of the cloud is not known, else None.
 
     :param part: Network, Compute or Volumes; None without an answer.
-    :param row: the name of the check which tells that there was none.
-    :param names: attributes of it that have to be known.
+    :param row: the name of the check that reports the missing answer.
+    :param names: its attributes that must be known.
     """
     if part is None:
         return finding.not_checked(
-            f'Nobody can tell while "{row}" is a failure.')
+            f'Not known while "{row}" is a failure.')
     for name in names:
         value = getattr(part, name)
         if isinstance(value, Hidden):

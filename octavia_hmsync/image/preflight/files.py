@@ -2,8 +2,8 @@
 
 """Checks of the files that the build of an amphora reads.
 
-They are those of this host: what is read here is what counts where this
-process builds, and says something of the others elsewhere.
+They are the files of this host. If this process does not build amphorae
+itself, the files of the building hosts may differ.
 """
 
 import os
@@ -22,12 +22,12 @@ from octavia_hmsync.image.preflight import finding
 
 _LOGGING_TEMPLATE = '10-rsyslog.conf.template'
 _TIME = '%Y-%m-%d %H:%M'
-# Those that a digest can be signed with.
+# Kinds of keys that can sign a digest.
 _KEYS = (dsa.DSAPrivateKey, ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey)
 
 
 class _NotGood(Exception):
-    """A file is not what it has to be; with the Finding."""
+    """A file is not as required; with the Finding."""
 
     def __init__(self, found):
         super().__init__(found.details)
@@ -35,11 +35,11 @@ class _NotGood(Exception):
 
 
 def check_all(conf, is_builder):
-    """Check what a worker, or a housekeeper, reads to build an amphora.
+    """Check the files that a worker or a housekeeper reads for a build.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param is_builder: whether this process is to build it. Then a file that
-                       cannot be read is a failure; else it is not checked.
+    :param is_builder: whether this process is to build the amphora. Then a
+                       file that cannot be read is a failure, otherwise it is
+                       not checked.
     :returns: a list of (name of the check, Finding).
     """
     if conf.controller_worker.amphora_driver not in compat.REST_DRIVERS:
@@ -59,7 +59,7 @@ def _run(check, conf, is_builder):
 
 
 def _check_authority(conf, is_builder):
-    """Look at what signs the certificate of a new agent."""
+    """Check the authority that signs the certificate of a new agent."""
     options = conf.certificates
     if options.cert_generator != compat.LOCAL_GENERATOR:
         return
@@ -99,7 +99,7 @@ def _load_key(options, is_builder):
         key = serialization.load_pem_private_key(
             data, passphrase if passphrase is None else passphrase.encode())
     except (TypeError, ValueError, crypto_exc.UnsupportedAlgorithm):
-        # What the library says may have a part of the file.
+        # The library's text may hold a part of the file.
         _fail('The key of [certificates] ca_private_key cannot be loaded with '
               'ca_private_key_passphrase: correct the one or the other.')
     if not isinstance(key, _KEYS):
@@ -110,7 +110,7 @@ def _load_key(options, is_builder):
 
 
 def _check_client(conf, is_builder):
-    """Look at what a new agent knows controllers by."""
+    """Check the certificates by which a new agent trusts controllers."""
     authorities = _load_certificates(
         '[controller_worker] client_ca', conf.controller_worker.client_ca,
         is_builder)
@@ -162,7 +162,7 @@ def _load_certificates(option, path, is_builder):
     try:
         return x509.load_pem_x509_certificates(data)
     except ValueError:
-        _fail(f'{option} {path} has no certificate that can be read: put one '
+        _fail(f'{option} {path} has no readable certificate: put one '
               f'there, as PEM.')
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a check of "image check" has found."""
+"""The result of a check of "image check"."""
 
 import dataclasses
 import enum
 
 
 class Severity(enum.IntEnum):
-    """How bad it is; the worst one is the exit code of the command."""
+    """How bad a finding is; the worst is the command's exit code."""
 
     SUCCESS = 0
     WARNING = 1
@@ -21,13 +21,13 @@ NAMES = {Severity.SUCCESS: 'Success', Severity.WARNING: 'Warning',
 class Whose(enum.StrEnum):
     """Who has to act before a replacement can succeed."""
 
-    # What the owner of one load balancer deleted, filled up or broke: a
-    # secret, a port, a subnet, a QoS policy. Other load balancers are well.
+    # The owner of one load balancer deleted, filled up or broke something:
+    # a secret, a port, a subnet, a QoS policy. It affects no other one.
     TENANT = 'tenant'
     # octavia.conf, a file that it names, a flavor or an availability zone of
-    # Octavia, an image, a quota of Octavia's own project, hosts.
+    # Octavia, an image, a quota of Octavia's own project, or hosts.
     OPERATOR = 'operator'
-    # A service that gives no answer. Nothing is known of the load balancer.
+    # A service gives no answer. Nothing is known of the load balancer.
     CLOUD = 'cloud'
 
 
@@ -37,7 +37,7 @@ class Finding:
 
     :param severity: a Severity; None if the check could not be made.
     :param details: what is wrong and what to do, or why it was not made.
-    :param is_passing: whether it may be well by itself in a while.
+    :param is_passing: whether the fault may pass by itself.
     :param whose: who has to act; means nothing for a success.
     """
 
@@ -48,17 +48,17 @@ class Finding:
 
     @property
     def name(self) -> str:
-        """The result in words, as "upgrade check" has them."""
+        """The result in the words of "upgrade check"."""
         return NAMES[self.severity]
 
 
 def success(details: str | None = None) -> Finding:
-    """Return that nothing is in the way."""
+    """Return that there is no fault."""
     return Finding(Severity.SUCCESS, details)
 
 
 def warning(details: str, whose: Whose = Whose.OPERATOR) -> Finding:
-    """Return that a replacement may fail, or that nobody could tell."""
+    """Return that a replacement may fail, or that it is not known."""
     return Finding(Severity.WARNING, details, whose=whose)
 
 
@@ -69,5 +69,5 @@ def failure(details: str, is_passing: bool = False,
 
 
 def not_checked(details: str) -> Finding:
-    """Return that this was not looked at, and why."""
+    """Return that the check was not made, and why."""
     return Finding(None, details)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of where in Nova one more instance may be."""
+"""Checks of the hosts in Nova for one more instance."""
 
 from octavia_hmsync import compat
 from octavia_hmsync.image import outdated
@@ -10,7 +10,7 @@ from octavia_hmsync.image.preflight import finding
 
 
 def check_hosts(known):
-    """Whether there may be an instance more than the load balancer has."""
+    """Whether Nova has room for one more instance of the load balancer."""
     group_id = known.load_balancer.server_group_id
     if not known.settings.has_nova:
         return _check_settings(known.settings) if group_id else (
@@ -27,7 +27,7 @@ def check_hosts(known):
     if group is None:
         return finding.failure(
             f'Its server group {group_id} is not in Nova any more, and Nova '
-            f'builds nothing for one that is gone: recreate the load '
+            f'builds nothing for a missing group: recreate the load '
             f'balancer.')
     limits = known.compute.limits
     most = (None if isinstance(limits, facts.Hidden)
@@ -45,14 +45,14 @@ def check_hosts(known):
 def _check_settings(settings):
     if settings.is_apart:
         return finding.warning(
-            'Its instances have to be on different hosts ([nova] '
+            'Its instances must be on different hosts ([nova] '
             'anti_affinity_policy), and one more is built before an old one '
             'is deleted: that takes a third host with room for it.')
     return finding.success()
 
 
 def _check_any(known):
-    """Whether there is a host at all."""
+    """Whether there is any host."""
     if isinstance(known.compute.hosts, facts.Hidden) or _count(known):
         return finding.success()
     return finding.failure(
@@ -64,14 +64,14 @@ def _check_number(known):
     needed = len(outdated.get_allocated(known.load_balancer)) + 1
     if isinstance(known.compute.hosts, facts.Hidden):
         return finding.warning(
-            f'Its instances have to be on different hosts (anti-affinity), '
+            f'Its instances must be on different hosts (anti-affinity), '
             f'and one more is built before an old one is deleted: that takes '
             f'{needed} hosts with room. Nova does not let the user of Octavia '
             f'see how many there are.')
     hosts = _count(known)
     if hosts < needed:
         return finding.failure(
-            f'Its instances have to be on different hosts (anti-affinity), '
+            f'Its instances must be on different hosts (anti-affinity), '
             f'and one more is built before an old one is deleted: that takes '
             f'{needed} hosts, and Nova has {hosts}{_say_where(known)} that '
             f'are up and enabled. Add a host; soft-anti-affinity is for load '
@@ -91,5 +91,5 @@ def _say_where(known):
 
 
 def _get_zone(known):
-    # An administrator may name a host behind it.
+    # An administrator may append the name of a host.
     return known.build.zone.partition(':')[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who cannot be replaced before the old amphora stops, and why."""
+"""Which load balancers have to use mode failover, and why."""
 
 from octavia_hmsync import compat
 from octavia_hmsync.image import outdated
@@ -9,10 +9,9 @@ from octavia_hmsync.image.preflight import finding
 
 
 def why_failover(needs: facts.Needs) -> list[str]:
-    """Tell why make before break is not for a load balancer.
+    """Tell why a load balancer cannot use mode replace.
 
-    :param needs: Needs.
-    :returns: the reasons, in words; empty where it is.
+    :returns: the reasons, in words; empty if it can.
     """
     reasons = []
     if needs.is_direct:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what the owner of a load balancer has in Neutron."""
+"""Checks of resources in Neutron that the owner of a load balancer has."""
 
 import ipaddress
 
@@ -11,7 +11,7 @@ from octavia_hmsync.image.preflight import network_reading
 
 
 def check_vip(known):
-    """Whether the ports of the VIP are there, with its addresses."""
+    """Whether the ports of the VIP exist and have its addresses."""
     unknown = find_unknown(known, 'ports')
     if unknown:
         return unknown
@@ -27,14 +27,14 @@ def check_vip(known):
     if known.needs.port_ids and lost:
         return finding.failure(
             f'The port of its VIP has not the address {", ".join(lost)} any '
-            f'more, and Octavia looks for it there: have its owner set it as '
+            f'more, and Octavia looks for it there: let its owner set it as '
             f'a fixed IP of port {", ".join(sorted(known.needs.port_ids))}.',
             whose=finding.Whose.TENANT)
     return finding.success()
 
 
 def check_subnets(known):
-    """Whether the subnets of VIPs and members are."""
+    """Whether the subnets of VIPs and members exist."""
     return find_unknown(known, 'subnets') or _miss(
         'A subnet of its VIP or its members', known.needs.subnet_ids,
         known.network.subnets,
@@ -42,7 +42,7 @@ def check_subnets(known):
 
 
 def check_addresses(known):
-    """Whether the new amphora gets an address beside the old one."""
+    """Whether there is an address for the new amphora beside the old."""
     unknown = find_unknown(known, 'subnets', 'full')
     if unknown:
         return unknown
@@ -60,7 +60,7 @@ def check_addresses(known):
 
 
 def check_port_security(known):
-    """Whether a port in the network of the VIP may have its address, too."""
+    """Whether a port in the network of the VIP may also have its address."""
     unknown = find_unknown(known, 'subnets', 'networks')
     if unknown:
         return unknown
@@ -75,14 +75,14 @@ def check_port_security(known):
 
 
 def check_security_groups(known):
-    """Whether those are that its owner gave to the VIP."""
+    """Whether the security groups that its owner gave to the VIP exist."""
     return find_unknown(known, 'security_group_ids') or _miss(
         'A security group of its VIP', known.needs.security_group_ids,
-        known.network.security_group_ids, 'have its owner set other ones')
+        known.network.security_group_ids, 'let its owner set other ones')
 
 
 def check_vip_group(known):
-    """Whether the security group is that Octavia made for the VIP."""
+    """Whether the security group that Octavia made for the VIP exists."""
     unknown = find_unknown(known, 'vip_groups')
     if unknown or outdated.has_cluster(known.load_balancer):
         return unknown or finding.success()
@@ -97,7 +97,7 @@ def check_vip_group(known):
 
 
 def check_qos_policy(known):
-    """Whether the QoS policy of the VIP is."""
+    """Whether the QoS policy of the VIP exists."""
     policy_id = known.needs.qos_policy_id
     if policy_id is None:
         return finding.success()
@@ -107,18 +107,18 @@ def check_qos_policy(known):
     if known.network.qos_policy_ids is None:
         return finding.failure(
             f'Its VIP has the QoS policy {policy_id}, and Neutron has no QoS '
-            f'policies any more: have its owner take it off.',
+            f'policies any more: let its owner remove it.',
             whose=finding.Whose.TENANT)
     return _miss('The QoS policy of its VIP', {policy_id},
                  known.network.qos_policy_ids,
-                 'have its owner take it off, or set another one')
+                 'let its owner remove it, or set another one')
 
 
 def count_ports(known):
     """Return how many ports its next amphora takes.
 
-    One on each network to boot on, one on that of the VIP, one on each other
-    network of members.
+    One on each boot network, one on the network of the VIP, and one on each
+    other network of members.
 
     :param known: Facts with a network.
     """
@@ -130,7 +130,7 @@ def count_ports(known):
 
 
 def check_port_quota(all_facts):
-    """Whether Octavia's project may have the ports of amphorae more.
+    """Whether Octavia's project has quota for more ports of amphorae.
 
     :param all_facts: a list of Facts, with one network for all.
     """
@@ -144,24 +144,24 @@ def check_port_quota(all_facts):
             f'A replacement takes up to {needed[0]} ports more while it goes '
             f'on, and the project of Octavia may have {left} more: raise its '
             f'quota of ports in Neutron.')
-    # The worst that may come together.
+    # The largest ones may run together.
     at_once = needed[:all_facts[0].settings.parallel]
     if left is not None and left < sum(at_once):
         return finding.warning(
             f'{len(at_once)} replacements at once take up to {sum(at_once)} '
             f'ports more, and the project of Octavia may have {left} more: '
-            f'raise its quota of ports in Neutron, or have a smaller '
+            f'raise its quota of ports in Neutron, or set a smaller '
             f'rollout_parallel.')
     return finding.success()
 
 
 def find_unknown(known, *names):
-    """Return the Finding where something of Neutron is not known."""
+    """Return the Finding if something in Neutron is not known."""
     return facts.find_unknown(known.network, 'Neutron', *names)
 
 
 def _get_owner(known, things):
-    """Tell whose a fault is by whose the networks or subnets are."""
+    """Tell who has to mend a fault, by the project of what is at fault."""
     is_owner = all(thing.project_id == known.load_balancer.project_id
                    for thing in things)
     return finding.Whose.TENANT if is_owner else finding.Whose.OPERATOR

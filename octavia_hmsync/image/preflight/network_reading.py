@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reading what the checks of "image check" have to know of Neutron.
+"""Reads from Neutron what the checks of "image check" need.
 
-There is a request for each fifty things, whatever load balancers have them.
+It makes one request for each fifty ids, for any number of load balancers.
 """
 
 import collections
@@ -18,7 +18,7 @@ from octavia_hmsync.image.preflight import address_reading
 from octavia_hmsync.image.preflight import asking
 from octavia_hmsync.image.preflight import facts
 
-# Of the security group that Octavia makes for a VIP, before its id.
+# Prefix of the name of the security group that Octavia makes for a VIP.
 VIP_GROUP_PREFIX = 'lb-'
 
 # Ids in one request: a server may take 4 kB for its first line.
@@ -26,9 +26,8 @@ _AT_ONCE = 50
 
 
 class NetworkReader:
-    """Asks Neutron what there is of what is needed.
+    """Reads what load balancers need from Neutron.
 
-    :param conf: the oslo.config object of the connection.
     :param connection: see cloud.connect().
     """
 
@@ -36,14 +35,13 @@ class NetworkReader:
         self._asker = asking.Asker(conf, connection, 'network', cloud.NEUTRON)
 
     def read(self, all_facts):
-        """Ask for all load balancers at once.
+        """Read it for all load balancers at once.
 
         :param all_facts: a list of Facts, not empty, with needs, builds and
                           settings.
         :returns: a facts.Network.
-        :raises CloudUnavailable: if there is no answer, or not a proper one.
-        :raises CloudRefused: if the answer is no for another reason than a
-                              policy.
+        :raises CloudUnavailable: if there is no valid answer.
+        :raises CloudRefused: if the answer is no, except by a policy.
         """
         needs = [one.needs for one in all_facts]
         settings = all_facts[0].settings
@@ -114,13 +112,13 @@ class NetworkReader:
                           'port_security_enabled')
         return {network_id: facts.Net(
             tuple(network['subnets']), network['admin_state_up'],
-            # Without that extension Neutron secures none.
+            # Without the extension there is no port security.
             network.get('port_security_enabled', True),
             network.get('project_id'))
             for network_id, network in found.items()}
 
     def _count_choices(self, project_id):
-        """Return how many networks Nova has to choose from."""
+        """Return how many networks Nova can choose from."""
         return len({network_id for filters in (
             {'project_id': project_id, 'shared': 'False'},
             {'shared': 'True'}) for network_id in self._asker.get(
@@ -133,7 +131,7 @@ class NetworkReader:
                                    ids))
 
     def _count_groups(self, project_id, names):
-        """Return how many security groups of a project have a name."""
+        """Return how many security groups of a project have each name."""
         if not names:
             return {}
         filters = {'project_id': project_id} if project_id else {}
@@ -151,7 +149,7 @@ class NetworkReader:
                 '/security-groups', name=names[n:n + _AT_ONCE],
                 fields=['id', 'name'])
             if part is None:
-                # Neutron runs without them.
+                # Security groups are an optional extension of Neutron.
                 return None
             found |= part
         return frozenset(found)
@@ -162,12 +160,12 @@ class NetworkReader:
                 'qos/policies', 'the QoS policies of VIPs', ids))
         except exceptions.CloudRefused as e:
             if isinstance(e.__cause__, sdk_exc.NotFoundException):
-                # Neutron runs without them.
+                # QoS is an optional extension of Neutron.
                 return None
             raise
 
     def _get_ports_left(self, project_id):
-        """Return how many ports the project of the credentials may get."""
+        """Return how many more ports the credentials' project may have."""
         if project_id is None:
             # Without Keystone there are no projects.
             return None
@@ -177,18 +175,18 @@ class NetworkReader:
             left = ports['limit'] - ports['used'] - ports.get('reserved', 0)
             return math.inf if ports['limit'] < 0 else max(0, left)
 
-        # An extension, and one that not every Neutron has.
+        # An optional extension.
         left = self._asker.find('read the quota of ports', read,
                                 f'/quotas/{project_id}/details.json')
         return None if left == math.inf else left
 
     def _get(self, resource, title, ids, *fields):
-        """Return those of some ids that there are, {id: dict}."""
+        """Return the existing ones of some ids, {id: dict}."""
         found: dict = {}
         ids = sorted(ids)
         for n in range(0, len(ids), _AT_ONCE):
             left = set(ids[n:n + _AT_ONCE])
-            # An answer may have fewer than there are: pagination_max_limit.
+            # pagination_max_limit may truncate an answer.
             while left:
                 new = self._asker.get(
                     f'read {title}', lambda answer: {

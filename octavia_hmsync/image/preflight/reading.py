@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reading what the database and octavia.conf have for "image check"."""
+"""Reads the data for "image check" from the database and octavia.conf."""
 
 import json
 import os
@@ -16,9 +16,8 @@ from octavia_hmsync.image.preflight import facts
 def read_needs(engine, load_balancers):
     """Read what load balancers need from the database.
 
-    :param engine: an SQLAlchemy engine.
     :param load_balancers: a list of LoadBalancer, by id, not empty.
-    :returns: a dict, Needs by id of each.
+    :returns: {id: Needs}.
     """
     found = needs_repo.get_all(engine, load_balancers[0].id,
                                load_balancers[-1].id)
@@ -27,10 +26,9 @@ def read_needs(engine, load_balancers):
 
 
 def read_uncommon(engine):
-    """Read which load balancers need what modes.why_failover() is about.
+    """Find load balancers that may need modes.why_failover().
 
-    :param engine: an SQLAlchemy engine.
-    :returns: a dict, Needs with no more than that, by id of the few that do.
+    :returns: {id: Needs}, only of these few, with only those fields.
     """
     return {lb_id: _make_needs(found) for lb_id, found in
             needs_repo.get_uncommon(engine).items()}
@@ -54,14 +52,12 @@ def _make_needs(found):
 
 
 def read_builds(conf, engine, load_balancers):
-    """Read how the instances of the next amphorae are asked for.
+    """Read the requests for the instances of the next amphorae.
 
-    Two statements, and no rows of load balancers.
+    It takes two statements, and reads no rows of load balancers.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param load_balancers: a list of LoadBalancer.
-    :returns: a dict, Build by id of each.
+    :returns: {id: Build}.
     """
     flavors = {row.id: _parse(row.flavor_data)
                for row in inventory_repo.get_flavors(engine)}
@@ -75,7 +71,7 @@ def read_builds(conf, engine, load_balancers):
 
 
 def _parse(text):
-    """Return what a profile has; None if it cannot be read."""
+    """Return the data of a profile; None if it cannot be read."""
     try:
         data = json.loads(text)
     except (TypeError, ValueError):
@@ -84,14 +80,14 @@ def _parse(text):
 
 
 def _make_build(conf, flavor, name, zone):
-    """Make a Build as Octavia's tasks do, also of empty values."""
+    """Make a Build like Octavia's tasks, also from empty values."""
     problem = None
     if zone is None:
         zone = {}
         problem = (f'Its availability zone {name} cannot be read: see '
                    f'"openstack loadbalancer availabilityzoneprofile show".')
     network = zone.get(compat.MANAGEMENT_NETWORK)
-    # Without Cinder there are no options of it.
+    # Without Cinder its options are not registered.
     volume_zone = (conf.cinder.availability_zone
                    if has_cinder(conf) else None)
     return facts.Build(
@@ -111,9 +107,8 @@ def has_cinder(conf):
 
 
 def read_settings(conf):
-    """Return what octavia.conf has that matters.
+    """Return the values of octavia.conf that the checks use.
 
-    :param conf: a parsed oslo.config object.
     :returns: Settings.
     """
     worker = conf.controller_worker
@@ -127,7 +122,7 @@ def read_settings(conf):
         worker.compute_driver == compat_compute.NOVA_DRIVER,
         conf[image_conf.GROUP].rollout_parallel,
         worker.amp_ssh_key_name or None, tuple(worker.amp_secgroup_list),
-        # The certificates of authorities; all other files are small.
+        # Only the certificates of authorities may be large.
         None if worker.user_data_config_drive
         else _get_size(worker.client_ca))
 

@@ -26,7 +26,7 @@ from octavia_hmsync.image.preflight import volumes
 PROVIDER = 'Provider'
 MODE = 'Mode'
 
-# The name of each, and its function of the Facts of one load balancer.
+# (name of the check, function of the Facts of one load balancer).
 CHECKS = (
     ('State', database.check_state),
     ('Topology', database.check_topology),
@@ -53,9 +53,9 @@ CHECKS = (
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One result.
+    """The result of one check.
 
-    :param load_balancer_id: None for what concerns all.
+    :param load_balancer_id: None if it concerns all.
     :param check: name of the check.
     :param found: Finding.
     """
@@ -68,15 +68,12 @@ class Row:
 def run_all(conf, engine, load_balancers, targets, is_builder=False):
     """Make all checks of some load balancers.
 
-    Neutron, Nova, Cinder and the image service are asked once for all of
-    them; that one of them gives no answer is a result, too.
+    Neutron, Nova, Cinder and the image service are asked once for all load
+    balancers. If one of them gives no answer, that is a result, too.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param engine: an SQLAlchemy engine.
     :param load_balancers: a list of LoadBalancer, by id.
-    :param targets: target.Targets.
     :param is_builder: whether this process is to build the amphorae.
-    :returns: a list of Row, those that concern all of them first.
+    :returns: a list of Row; rows that concern all come first.
     """
     if not load_balancers:
         return []
@@ -96,7 +93,7 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False):
     rows += [Row(None, name, found)
              for name, found in files.check_all(conf, is_builder)]
     if len(all_facts) == 1:
-        # Each secret is a request, and tenants have many.
+        # Only for one load balancer, since each secret takes a request.
         one, = all_facts
         all_facts = [dataclasses.replace(
             one, secret_faults=secrets.read_faults(
@@ -107,7 +104,7 @@ def run_all(conf, engine, load_balancers, targets, is_builder=False):
 
 
 def _check(one):
-    """Make the checks of one load balancer; of another provider's, one."""
+    """Make the checks of one load balancer; only one for other providers."""
     found = database.check_provider(one)
     row = Row(one.load_balancer.id, PROVIDER, found)
     if found.severity:
@@ -117,7 +114,7 @@ def _check(one):
 
 
 def _ask_for_images(load_balancers, targets):
-    """Return a Finding, and by tag the Target and what it needs."""
+    """Return a Finding, and {tag: (Target, its ImageNeeds)}."""
     known: dict = {}
     images: dict = {}
     try:
@@ -167,10 +164,10 @@ def _ask_cinder(conf, all_facts):
 
 
 def _ask(make_reader, name, all_facts):
-    """Add what a service tells, as far as it gives an answer.
+    """Add the data of a service, if it answers.
 
-    :param make_reader: returns what is asked.
-    :param name: the attribute of Facts that is set.
+    :param make_reader: returns the reader of the service.
+    :param name: the attribute of Facts to set.
     :param all_facts: a list of Facts.
     :returns: (Finding, a list of Facts).
     """

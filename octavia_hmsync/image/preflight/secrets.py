@@ -12,7 +12,7 @@ from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.image.preflight import facts
 from octavia_hmsync.image.preflight import finding
 
-# An answer of a library may be long.
+# Characters of an error's text, which may be long.
 _LENGTH = 200
 _UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
                 requests.ConnectionError, requests.Timeout,
@@ -20,14 +20,15 @@ _UNREACHABLE = (ks_exc.ConnectionError, ks_exc.DiscoveryFailure,
 
 
 def check_secrets(known):
-    """Whether a new amphora could have its certificates."""
+    """Whether a new amphora could fetch its certificates."""
     needed = known.needs.secrets | known.needs.authorities
     if not needed:
         return finding.success()
     if known.secret_faults is None:
         return finding.not_checked(
-            f'Of several load balancers at once nobody asks the certificate '
-            f'manager for each of the {len(needed)} secrets: name this one.')
+            f'With several load balancers at once the certificate manager '
+            f'is not asked for each of the {len(needed)} secrets: name this '
+            f'one alone.')
     faults = known.secret_faults
     if not faults:
         return finding.success()
@@ -44,19 +45,18 @@ def check_secrets(known):
     return finding.failure(
         f'The certificate manager does not hand out {listed}. A new amphora '
         f'would not have the listener: let the user of Octavia read it, or '
-        f'have its owner set another one.', whose=finding.Whose.TENANT)
+        f'let its owner set another one.', whose=finding.Whose.TENANT)
 
 
 def read_faults(conf, project_id, needs):
-    """Fetch all that a load balancer needs, as a worker would.
+    """Fetch all that a load balancer needs, like a worker.
 
-    Nothing of it is kept. The managers have no time limit of their own; here
-    it is ``[hmsync_image] image_timeout`` for all of them.
+    Nothing of it is kept. The managers have no time-out of their own; here it
+    is ``[hmsync_image] image_timeout`` for all of them.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param project_id: whose load balancer it is.
+    :param project_id: the project of the load balancer.
     :param needs: facts.Needs.
-    :returns: {reference: facts.SecretFault} of what could not be fetched.
+    :returns: {reference: facts.SecretFault}, of secrets that failed.
     """
     wanted = ([(ref, 'fetch_certificate') for ref in sorted(needs.secrets)] +
               [(ref, 'fetch_secret') for ref in sorted(needs.authorities)])
@@ -78,9 +78,9 @@ def read_faults(conf, project_id, needs):
 
 
 def _fetch(name, project_id, wanted, answers):
-    """Note of each reference why it cannot be fetched, None if it can."""
+    """Put into answers why each cannot be fetched, or None."""
     try:
-        # Its import takes a moment, and few load balancers need it.
+        # Imported late: it is slow, and few load balancers need it.
         from octavia_hmsync.compat import certificates
         manager = certificates.load_manager(name)
     except Exception as e:
@@ -103,14 +103,14 @@ def _describe(error):
 def _whose(error):
     """Tell an error of the service from one of the secret.
 
-    Octavia's managers put errors of their own around those of libraries.
+    Octavia's managers wrap the errors of libraries.
     """
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         status = getattr(error, 'status_code', None) or getattr(
             error, 'http_status', None) or 0
-        # Barbican's client has 401 among the arguments only.
+        # Barbican's client has the status 401 only in its arguments.
         if (isinstance(error, _UNREACHABLE) or 401 in (status, *error.args) or
                 status >= 500):
             return finding.Whose.CLOUD

@@ -14,14 +14,14 @@ from octavia_hmsync.image.preflight import run
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What there is to say before one load balancer is replaced.
+    """The checks' result for one load balancer before its replacement.
 
-    :param failures: what is in the way, in words; empty where nothing is.
-    :param warnings: what may be, likewise.
-    :param is_passing: whether all that is in the way passes by itself.
-    :param is_tenants: whether all that stays in the way is for the owner of
-                       the load balancer to mend: no sign of a bad image, and
-                       no reason to stop with others.
+    :param failures: what prevents it, in words; empty if nothing does.
+    :param warnings: what may prevent it, likewise.
+    :param is_passing: whether all failures may pass by themselves.
+    :param is_tenants: whether all other failures are for the owner of the
+                       load balancer to mend. Then they say nothing about the
+                       image, and are no reason to stop the rollout.
     """
 
     failures: tuple[str, ...] = ()
@@ -33,10 +33,6 @@ class Verdict:
 def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
     """Make all checks of one load balancer.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param load_balancer: LoadBalancer.
-    :param targets: target.Targets.
     :param mode: REPLACE or FAILOVER of image_rollout.
     :param is_housekeeper: whether this is the housekeeper that replaces it.
     :returns: a Verdict.
@@ -51,7 +47,7 @@ def judge(conf, engine, load_balancer, targets, mode, is_housekeeper=False):
             f'Mode replace is not for load balancer {load_balancer.id}: '
             f'{"; ".join(reasons)}. Use --mode failover, which has a gap of '
             f'some seconds.',), is_tenants=True)
-    # What that finds of the mode was told just now, or was asked for.
+    # The check of the mode was made above, or the operator chose failover.
     rows = [row for row in run.run_all(
         conf, engine, [load_balancer], targets,
         is_housekeeper and is_in_process) if row.check != run.MODE]

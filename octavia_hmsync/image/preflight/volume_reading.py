@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Reading what the checks of "image check" have to know of Cinder."""
+"""Reads from Cinder what the checks of "image check" need."""
 
 import openstack.connection
 
@@ -13,7 +13,7 @@ CINDER = cloud.Service('Cinder', '[cinder] endpoint', 'service_auth')
 
 
 def connect(conf):
-    """Make a connection to Cinder, as Octavia makes its own.
+    """Make a connection to Cinder like Octavia's.
 
     See octavia_hmsync.compute.connect_to_nova().
     """
@@ -34,9 +34,8 @@ def connect(conf):
 
 
 class VolumeReader:
-    """Asks Cinder what there is of what is needed.
+    """Reads what load balancers need from Cinder.
 
-    :param conf: the oslo.config object of the connection.
     :param connection: see connect().
     """
 
@@ -44,14 +43,13 @@ class VolumeReader:
         self._asker = asking.Asker(conf, connection, 'block_storage', CINDER)
 
     def read(self, all_facts):
-        """Ask for all load balancers at once.
+        """Read it for all load balancers at once.
 
         :param all_facts: a list of Facts, not empty, with builds and
                           settings.
         :returns: a facts.Volumes.
-        :raises CloudUnavailable: if there is no answer, or not a proper one.
-        :raises CloudRefused: if the answer is no for another reason than a
-                              policy.
+        :raises CloudUnavailable: if there is no valid answer.
+        :raises CloudRefused: if the answer is no, except by a policy.
         """
         may = asking.unless_hidden
         project_id = self._asker.get_project_id()
@@ -79,7 +77,7 @@ class VolumeReader:
             '/os-availability-zone')
 
     def _get_left(self, project_id):
-        """Return what is left of each quota, those of types as well."""
+        """Return what is left of each quota, including quotas of types."""
         return self._asker.get(
             'read the quota of volumes', lambda answer: {
                 name: None if quota['limit'] < 0 else max(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what is in Cinder, where amphorae boot from its volumes."""
+"""Checks of Cinder, if amphorae boot from its volumes."""
 
 from octavia_hmsync.image.preflight import compute
 from octavia_hmsync.image.preflight import facts
@@ -8,7 +8,7 @@ from octavia_hmsync.image.preflight import finding
 
 
 def check_type(all_facts):
-    """Whether the type of volumes is there.
+    """Whether the type of volumes exists.
 
     :param all_facts: a list of Facts, with one of Cinder for all.
     """
@@ -24,7 +24,7 @@ def check_type(all_facts):
 
 
 def check_quota(all_facts):
-    """Whether Octavia's project may have volumes more.
+    """Whether Octavia's project has quota for more volumes.
 
     :param all_facts: a list of Facts, with one of Cinder for all.
     """
@@ -50,7 +50,7 @@ def check_quota(all_facts):
 
 
 def check_zone(known):
-    """Whether Cinder has the zone of its next volume."""
+    """Whether Cinder has the availability zone of its next volume."""
     zone = known.build.volume_zone
     if not known.settings.has_cinder or not zone:
         return finding.success()

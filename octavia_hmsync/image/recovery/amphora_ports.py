@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Ports of amphorae, and of distributors of clusters, asked of Neutron."""
+"""Reads ports of amphorae, and of distributors of clusters, from Neutron."""
 
 import dataclasses
 import datetime
@@ -13,25 +13,25 @@ from octavia_hmsync import compat
 from octavia_hmsync.compat import compute as compat_compute
 
 _ID = r'[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
-# That of a VIP has the id of the load balancer right behind "octavia-lb-".
+# In the name of a VIP's port the load balancer's id follows "octavia-lb-".
 _NAME = re.compile(
     f'(?:{"|".join(map(re.escape, compat_compute.PORT_PREFIXES))})({_ID})')
-# See octavia_hmsync.cluster.distribution.ports, which is above this layer.
+# The same as in cluster.distribution.ports, which is above this layer.
 _OWNER = re.compile(f'lb-({_ID})')
 _DISTRIBUTOR_NAME = re.compile(f'octavia-lb-distributor-({_ID})-.+')
 
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A port that is named as one of an amphora's, or of a distributor's.
+    """A port whose name is that of an amphora's or a distributor's port.
 
-    :param amphora_id: of which its name speaks; None for a distributor's.
+    :param amphora_id: from its name; None for a distributor's port.
     :param device_id: the instance that it is plugged into; None without one.
-    :param created_at: UTC; None where nobody tells.
-    :param cluster_id: of which the name of a distributor's speaks.
-    :param network_id: of which it is.
+    :param created_at: UTC; None if unknown.
+    :param cluster_id: from the name of a distributor's port.
+    :param network_id: its network.
     :param is_active: whether Neutron has wired it.
-    :param vips: the addresses beside its own that it may have.
+    :param vips: the addresses that it may have beside its own.
     """
 
     id: str
@@ -49,23 +49,22 @@ class Port:
 class VIP:
     """The port of a VIP.
 
-    :param load_balancer_id: None where its owner made it: nothing of it
-                             tells.
+    :param load_balancer_id: None if a tenant made it, since its name then
+                             does not tell.
     """
 
     port_id: str
     load_balancer_id: str | None
 
 
-# What a Port is made of.
+# The fields of a Port.
 _FIELDS = ['id', 'name', 'device_id', 'created_at', 'network_id', 'status',
            'allowed_address_pairs']
 
 
 class Ports:
-    """Asks Neutron.
+    """Reads ports from Neutron.
 
-    :param conf: the oslo.config object of the connection.
     :param connection: see cloud.connect().
     """
 
@@ -74,7 +73,7 @@ class Ports:
         self._connection = connection
 
     def exists(self, port_id):
-        """Tell whether there is a port.
+        """Tell whether a port exists.
 
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
@@ -86,9 +85,9 @@ class Ports:
             return True
 
     def list_ports(self):
-        """Return those that are named as ports of amphorae or distributors.
+        """Return the ports named like those of amphorae or distributors.
 
-        Of the project of the credentials, where that is known.
+        Only of the project of the credentials, where that is known.
 
         :returns: a list of Port.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
@@ -100,7 +99,7 @@ class Ports:
                 fields=_FIELDS, **filters) if (port := _make(found))]
 
     def list_ports_of(self, amphora_id):
-        """Return those that are named as ports of one amphora.
+        """Return the ports named like those of one amphora.
 
         :returns: a list of Port.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
@@ -112,9 +111,9 @@ class Ports:
                     if (port := _make(found))]
 
     def get_addresses(self, compute_id):
-        """Return where the agent in an instance may be.
+        """Return the possible addresses of the agent in an instance.
 
-        :param compute_id: which.
+        :param compute_id: id of the instance.
         :returns: a list of addresses, of the ports that Nova made.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
@@ -127,7 +126,7 @@ class Ports:
     def find_vip(self, network_id, address):
         """Find the port of a VIP.
 
-        :param network_id: of which it is.
+        :param network_id: its network.
         :param address: its address.
         :returns: a VIP; None if there is none any more.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
@@ -141,7 +140,7 @@ class Ports:
         return None
 
     def get(self, port_id):
-        """Return a Port as it is now; None if it is gone, or is no such one.
+        """Return the present Port; None if it is gone or named otherwise.
 
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
@@ -152,9 +151,9 @@ class Ports:
                 return None
 
     def delete(self, port_id):
-        """Delete a port; one that is gone is no error.
+        """Delete a port; a missing one is no error.
 
-        :raises CloudUnavailable, CloudRefused: if it may be there still.
+        :raises CloudUnavailable, CloudRefused: if it may still exist.
         """
         with cloud.reported(self._conf, f'delete the port {port_id}'):
             self._connection.network.delete_port(port_id,

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether what looks like a leak serves.
+"""Whether an apparent leak still serves.
 
-Octavia's database may be older than what it tells of: restored from a backup,
-it knows no amphora that was built since, and these serve. So may those of
-another Octavia. Neutron and the amphora itself know better.
+Octavia's database may be older than the cloud. If it was restored from a
+backup, it lacks amphorae that were built since and serve. Another Octavia may
+also use them. Neutron and the amphora itself know better.
 """
 
 import dataclasses
@@ -24,8 +24,8 @@ class Use:
 
     :param port: an amphora_ports.Port.
     :param address: of the VIP.
-    :param load_balancer: a leak_repo.Heard; None where there is no such
-                          load balancer, here or in Neutron.
+    :param load_balancer: a leak_repo.Heard; None if neither the database nor
+                          Neutron has a load balancer for it.
     """
 
     port: object
@@ -36,8 +36,6 @@ class Use:
 class Uses:
     """Asks Neutron, the database and agents.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param engine: an SQLAlchemy engine.
     :param ports: an amphora_ports.Ports.
     """
 
@@ -51,12 +49,12 @@ class Uses:
         return agent_client.RestAgentClient(self._conf)
 
     def find(self, amphora_id, ports, compute_ids):
-        """Tell why something may serve.
+        """Tell why an apparent leak may serve.
 
-        :param amphora_id: whose it is; None for a distributor's port.
-        :param ports: the amphora_ports.Port of it.
-        :param compute_ids: the instances of it.
-        :returns: why it is kept; None if it serves nobody.
+        :param amphora_id: its amphora; None for a distributor's port.
+        :param ports: its ports, as amphora_ports.Port.
+        :param compute_ids: its instances.
+        :returns: why it is kept; None if it does not serve.
         :raises CloudUnavailable, CloudRefused: if Neutron does not tell.
         """
         uses = [self._read(port, address)

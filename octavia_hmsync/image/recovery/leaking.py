@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What is left of amphorae that are none any more.
+"""Which instances, ports and rows are left over from former amphorae.
 
-Pure rules, for "image leaks". What is young is never a leak: it may be that
-of an amphora which is built or deleted at this moment.
+Pure rules, for "image leaks". Recent ones are never leaks, because Octavia may
+be building or deleting their amphora.
 """
 
 import collections.abc
@@ -16,17 +16,17 @@ from octavia_hmsync import compute
 from octavia_hmsync.image.db import leak as leak_repo
 from octavia_hmsync.image.recovery import amphora_ports
 
-# In these an amphora that has no load balancer comes to nothing.
+# An amphora without a load balancer never leaves these statuses.
 _LEFT_STATUSES = (*compat.BUILDING_STATUSES, compat.ERROR,
                   compat.PENDING_DELETE)
 
 
 class Kind(enum.StrEnum):
-    """What has leaked; in the order in which it is deleted."""
+    """A kind of leak; deleted in this order."""
 
     ROW = 'ROW'
-    """An amphora of Octavia's that nobody builds or deletes any more, with
-    the instance and the ports that it has.
+    """An amphora in Octavia that no worker builds or deletes any more,
+    with its instance and its ports.
     """
 
     INSTANCE = 'INSTANCE'
@@ -38,12 +38,12 @@ class Kind(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Leak:
-    """Something that is left.
+    """Something that is left over.
 
     :param id: of the amphora, the instance or the port.
     :param name: None for a row.
-    :param amphora_id: whose it was; None for a distributor's port.
-    :param load_balancer_id: of the amphora, where that is known.
+    :param amphora_id: its former amphora; None for a distributor's port.
+    :param load_balancer_id: of the amphora, if known.
     :param age: seconds.
     :param reason: why it is a leak.
     :param keep: why it is not deleted; None if it may be.
@@ -61,12 +61,12 @@ class Leak:
 
 def judge_row(amphora: leak_repo.Amphora, known: leak_repo.Known,
               older_than: float) -> Leak | None:
-    """Tell whether an amphora is one that nobody works on any more.
+    """Tell whether an amphora is left over.
 
     :param amphora: a row of known.
     :param known: what Octavia knows.
-    :param older_than: seconds for which it has not changed.
-    :returns: a Leak; None if it is none.
+    :param older_than: seconds for which it must be unchanged.
+    :returns: a Leak, or None.
     """
     if (amphora.status not in _LEFT_STATUSES or
             amphora.id in known.replaced or
@@ -78,7 +78,7 @@ def judge_row(amphora: leak_repo.Amphora, known: leak_repo.Known,
     elif status in (None, compat.DELETED):
         reason = f'It is {amphora.status} and its load balancer is gone'
     elif amphora.status not in compat.BUILDING_STATUSES:
-        # Octavia, or "image restore", makes something of it.
+        # Octavia, or "image restore", repairs that.
         return None
     else:
         reason = (f'It is {amphora.status} and its load balancer is '
@@ -93,11 +93,11 @@ def judge_instance(instance: compute.Instance, known: leak_repo.Known,
                    older_than: float) -> Leak | None:
     """Tell whether an instance belongs to no amphora.
 
-    :param instance: by the name of an amphora; read before known.
+    :param instance: named like an amphora; read before known.
     :param known: what Octavia knows.
-    :param older_than: seconds for which it has been there, and without an
-                       amphora.
-    :returns: a Leak; None if it is none.
+    :param older_than: seconds for which it must have existed, and have been
+                       without an amphora.
+    :returns: a Leak, or None.
     """
     if instance.is_going or instance.id in known.compute_ids:
         return None
@@ -108,10 +108,10 @@ def judge_port(port: amphora_ports.Port, known: leak_repo.Known,
                older_than: float) -> Leak | None:
     """Tell whether a port belongs to no amphora, and to no cluster.
 
-    :param port: by the name of one; read before known.
+    :param port: named like one of theirs; read before known.
     :param known: what Octavia knows.
-    :param older_than: as of judge_instance().
-    :returns: a Leak; None if it is none.
+    :param older_than: see judge_instance().
+    :returns: a Leak, or None.
     """
     if port.cluster_id is not None:
         return _judge_distributor_port(port, known, older_than)
@@ -131,7 +131,7 @@ def _judge_distributor_port(
         return None
     return Leak(Kind.PORT, port.id, port.name, None, None, age,
                 'It is a distributor\'s, and there is no such cluster',
-                'nobody tells how old it is' if age is None else None)
+                'its age is unknown' if age is None else None)
 
 
 def _judge(kind: Kind, found: compute.Instance | amphora_ports.Port,
@@ -150,7 +150,7 @@ def _judge(kind: Kind, found: compute.Instance | amphora_ports.Port,
         None if amphora is None else amphora.load_balancer_id, age,
         'Octavia knows no such amphora' if amphora is None else
         'Its amphora is DELETED',
-        'nobody tells how old it is' if age is None else None)
+        'its age is unknown' if age is None else None)
 
 
 def _get_age(created_at: datetime.datetime | None,
@@ -162,12 +162,12 @@ def find_all(known: leak_repo.Known,
              instances: collections.abc.Iterable[compute.Instance],
              ports: collections.abc.Iterable[amphora_ports.Port],
              older_than: float) -> list[Leak]:
-    """Find what has leaked.
+    """Find all leaks.
 
-    :param known: what Octavia knows, read behind the others.
-    :param instances: that are named as those of amphorae.
+    :param known: what Octavia knows, read after the others.
+    :param instances: named like amphorae.
     :param ports: likewise.
-    :param older_than: seconds; nothing that is younger is a leak.
+    :param older_than: seconds; nothing younger is a leak.
     :returns: in the order in which they are deleted, the oldest first.
     """
     found = [judge_row(each, known, older_than)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds what is left of amphorae, and deletes it.
+"""Finds what is left of former amphorae, and deletes it.
 
-What has leaked is read in this order: what there is, then what Octavia knows
-of it. The other way round, an amphora that is built meanwhile would be a leak.
+It first reads what exists, and then what Octavia knows. In the other order, an
+amphora that is built in between would look like a leak.
 """
 
 import collections
@@ -18,17 +18,15 @@ from octavia_hmsync.image.recovery import amphora_ports
 from octavia_hmsync.image.recovery import leak_use
 from octavia_hmsync.image.recovery import leaking
 
-# Seconds that an instance has to go, before its ports do.
+# Seconds to wait for an instance to go, before its ports are deleted.
 _GOING = 30
 _CHANGED = 'It has changed since it was listed'
 
 
 class Leaks:
-    """What has leaked in one cloud.
+    """The leaks in one cloud.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param engine: an SQLAlchemy engine.
-    :param older_than: seconds; nothing that is younger is a leak.
+    :param older_than: seconds; nothing younger is a leak.
     """
 
     def __init__(self, conf, engine, older_than):
@@ -40,11 +38,11 @@ class Leaks:
         self._deleted = set()
 
     def find(self):
-        """Look for it; nothing is changed.
+        """Find all leaks; nothing is changed.
 
         :returns: (a list of leaking.Leak, whether the compute service could
-                  be asked which instances there are).
-        :raises CloudUnavailable, CloudRefused: if somebody does not tell.
+                  list the instances).
+        :raises CloudUnavailable, CloudRefused: if a service does not answer.
         """
         instances = self._compute.list_instances()
         ports = self._ports.list_ports()
@@ -62,12 +60,12 @@ class Leaks:
                 instances is not None)
 
     def _find_use(self, owner, found, known):
-        """Tell why what belongs together may serve.
+        """Tell why leaks that belong together may serve.
 
         :param owner: the amphora; the port, if it is a distributor's.
         :param found: its instances and ports.
         :param known: a leak_repo.Known.
-        :returns: why it is kept; None if it serves nobody.
+        :returns: why it is kept; None if it does not serve.
         """
         ports = [each for each in found
                  if isinstance(each, amphora_ports.Port)]
@@ -93,11 +91,11 @@ class Leaks:
             leak_repo.get(self._engine, leak.amphora_id))
 
     def delete(self, leak):
-        """Delete what has leaked, if it still has.
+        """Delete a leak, if it still is one.
 
         :param leak: a leaking.Leak of find().
         :returns: why it is kept; None if it is deleted.
-        :raises CloudUnavailable, CloudRefused: if it may be there still.
+        :raises CloudUnavailable, CloudRefused: if it may still exist.
         """
         kept = leak.keep or self._find_use_now(leak)
         if kept is not None:
@@ -113,7 +111,7 @@ class Leaks:
         if (now is None or now.keep is not None or
                 not leak_repo.begin_delete(self._engine, amphora)):
             return _CHANGED
-        # One whose worker died between the two has an instance by name only.
+        # If a worker died in between, only the name links the instance.
         compute_ids = {each.id for each in
                        self._compute.list_instances(leak.id) or ()}
         if amphora.compute_id:
@@ -159,7 +157,7 @@ class Leaks:
         return None
 
     def _is_gone(self, compute_id):
-        """Tell whether there is no such instance; wait for one that goes."""
+        """Tell whether an instance is gone; wait if it is being deleted."""
         deadline = time.monotonic() + (
             _GOING if compute_id in self._deleted else 0)
         while True:
@@ -172,9 +170,9 @@ class Leaks:
 
 
 def delete_all(leaks, found):
-    """Delete what has leaked, one after the other.
+    """Delete leaks, one after the other.
 
-    What cannot be deleted keeps nobody from the others.
+    A leak that cannot be deleted does not stop the rest.
 
     :param leaks: a Leaks.
     :param found: what its find() returned.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Which load balancers are restored, and what becomes of them.
+"""Which load balancers may be restored, and to which state.
 
-Pure rules, for "image restore"; see serving for what is proven of amphorae.
+Pure rules, for "image restore"; serving has the proof of amphorae.
 """
 
 import collections.abc
@@ -16,13 +16,13 @@ from octavia_hmsync.image.recovery import serving
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What follows.
+    """The result of judge().
 
     :param rows: what was proven.
-    :param amphorae: what becomes of each amphora, {id: status}; empty if
+    :param amphorae: the new status of each amphora, {id: status}; empty if
                      nothing may be restored.
-    :param detached: those that are the load balancer's no more.
-    :param statuses: what becomes of what belongs to the load balancer.
+    :param detached: amphorae that are removed from the load balancer.
+    :param statuses: the new statuses of the load balancer's children.
     """
 
     rows: tuple[serving.Row, ...]
@@ -35,13 +35,13 @@ class Verdict:
 
 def check_load_balancer(snapshot: restore_repo.Snapshot, older_than: float,
                         has_jobboard: bool) -> tuple[serving.Row, ...]:
-    """Tell whether it is one to restore; of that nobody has to be asked.
+    """Tell whether a load balancer may be restored, from the database alone.
 
     :param snapshot: the load balancer.
-    :param older_than: seconds for which one that is PENDING_UPDATE has not
-                       changed.
-    :param has_jobboard: whether another worker goes on with what one died
-                         with.
+    :param older_than: seconds for which it must be unchanged, if it is
+                       PENDING_UPDATE.
+    :param has_jobboard: whether another worker continues the work of a dead
+                         one.
     """
     found = [('Provider', _check_provider(snapshot)),
              ('State', _check_state(snapshot)),
@@ -63,7 +63,7 @@ def _check_provider(snapshot: restore_repo.Snapshot) -> finding.Finding:
             f'this Octavia.')
     if snapshot.topology not in compat.AMPHORAE_OF_TOPOLOGY:
         return finding.failure(
-            f'Nobody can tell how many amphorae it needs: its topology is '
+            f'It is unknown how many amphorae it needs: its topology is '
             f'{snapshot.topology}.')
     return finding.success()
 
@@ -75,14 +75,14 @@ def _check_state(snapshot: restore_repo.Snapshot) -> finding.Finding:
                                'restore.')
     if status not in (compat.ERROR, compat.PENDING_UPDATE):
         return finding.failure(
-            f'It is {status}, and no failover leaves one so: only one that '
-            f'is ERROR or PENDING_UPDATE is restored.')
+            f'It is {status}, and no failover leaves it so: only a load '
+            f'balancer in ERROR or PENDING_UPDATE is restored.')
     return finding.success(status)
 
 
 def check_lock(snapshot: restore_repo.Snapshot, older_than: float,
                has_jobboard: bool) -> finding.Finding:
-    """Tell whether somebody may still work on a load balancer.
+    """Tell whether a process may still work on a load balancer.
 
     The arguments are those of check_load_balancer().
     """
@@ -90,7 +90,7 @@ def check_lock(snapshot: restore_repo.Snapshot, older_than: float,
         return finding.success()
     if snapshot.unchanged_for < older_than:
         return finding.failure(
-            f'Somebody may still work on it: it is PENDING_UPDATE, and was '
+            f'A worker may still work on it: it is PENDING_UPDATE, and was '
             f'changed {snapshot.unchanged_for:.0f} s ago. Wait, or see that '
             f'no octavia-worker does, and say --older-than.')
     if has_jobboard:
@@ -115,9 +115,9 @@ def judge(snapshot: restore_repo.Snapshot,
           heartbeat_timeout: float) -> Verdict:
     """Tell which amphorae serve, and what becomes of the load balancer.
 
-    :param snapshot: one that check_load_balancer() lets pass.
+    :param snapshot: a load balancer that passed check_load_balancer().
     :param evidence: of each of its amphorae.
-    :param heartbeat_timeout: seconds within which an amphora was heard.
+    :param heartbeat_timeout: seconds within which it must have been heard.
     """
     rows: list[serving.Row] = []
     proven: list[serving.Evidence] = []
@@ -144,7 +144,7 @@ def judge(snapshot: restore_repo.Snapshot,
 
 def _choose(snapshot: restore_repo.Snapshot,
             proven: list[serving.Evidence]) -> list[str]:
-    """Return who is ALLOCATED from now on; the holder of the VIP first."""
+    """Return the ids of ALLOCATED amphorae; the VIP's holder first."""
     kept: list[serving.Evidence] = []
     for one in sorted(proven, key=lambda each: (
             not each.held, each.amphora.status != compat.AMPHORA_ALLOCATED,
@@ -162,10 +162,10 @@ def _never_was(one: serving.Evidence) -> bool:
 
 
 def _is_detached(one: serving.Evidence, kept: list[str]) -> bool:
-    """Tell whether an amphora is to be no more the load balancer's.
+    """Tell whether an amphora is removed from the load balancer.
 
-    Octavia goes through all of them with each change of a load balancer, the
-    DELETED ones too, and stumbles over one without a VRRP port.
+    Each change of a load balancer goes through all its amphorae, even DELETED
+    ones, and fails at an amphora without a VRRP port.
     """
     return one.amphora.id not in kept and not one.amphora.vrrp_port_id
 
@@ -180,12 +180,12 @@ def _get_amphora_status(one: serving.Evidence, kept: list[str]) -> str:
 
 
 def get_status(found: restore_repo.Object) -> str:
-    """Tell what becomes of what is not ACTIVE.
+    """Return the new status of a child that is not ACTIVE.
 
-    Of a listener it is proven that it runs. Else a failover changes nothing:
-    somebody died with what the owner of the load balancer asked for. Octavia
-    renders what is PENDING_UPDATE as it was before; one that was to be made
-    or deleted can be deleted, as after a failure of Octavia's own.
+    A listener is proven to run. Any other change was lost with its worker. It
+    gets ERROR if it was to be made or deleted, so that its owner can delete
+    it, as after a failure in Octavia. Octavia renders objects that are
+    PENDING_UPDATE in their old state.
     """
     status: str = compat.ERROR
     if (found.status == compat.PENDING_UPDATE or
@@ -224,11 +224,11 @@ def _tell_outcome(snapshot: restore_repo.Snapshot,
                 'It was not plugged yet. It is in ERROR, and no more of this '
                 'load balancer: "octavia-hmsync image leaks" lists it.')
         elif missing and one.amphora.role not in roles:
-            # As many as are missing; another one of its role is one more.
+            # Only as many as are missing: a second of its role is not needed.
             missing -= 1
             found = finding.warning(
-                f'It is left in ERROR. Have it rebuilt once instances can be '
-                f'built: openstack loadbalancer amphora failover '
+                f'It is left in ERROR. Once instances can be built, rebuild '
+                f'it: openstack loadbalancer amphora failover '
                 f'{amphora_id}')
         else:
             found = finding.warning(
@@ -238,8 +238,8 @@ def _tell_outcome(snapshot: restore_repo.Snapshot,
         rows.append(serving.Row(amphora_id, 'Outcome', found))
     if missing:
         rows.append(serving.Row(None, 'Outcome', finding.warning(
-            f'It has one amphora only. Have the other one built once '
-            f'instances can be built: openstack loadbalancer failover '
+            f'It has one amphora only. Once instances can be built, build '
+            f'the other one: openstack loadbalancer failover '
             f'{snapshot.id}')))
     else:
         rows.append(serving.Row(None, 'Outcome',

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Brings back a load balancer that a failover left while it serves.
+"""Restores a load balancer that serves, but was left by a failed failover.
 
-Octavia's failover builds first: where that fails, the amphora that was to go
-serves on, in ERROR, under a load balancer in ERROR; where a worker died, the
-load balancer is PENDING_UPDATE for good.
+Octavia's failover builds the new amphora first. If that fails, the old one
+serves on, in ERROR, under a load balancer in ERROR. If the worker dies, the
+load balancer stays PENDING_UPDATE for good.
 """
 
 import contextlib
@@ -23,12 +23,10 @@ from octavia_hmsync.image.recovery import serving
 
 
 class Restorer:
-    """Looks at load balancers, and restores them.
+    """Examines load balancers, and restores them.
 
-    :param conf: the oslo.config object that Octavia reads, parsed.
-    :param engine: an SQLAlchemy engine.
-    :param older_than: seconds for which one that is PENDING_UPDATE has not
-                       changed.
+    :param older_than: seconds for which a load balancer in PENDING_UPDATE
+                       must be unchanged.
     """
 
     def __init__(self, conf, engine, older_than):
@@ -39,10 +37,10 @@ class Restorer:
     def look(self, load_balancer_id):
         """Find out whether a load balancer may be restored.
 
-        :param load_balancer_id: of one that is not DELETED.
+        :param load_balancer_id: of a load balancer that is not DELETED.
         :returns: (restore_repo.Snapshot, restorable.Verdict).
-        :raises CloudUnavailable, InvalidConfiguration: if nobody can be asked
-                                                        at all.
+        :raises CloudUnavailable, InvalidConfiguration: if no service can be
+                                                        asked at all.
         :raises NotPossible: if its amphorae have agents of another kind.
         """
         snapshot = restore_repo.get(self._engine, load_balancer_id)
@@ -58,8 +56,8 @@ class Restorer:
         driver = self._conf.controller_worker.amphora_driver
         if driver not in compat.REST_DRIVERS:
             raise exceptions.NotPossible(
-                f'Nobody can tell what amphorae of the driver {driver} do: '
-                f'only those of {compat.REST_DRIVER} can be asked.')
+                f'It is unknown what amphorae of the driver {driver} do: '
+                f'only amphorae of {compat.REST_DRIVER} can be asked.')
         client = agent_client.RestAgentClient(self._conf)
         known = compute.connect(self._conf)
         ports = amphora_ports.Ports(self._conf, cloud.connect(self._conf))
@@ -72,10 +70,10 @@ class Restorer:
                                              rows=rows + verdict.rows)
 
     def restore(self, snapshot, verdict):
-        """Give a load balancer back.
+        """Set a load balancer and its amphorae to their new statuses.
 
         :param snapshot: what look() returned.
-        :param verdict: likewise; one that lets it be restored.
+        :param verdict: likewise; it must permit the restoration.
         :raises NotPossible: if something has changed since; nothing is done
                              then.
         """

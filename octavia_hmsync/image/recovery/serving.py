@@ -2,8 +2,8 @@
 
 """Whether amphorae of a load balancer serve.
 
-Pure rules, for "image restore": what was found of each amphora goes in, what
-is proven of it comes out. What cannot be proven is not taken for granted.
+Pure rules, for "image restore": they turn what was found of each amphora into
+what is proven. What cannot be proven does not count.
 """
 
 import collections.abc
@@ -15,11 +15,11 @@ from octavia_hmsync import compat
 from octavia_hmsync.image.db import restore as restore_repo
 from octavia_hmsync.image.preflight import finding
 
-# What an agent says of a listener that runs.
+# The agent's statuses of a listener that runs.
 RUNNING = ('ACTIVE', 'OPEN')
 
 _INSTANCE_ACTIVE = 'ACTIVE'
-# In these an instance sends nothing.
+# An instance in these states sends nothing.
 _OFF_STATUSES = ('SHUTOFF', 'STOPPED', 'SUSPENDED', 'PAUSED', 'DELETED',
                  'SOFT_DELETED', 'SHELVED', 'SHELVED_OFFLOADED')
 
@@ -29,13 +29,13 @@ class Evidence:
     """What was found of one amphora.
 
     :param agent_error: why its agent does not tell; None if it does.
-    :param is_heard: whether anybody answered at the address of its agent.
+    :param is_heard: whether anything answered at the address of its agent.
     :param held: the VIPs that are on one of its interfaces.
     :param running: the listeners that its agent runs.
-    :param haproxies: how many of its haproxy run.
-    :param instance: the state of its instance; None where there is none.
+    :param haproxies: how many of its haproxy processes run.
+    :param instance: the state of its instance; None if it does not exist.
     :param instance_error: why the compute service does not tell.
-    :param has_port: whether its VRRP port is there; None if it has none.
+    :param has_port: whether its VRRP port exists; None if it has none.
     :param port_error: why Neutron does not tell.
     """
 
@@ -52,15 +52,15 @@ class Evidence:
 
     @property
     def answers(self) -> bool:
-        """Whether its agent does."""
+        """Whether its agent answers."""
         return self.agent_error is None
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One thing that was proven, or not.
+    """One finding.
 
-    :param amphora_id: None for what is the load balancer's.
+    :param amphora_id: None for a finding of the load balancer.
     """
 
     amphora_id: str | None
@@ -79,7 +79,7 @@ def check_amphora(snapshot: restore_repo.Snapshot, one: Evidence,
 
     :param snapshot: its load balancer.
     :param one: what was found.
-    :param heartbeat_timeout: seconds within which it was heard.
+    :param heartbeat_timeout: seconds within which it must have been heard.
     """
     found = [('Agent', _check_agent(one)),
              ('Listeners', _check_listeners(snapshot, one)),
@@ -98,7 +98,7 @@ def _check_agent(one: Evidence) -> finding.Finding:
 
 
 def _is_id(text: str) -> bool:
-    # haproxy may have sections that are no listener.
+    # haproxy may have sections that are not listeners.
     try:
         return bool(uuid.UUID(text))
     except ValueError:
@@ -108,7 +108,7 @@ def _is_id(text: str) -> bool:
 def _check_listeners(snapshot: restore_repo.Snapshot,
                      one: Evidence) -> finding.Finding:
     if not one.answers:
-        return finding.not_checked('Nobody can tell without its agent.')
+        return finding.not_checked('Only its agent could tell.')
     if not snapshot.enabled:
         return finding.success('the load balancer is disabled')
     served = listeners.find_served(snapshot.enabled, {
@@ -119,7 +119,7 @@ def _check_listeners(snapshot: restore_repo.Snapshot,
     if missing:
         return finding.failure(
             f'Its agent does not run {", ".join(sorted(missing))}.')
-    # With another number of listeners Octavia hears no heartbeat.
+    # With a different number of listeners Octavia ignores its heartbeats.
     more = {each for each in one.running if _is_id(each)} - wanted.keys()
     if more:
         return finding.failure(
@@ -175,19 +175,19 @@ def check_vip(snapshot: restore_repo.Snapshot,
               evidence: collections.abc.Sequence[Evidence],
               proven: collections.abc.Collection[Evidence],
               heartbeat_timeout: float) -> finding.Finding:
-    """Tell whether exactly one has the VIP, and that one serves.
+    """Tell whether exactly one amphora has the VIP, and serves.
 
     :param snapshot: the load balancer.
     :param evidence: of each of its amphorae.
-    :param proven: those of which all is proven.
-    :param heartbeat_timeout: seconds within which one that lives was heard.
+    :param proven: the amphorae that are proven to serve.
+    :param heartbeat_timeout: seconds within which an amphora is heard.
     """
     holders = [one for one in evidence if one.held]
     if len(holders) > 1:
         names = ', '.join(sorted(one.amphora.id for one in holders))
         return finding.failure(
             f'Several amphorae hold its VIP: {names}. Stop the instance of '
-            f'the one that should not.')
+            f'the wrong one.')
     if not holders:
         return finding.failure('No amphora that answers holds its VIP, so '
                                'nothing serves.')
@@ -214,7 +214,7 @@ def _may_hold(snapshot: restore_repo.Snapshot, one: Evidence,
               heartbeat_timeout: float) -> bool:
     """Tell whether an amphora that does not answer may have the VIP."""
     if not one.amphora.vrrp_ip and not one.amphora.vrrp_port_id:
-        # Octavia writes them before it tells the agent of the VIP.
+        # Octavia writes both before the agent gets the VIP.
         return False
     if one.instance_error is None and (one.instance is None or
                                        one.instance in _OFF_STATUSES):
@@ -222,5 +222,5 @@ def _may_hold(snapshot: restore_repo.Snapshot, one: Evidence,
     age = one.amphora.heartbeat_age
     if age is not None and age <= heartbeat_timeout:
         return True
-    # Those of a pair see each other in the network of the VIP.
+    # The two of a pair hear each other in the network of the VIP.
     return compat.AMPHORAE_OF_TOPOLOGY[snapshot.topology] == 1 or one.is_heard

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the modes of a replacement share: who is next, may it begin, the lock.
+"""The common part of all modes of a replacement: choice, checks and the lock.
 
-Nothing is touched before the lock, and what can be told before is told then.
+Nothing is changed before the lock, and all checks that need no lock are made
+before it.
 """
 
 import dataclasses
@@ -21,13 +22,14 @@ from octavia_hmsync.image import target
 
 LOG = logging.getLogger(__name__)
 
-# Seconds before a load balancer that Octavia works on is tried again.
+# Seconds until a load balancer that Octavia works on is tried again.
 BUSY_WAIT = 60
-# Of a pair, one is done, and somebody else was faster for the other one.
+# The first amphora of a pair is replaced; another owner may hold the lock for
+# the second.
 _LOCK_TRIES = 30
 _LOCK_PAUSE = 1
 
-DIED = 'Whoever worked on it ended in the middle.'
+DIED = 'The housekeeper that worked on it ended in the middle.'
 
 
 class Gone(Exception):
@@ -36,11 +38,11 @@ class Gone(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """How a replacement ended.
+    """The result of a replacement.
 
     :param state: DONE, FAILED, SKIPPED, REFUSED or CANCELLED.
     :param reason: why, in words.
-    :param wait: seconds before which this load balancer is not tried again.
+    :param wait: seconds until this load balancer may be tried again.
     """
 
     state: str
@@ -49,20 +51,20 @@ class Outcome:
 
 
 def skip(reason, wait=BUSY_WAIT):
-    """Return the Outcome of one that could not be begun, or gone on with."""
+    """Return the Outcome of an attempt that cannot begin or go on now."""
     return Outcome(replace_repo.SKIPPED, reason, wait)
 
 
 def refuse(reason):
-    """Return the Outcome of one that has to be put right first.
+    """Return the Outcome for a load balancer that must be repaired first.
 
-    Nothing was touched: the fault is its own, and says nothing of the image.
+    Nothing was changed: the fault is its own, not the image's.
     """
     return Outcome(replace_repo.REFUSED, reason)
 
 
 def fail(reason):
-    """Return the Outcome of one that has to be looked at."""
+    """Return the Outcome for a replacement that an operator has to look at."""
     return Outcome(replace_repo.FAILED, reason)
 
 
@@ -71,8 +73,8 @@ class Problem:
     """Why something was not done.
 
     :param text: in words.
-    :param is_passing: whether it is a service that does not answer, which
-                       says nothing of the amphora.
+    :param is_passing: whether a service did not answer, which says nothing
+                       about the amphora.
     """
 
     text: str
@@ -83,31 +85,27 @@ class Problem:
 
 
 class Attempt:
-    """One replacement; a mode is a class below it.
+    """One replacement; each mode is a subclass."""
 
-    :param work: a Work.
-    :param inventory: an inventory.Inventory.
-    """
-
-    # What begins with the lock.
+    # The phase that begins with the lock.
     _first_phase: phases.Phase
 
     def __init__(self, work, inventory):
         self._work = work
         self._inventory = inventory
-        # Ids of amphorae that this one has built.
+        # Ids of amphorae that this attempt has built.
         self._made: set[str] = set()
-        # What is worth telling of those that are done.
+        # Remarks on amphorae that are done.
         self._notes: list[str | None] = []
         self._is_permitted = False
-        # What an operator has to know of the way back, why ever it was gone.
+        # Problems of the way back, for the operator.
         self._remarks = ''
 
     def run(self):
         """Do what is left to do.
 
         :returns: an Outcome.
-        :raises Lost: if somebody else has claimed it.
+        :raises Lost: if another housekeeper has claimed it.
         :raises Stopped: if this process ends.
         :raises DBError: if the database cannot be used.
         """
@@ -131,7 +129,7 @@ class Attempt:
             following = phases.after_death(self._work.phase)
             if following is not phases.Next.AGAIN:
                 LOG.warning('Replacement of load balancer %s is taken up: '
-                            'whoever worked on it ended in phase %s.',
+                            'its housekeeper ended in phase %s.',
                             self._work.load_balancer_id, self._work.phase)
                 outcome = self._take_up(following)
                 if outcome.state != replace_repo.DONE:
@@ -142,7 +140,7 @@ class Attempt:
             return skip('it was deleted', None)
 
     def _take_up(self, following):
-        """Go on with what somebody died with, under the lock.
+        """Continue the work of a dead housekeeper, under the lock.
 
         :param following: a Next.
         :returns: an Outcome; DONE if there may be more to do.
@@ -150,21 +148,21 @@ class Attempt:
         raise NotImplementedError
 
     def _replace(self):
-        """Replace .old_id of the work, under the lock, and give it back.
+        """Replace .old_id of the work, under the lock, and unlock.
 
         :returns: an Outcome.
         """
         raise NotImplementedError
 
     def _end(self):
-        """Return the Outcome where nothing is left to be replaced."""
+        """Return the Outcome if nothing is left to be replaced."""
         return Outcome(replace_repo.DONE, self._get_notes() or None)
 
     def _get_notes(self):
         return ' '.join(filter(None, self._notes))
 
     def _replace_all(self):
-        """Replace one amphora after the other, while one is outdated."""
+        """Replace amphorae one after the other, while one is outdated."""
         while True:
             load_balancer = self._inventory.get(self._work.load_balancer_id)
             if load_balancer is None:
@@ -185,7 +183,7 @@ class Attempt:
         self._work.old_id, self._work.new_id = old_id, None
         silent = self._find_silent()
         if silent:
-            # Its owner is not locked out for that, again and again.
+            # Do not lock out its owner for that, again and again.
             return skip(silent)
         if not self._lock(old_id):
             return skip('Octavia, or its owner, works on it')
@@ -197,31 +195,31 @@ class Attempt:
         return self._replace()
 
     def _find_silent(self):
-        """Tell what does not answer, None where that is no matter."""
+        """Tell which amphorae do not answer; None if that does not matter."""
         return None
 
     def _find_old(self, load_balancer):
-        """Return the amphorae that are left to be replaced."""
+        """Return the amphorae that are still to be replaced."""
         replacement = self._work.replacement
         if not replacement.forced:
             return outdated.get_outdated(load_balancer,
                                          replacement.target_image_id)
         evidence = self._work.read().amphorae
         begun = replacement.started_at
-        # Those that were there before it began.
+        # Only amphorae from before the replacement.
         return [amphora for amphora in outdated.get_allocated(load_balancer)
                 if amphora.id not in self._made and
                 amphora.id in evidence and
                 (evidence[amphora.id].created_at or begun) <= begun]
 
     def _choose(self, old):
-        """Return the id of the next one: that which has the VIP goes last."""
+        """Return the id of the next one: the VIP's holder goes last."""
         vip = self._get_model().vip.ip_address
         holding = self._work.find_holders(old, vip)
         return min(old, key=lambda amphora: bool(holding[amphora.id])).id
 
     def _check(self, load_balancer):
-        """Return the Outcome if something is in the way, None if not."""
+        """Return the Outcome if something blocks it, None if not."""
         blocks = self._get_blocks(load_balancer)
         if blocks:
             return self._say_blocked(blocks)
@@ -247,11 +245,11 @@ class Attempt:
         return None
 
     def _why_not(self):
-        """Tell why the installed Octavia is unknown, None if it is not."""
+        """Tell why the installed Octavia is not known, None if it is."""
         return known_octavia.why_not(self._work.replacement.mode)
 
     def _get_blocks(self, load_balancer):
-        """Return what is in the way, but for a lock, which may pass."""
+        """Return what blocks it, except for a lock, which may pass."""
         if load_balancer is None:
             raise Gone
         return [str(block) for block in outdated.get_blocks(
@@ -288,7 +286,7 @@ class Attempt:
         return outcome
 
     def _survive(self, function, *arguments):
-        """Call what may fail.
+        """Call a function that may fail.
 
         :returns: the Problem, None if it did not fail.
         :raises Lost, Stopped: as Work.check().
@@ -306,7 +304,7 @@ class Attempt:
         except Exception as e:
             if api.is_database_error(e):
                 raise
-            # Octavia's drivers, and the libraries of four services.
+            # Any error of Octavia's drivers, and of the libraries of services.
             LOG.exception('Replacement of load balancer %s:',
                           self._work.load_balancer_id)
             problem = Problem(
@@ -318,5 +316,5 @@ class Attempt:
 
 
 def _add(reason, more):
-    """Add sentences to a reason, which may end without a full stop."""
+    """Append sentences to a reason, which may lack its full stop."""
     return f'{reason.rstrip(".")}. {more}' if more else reason

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Builds the amphora that takes another one's place, with Octavia's flow."""
+"""Builds the amphora that replaces another one, with Octavia's flow."""
 
 from oslo_log import log as logging
 from taskflow import engines
@@ -16,18 +16,18 @@ LOG = logging.getLogger(__name__)
 
 
 class _Steps:
-    """Has the row name the new amphora before anything of it is built."""
+    """Records the new amphora's id before anything else of it is built."""
 
     def __init__(self, work):
         self._work = work
 
     def on_running(self, _state, details):
-        """Look at each task that begins."""
+        """Called for each task that begins."""
         self._work.is_idle = details.get('task_name', '').endswith(
             compat_amphora.WAITING_TASKS)
 
     def check(self, task_name, result):
-        """Look at each task that has ended, before the next one begins."""
+        """Called for each task that has ended, before the next begins."""
         self._work.is_idle = False
         if task_name.endswith(compat_amphora.CREATE_TASK):
             self._work.new_id = result
@@ -40,14 +40,13 @@ class _Steps:
 def build(work, load_balancer, role):
     """Build an amphora for a load balancer, and plug it in.
 
-    Afterwards .new_id of the work is its id, also if that failed.
+    Afterwards .new_id of the work is its id, even if that failed.
 
     :param work: a Work, in the phase BUILD.
-    :param load_balancer: Octavia's data model of it.
-    :param role: that of the amphora whose place it is to take.
-    :raises BuildFailed: with the reason; what was built of it is deleted, as
-                         far as that could be done.
-    :raises Lost, Stopped: as Work.check(); what was built is there.
+    :param role: role of the amphora that it replaces.
+    :raises BuildFailed: with the reason; its parts were deleted again, as far
+                         as possible.
+    :raises Lost, Stopped: as Work.check(); its parts are left.
     """
     flow, store = compat_amphora.make_build_flow(load_balancer, role)
     engine = engines.load(flow, store=store)
@@ -57,7 +56,7 @@ def build(work, load_balancer, role):
     try:
         engine.run()
     except Exception as e:
-        # The flow's tasks ask four services.
+        # Any error of the services that the flow's tasks ask.
         LOG.debug('The flow failed: %s', e)
         raise exceptions.BuildFailed(
             f'The new amphora could not be built: {_describe(e)}.') from e
@@ -67,9 +66,9 @@ def build(work, load_balancer, role):
 
 
 def _describe(error):
-    """Put into one line why a flow failed."""
+    """Return in one line why a flow failed."""
     if isinstance(error, taskflow_exc.WrappedFailure):
-        # Of several things that are in its way, the first.
+        # Of several failures, the first.
         return next(iter(error)).exception_str.split('\n', maxsplit=1)[0]
     text = ' '.join(str(error).split()).rstrip('.')
     return f'{type(error).__name__}: {text[:300]}'

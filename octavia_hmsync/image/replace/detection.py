@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""An IPv6 VIP is on two amphorae of a SINGLE load balancer for a moment.
+"""Lets two amphorae of a SINGLE load balancer have an IPv6 VIP for a moment.
 
-Duplicate address detection would keep the second one from using it, and the
-agent from plugging it: it waits for half a minute, and then cannot set the
-routes. So detection is off where the VIP goes, at that interface alone. The
-agent has no call for it; keepalived does it where the VIPs are, by a script
-that it runs as it starts. It gives lo an address when the script is done, by
-which that is seen. It has nothing else to do there, and goes on: an amphora
-with a configuration of keepalived sends heartbeats only while that runs. Of a
-pair it is keepalived that has the VIP, which adds it without detection.
+Duplicate address detection would keep the second amphora from using the VIP,
+and its agent from plugging it: the agent waits for half a minute, and then
+cannot set the routes. So detection is switched off where the VIP goes, at that
+interface alone.
+
+The agent has no call for that, but keepalived runs a script when it starts, in
+the namespace of the VIPs. After the script it adds an address to lo, which
+shows that the script is done. keepalived then goes on without a task: an
+amphora with a keepalived configuration sends heartbeats only while keepalived
+runs. In a pair keepalived holds the VIP, and adds it without detection.
 """
 
 import re
@@ -17,14 +19,14 @@ import time
 
 from octavia_hmsync import exceptions
 
-# Of documentation, RFC 3849: no network has it.
+# From the range for documentation, RFC 3849: no network uses it.
 _MARK = '2001:db8::dad'
 _LOOPBACK = 'lo'
 _INTERFACE = re.compile(r'[A-Za-z0-9_-]{1,15}')
-# Seconds.
+# Seconds until keepalived must have run the script.
 _TIMEOUT = 20
 
-# The kernel looks at both.
+# The kernel looks at both settings.
 _TEMPLATE = '''\
 # By octavia-hmsync, for the moment at which two amphorae have the VIP.
 global_defs {{
@@ -39,10 +41,7 @@ static_ipaddress {{
 
 
 def is_needed(load_balancer):
-    """Tell whether a load balancer has an IPv6 VIP.
-
-    :param load_balancer: Octavia's data model of it.
-    """
+    """Tell whether a load balancer has an IPv6 VIP."""
     return any(':' in vip.ip_address for vip in (
         load_balancer.vip, *load_balancer.additional_vips))
 
@@ -50,11 +49,10 @@ def is_needed(load_balancer):
 def suspend(work, amphora, vrrp_ip):
     """Switch detection off at the interface of an amphora's VIPs.
 
-    :param work: a Work.
-    :param amphora: of any kind that has an id and an lb_network_ip.
-    :param vrrp_ip: the address of its own at that interface.
-    :raises AgentUnreachable, AgentRefused: if its agent does not do it.
-    :raises NotProven: if it is not seen to be off.
+    :param amphora: any object with an id and an lb_network_ip.
+    :param vrrp_ip: its own address at that interface.
+    :raises AgentUnreachable, AgentRefused: if its agent fails.
+    :raises NotProven: if detection does not go off in time.
     """
     subject = work.agent_of(amphora)
     interface = work.insist(subject.get_interface, vrrp_ip)

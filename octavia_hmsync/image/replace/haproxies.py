@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether haproxy stays, of amphorae that are shown to serve.
+"""Whether haproxy keeps running in amphorae whose service is being proven.
 
-No request to an agent tells since when haproxy runs, and its list of listeners
-is that of the configuration. So what is left is to look often whether it runs
-at all: one that ends and is started again does not, in between.
+No request to an agent tells the age of haproxy, and its list of listeners
+comes from the configuration. So this module asks often whether haproxy runs at
+all: a haproxy that is restarted does not run in between.
 """
 
 from oslo_log import log as logging
@@ -16,10 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Haproxies:
-    """Counts how often a haproxy that ran was seen not to run.
-
-    :param work: a Work.
-    """
+    """Counts how often a running haproxy was found not to run."""
 
     def __init__(self, work):
         self._work = work
@@ -30,8 +27,8 @@ class Haproxies:
         """Ask some agents, each once.
 
         :param evidence: an Evidence.
-        :param amphora_ids: of whom.
-        :returns: what is wrong, in words.
+        :param amphora_ids: ids of the amphorae to ask.
+        :returns: a list of problems, in words.
         """
         if not proof.needs_haproxy(evidence):
             return []
@@ -43,7 +40,7 @@ class Haproxies:
             try:
                 runs = self._work.agent_of(amphora).count_haproxies() > 0
             except work_.AGENT_ERRORS as e:
-                # A look at everything comes soon, and says so.
+                # The full check, which follows soon, reports that.
                 LOG.debug('%s', e)
                 continue
             if not runs:
@@ -54,5 +51,5 @@ class Haproxies:
         return gone
 
     def count(self, amphora_id):
-        """Tell how often that of an amphora ended."""
+        """Return how often haproxy of an amphora has ended."""
         return self._breaks.get(amphora_id, 0)

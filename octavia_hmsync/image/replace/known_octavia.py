@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether the installed Octavia is one that a mode can work with."""
+"""Whether a mode can work with the installed Octavia."""
 
 from octavia_hmsync.compat import changes
 from octavia_hmsync.image.db import rollout as rollout_repo
 
 
 def why_not_replace():
-    """Tell why mode replace does not know the installed Octavia.
+    """Tell why mode replace cannot work with the installed Octavia.
 
-    :returns: one line, None if it does.
+    :returns: one line, None if it can.
     :raises Exception: any, if a driver of octavia.conf cannot be made.
     """
     found = changes.find_of_replace()
     if not found:
-        # Takes seconds, and nothing that is gone.
+        # Imported late: it takes seconds, and needs all of these names.
         from octavia_hmsync.compat import amphora
 
         found = amphora.find_problems_of_build_flow()
@@ -26,9 +26,9 @@ def why_not_replace():
 
 
 def why_not_failover():
-    """Tell why mode failover does not know it.
+    """Tell why mode failover cannot work with the installed Octavia.
 
-    :returns: one line, None if it does.
+    :returns: one line, None if it can.
     """
     found = changes.find_of_failover()
     if not found:
@@ -39,10 +39,10 @@ def why_not_failover():
 
 
 def why_not(mode):
-    """Tell why a mode does not know it.
+    """Tell why a mode cannot work with the installed Octavia.
 
     :param mode: REPLACE or FAILOVER of image_rollout.
-    :returns: one line, None if it does.
+    :returns: one line, None if it can.
     """
     return (why_not_failover() if mode == rollout_repo.FAILOVER
             else why_not_replace())

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Giving amphorae the listeners of a load balancer, or leaving them alone."""
+"""Gives amphorae the listeners of a load balancer, all of them or none."""
 
 import threading
 
@@ -11,15 +11,13 @@ from octavia_hmsync import exceptions
 
 
 class Listeners:
-    """The listeners of a load balancer, with all that they need at hand.
+    """The listeners of a load balancer, with all their secrets.
 
-    An amphora that serves is told nothing while a certificate lacks: what
-    Octavia's driver cannot fetch it takes away from there.
+    A serving amphora gets no configuration while a certificate is missing,
+    because Octavia's driver would leave out that listener.
 
-    :param client: an agent_client.RestAgentClient.
-    :param load_balancer: Octavia's data model of it.
     :param secret_timeout: seconds for the certificate manager, which has no
-                           time limit of its own.
+                           time-out of its own.
     :param agent_timeout: seconds for each amphora.
     :raises SecretsUnavailable: if something cannot be fetched in time.
     """
@@ -57,8 +55,8 @@ class Listeners:
     def update(self, load_balancer, amphora):
         """Give an amphora its listeners.
 
-        :param load_balancer: as it is to be told of it, with those amphorae
-                              that are to know of each other.
+        :param load_balancer: the data model to render, reduced to the amphorae
+                              that are to be peers.
         :param amphora: one of its amphorae.
         :raises AgentRefused: if the amphora does not take them.
         """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The heartbeat list of a new amphora, by its zone.
+"""Uploads the heartbeat list of its zone to a new amphora.
 
-It boots with that of those without a zone, as all do. The sync gives an
-amphora the list of its zone as soon as it has an agent; but not to one that a
-replacement has in hand, which has to be heard before it is proven.
+Every amphora boots with the list for amphorae without a zone. The sync uploads
+the list of the zone as soon as there is an agent, but leaves out amphorae that
+a replacement is working on. These must be heard before they are proven.
 """
 
 from octavia_hmsync.amphora import agent_config
@@ -15,7 +15,7 @@ from octavia_hmsync.sync.rules import subset
 
 
 def _get_of_zone(work, amphora_id):
-    """Return the list of an amphora's zone, empty where it has none."""
+    """Return the list of an amphora's zone, empty without a zone."""
     generation = (generation_repo.get_last_good(work.engine) or
                   generation_repo.get_newest(work.engine))
     if generation is None or not generation.zones:
@@ -31,12 +31,11 @@ def _get_of_zone(work, amphora_id):
 
 
 def give_of_zone(work, new):
-    """Give a new amphora the list of its zone, where that is another one.
+    """Upload the list of its zone to a new amphora, if it differs.
 
-    As one of a pair, also where it is to be a SINGLE one: it leaves the VIP
-    alone then.
+    The amphora is configured as one of a pair, even if it will be SINGLE, so
+    that it leaves the VIP alone.
 
-    :param work: a Work.
     :param new: an Amphora of the evidence.
     :raises AgentUnreachable, AgentRefused: if it does not take it.
     """
@@ -46,9 +45,8 @@ def give_of_zone(work, new):
 
 
 def give(work, new, topology):
-    """Give a new amphora its list, and tell it what it is.
+    """Upload its list and its topology to a new amphora.
 
-    :param work: a Work.
     :param new: an Amphora of the evidence.
     :param topology: SINGLE or ACTIVE_STANDBY.
     :raises AgentUnreachable, AgentRefused: if it does not take it.

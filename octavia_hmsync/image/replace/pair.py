@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""An amphora of an ACTIVE_STANDBY load balancer, beside one more of them.
+"""Replaces an amphora of an ACTIVE_STANDBY load balancer.
 
-Three amphorae know of each other meanwhile, so that never fewer than two
-serve. The one that has the VIP is replaced last, and before it is, another
-one takes it while it is there: nobody waits until it has been silent for
-long enough.
+Meanwhile three amphorae are peers, so that at least two serve at any time. The
+holder of the VIP is replaced last. Before it goes, another amphora takes the
+VIP from it, so that clients need not wait for its silence.
 """
 
 import time
@@ -17,44 +16,41 @@ from octavia_hmsync.image.replace import keepalived
 from octavia_hmsync.image.replace import own_list
 from octavia_hmsync.image.replace import work as work_
 
-# Seconds; an advertisement is sent each second by default, and three that
-# are missing are what a standby waits for.
+# Seconds. By default the holder advertises each second, and a standby takes
+# over when three advertisements are missing.
 _SWITCH_TIMEOUT = 20
-# Of these, haproxy keeps in memory who goes where.
+# With these, haproxy keeps in memory which client goes where.
 _PERSISTENCE_IN_TABLES = ('SOURCE_IP', 'APP_COOKIE')
 
 
 class Pair:
-    """How amphorae of ACTIVE_STANDBY load balancers are configured.
-
-    :param work: a Work.
-    """
+    """Configures amphorae of ACTIVE_STANDBY load balancers."""
 
     def __init__(self, work):
         self._work = work
-        # What Neutron said of each amphora, by its id: it may be away when
-        # one has to go. The lock keeps it as it is.
+        # Neutron's data of each amphora, by its id, since Neutron may be down
+        # when an amphora has to go. They do not change under the lock.
         self._plugged = {}
 
     @staticmethod
     def get_holders(old_id, new_id, is_switched):
-        """Return who may have the VIP; empty for any."""
+        """Return the ids of possible holders of the VIP; empty for any."""
         return frozenset()
 
     def configure(self, old, new):
-        """Have the new amphora serve, as one that stands by.
+        """Configure the new amphora as a standby.
 
         :param old: Amphora of the evidence.
         :param new: likewise.
-        :raises SecretsUnavailable: if not all certificates are at hand; no
-                                    amphora was told anything.
-        :raises AgentUnreachable, AgentRefused: if one of them does not.
+        :raises SecretsUnavailable: if not all certificates can be fetched; no
+                                    amphora was changed.
+        :raises AgentUnreachable, AgentRefused: if one of them fails.
         :raises UnknownTemplate: if Octavia renders something unknown.
         """
         load_balancer = self._work.get_load_balancer()
         listeners = self._work.get_listeners(load_balancer)
         models = {each.id: each for each in load_balancer.amphorae}
-        # Found out before anything is touched.
+        # Checked before anything is changed.
         keepalived.prefer(self._render(load_balancer, models[new.id]))
         own_list.give_of_zone(self._work, new)
         interface = self._work.insist(self._work.agent_of(new).get_interface,
@@ -72,11 +68,11 @@ class Pair:
         self._work.insist(self._work.agent_of(new).start_keepalived)
 
     def switch(self, old, new):
-        """Have another amphora take the VIP, if the old one has it.
+        """Let another amphora take the VIP, if the old one has it.
 
         :param old: None if there is none any more.
-        :raises AgentUnreachable, AgentRefused: if one of them does not say.
-        :raises NotProven: if nobody takes it.
+        :raises AgentUnreachable, AgentRefused: if one of them fails.
+        :raises NotProven: if no amphora takes it.
         """
         load_balancer = self._work.get_load_balancer()
         vip = load_balancer.vip.ip_address
@@ -85,16 +81,16 @@ class Pair:
             return
         others = [each for each in load_balancer.amphorae
                   if each.id not in (old.id, new.id)]
-        # It serves for longer.
+        # An older one has proven itself for longer.
         self._prefer(load_balancer, others[0] if others else
                      _find(load_balancer, new.id))
 
     def back(self, old, new):
-        """Have the old amphora take the VIP, if the new one has it.
+        """Let the old amphora take the VIP, if the new one has it.
 
         :param new: None if there is none any more.
-        :raises AgentUnreachable, AgentRefused: if the old one does not.
-        :raises NotProven: if it does not come to have it.
+        :raises AgentUnreachable, AgentRefused: if the old one fails.
+        :raises NotProven: if it does not take the VIP.
         :raises CloudUnavailable: if Neutron does not tell what it needs.
         """
         load_balancer = self._work.get_load_balancer()
@@ -105,22 +101,22 @@ class Pair:
             self._prefer(load_balancer, _find(load_balancer, old.id))
 
     def leave(self, amphora):
-        """Have an amphora that is to go never take the VIP again.
+        """Ensure that an amphora to be deleted never takes the VIP again.
 
-        Its peers know it until it is gone: one that they do not know takes
-        the VIP beside them.
+        It stays a peer of the others until it is gone: an unknown amphora
+        would take the VIP beside them.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         self._work.agent_of(amphora).stop_keepalived()
 
     def settle(self, gone_id):
-        """Have those that are left know of each other alone.
+        """Configure the remaining amphorae as each other's only peers.
 
         :param gone_id: the amphora that is deleted.
-        :raises SecretsUnavailable: if not all certificates are at hand; the
-                                    listeners are as they were then.
-        :raises AgentUnreachable, AgentRefused: if one of them does not.
+        :raises SecretsUnavailable: if not all certificates can be fetched; the
+                                    listeners are unchanged then.
+        :raises AgentUnreachable, AgentRefused: if one of them fails.
         :raises CloudUnavailable: if Neutron does not tell what one needs.
         """
         load_balancer = self._work.get_load_balancer(without=(gone_id,))
@@ -131,32 +127,32 @@ class Pair:
         try:
             listeners = self._work.get_listeners(load_balancer)
         except exceptions.SecretsUnavailable as e:
-            # That an amphora is gone keepalived has to know at once, and
-            # haproxy when the listeners change next.
+            # keepalived must know at once that an amphora is gone; haproxy
+            # learns it when the listeners change next.
             error = e
         for each in load_balancer.amphorae:
             try:
                 self._upload(load_balancer, each)
                 self._work.insist(
                     self._work.agent_of(each).reload_keepalived)
-                # As in configure().
+                # For the reason in _update_others().
                 if listeners is not None and (
                         holding[each.id] is False or
                         _has_tables(load_balancer)):
                     listeners.update(load_balancer, each)
             except (*work_.AGENT_ERRORS, exceptions.CloudUnavailable) as e:
-                # The others have to know all the same.
+                # The others must know all the same.
                 error = e
         if error is not None:
             raise error
 
     def _update_others(self, listeners, load_balancer, old, new):
-        """Tell the others whom to share with what haproxy has in memory.
+        """Configure the other amphorae's peers for haproxy's tables.
 
-        A haproxy that is loaded anew closes connections that clients keep:
-        the one with the VIP is left alone where it has nothing to share.
-        Another one has none yet, and is told now how it is to be when the
-        old one is gone.
+        A reload of haproxy closes connections that clients keep. So the
+        holder of the VIP is left alone if it has no tables to share. Any other
+        amphora has no connections yet, and gets the peers it will have when
+        the old one is gone.
         """
         has_tables = _has_tables(load_balancer)
         gone = () if old is None else (old.id,)
@@ -183,9 +179,9 @@ class Pair:
                           change(text) if change else text)
 
     def _prefer(self, load_balancer, taker):
-        """Have an amphora take the VIP now, and be one as the others again.
+        """Let an amphora take the VIP now, then restore its configuration.
 
-        :raises NotProven: if it does not come to have it alone.
+        :raises NotProven: if it does not become the only holder.
         """
         taking = self._work.agent_of(taker)
         vip = load_balancer.vip.ip_address

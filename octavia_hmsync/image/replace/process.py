@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Carries a replacement out, phase by phase; see octavia_hmsync.image.phases.
+"""Carries out a replacement, phase by phase; see octavia_hmsync.image.phases.
 
-What a phase does may have been done in part already, by somebody who died
-with it.
+A dead housekeeper may have done a part of a phase already.
 """
 
 import functools
@@ -28,26 +27,22 @@ from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for an answer of an amphora that is to go: of one that is gone none
-# comes, and its load balancer is locked meanwhile.
+# Seconds for an answer of an amphora that is to go: if it is gone, none comes,
+# and its load balancer is locked meanwhile.
 _LOOK_TIMEOUT = 5
-# What serves is at stake.
+# Tries of the way back: serving clients depends on it.
 _BACK_TRIES = 3
-# Seconds; the longest is for a service that is away.
+# Seconds between them; the longest is for a service that is down.
 _BACK_PAUSE = 2
 _LONGEST_BACK_PAUSE = 10
 
-# In these the old amphora may have left the VIP.
+# In these phases the old amphora may have lost the VIP.
 _SWITCHED = (phases.Phase.SWITCH, phases.Phase.PROVE_SWITCHED,
              phases.Phase.BACK)
 
 
 class Process(attempt.Attempt):
-    """One replacement, make before break.
-
-    :param work: a Work.
-    :param inventory: an inventory.Inventory.
-    """
+    """One replacement, make before break."""
 
     _first_phase = phases.Phase.BUILD
 
@@ -76,16 +71,16 @@ class Process(attempt.Attempt):
         error = self._survive(self._carry_out)
         if error:
             silent = self._find_silent()
-            # It says nothing of the new image then.
+            # Then the failure says nothing about the new image.
             return self._go_back(
                 f'{error} {silent}' if silent else str(error),
                 attempt.skip if silent or error.is_passing else None)
         return self._finish()
 
     def _find_silent(self):
-        """Tell which amphorae do not answer that are to be left as they are.
+        """Tell which of the amphorae that are to stay do not answer.
 
-        Octavia is about to fail them over, as soon as it can.
+        Octavia is about to fail these over, as soon as it can.
         """
         vip = self._get_model().vip.ip_address
         there = {amphora_id: amphora for amphora_id, amphora in
@@ -131,7 +126,7 @@ class Process(attempt.Attempt):
     def _get(self, amphora_id):
         """Return an Amphora of the evidence.
 
-        :raises NotProven: if there is none any more.
+        :raises NotProven: if it is gone.
         """
         found = self._work.read().amphorae.get(amphora_id)
         if found is None:
@@ -139,11 +134,11 @@ class Process(attempt.Attempt):
         return found
 
     def _go_on_with_proof(self):
-        """Go on where somebody died between the switch and the deletion."""
+        """Continue the work of a dead housekeeper after the switch."""
         error = None
         if self._work.phase == phases.Phase.SWITCH:
-            # The new amphora was shown to serve; half a switch may have left
-            # two with the VIP, or one that would take it from any other.
+            # The new amphora is proven to serve. An interrupted switch may
+            # have left two holders of the VIP, or a preferred one.
             error = self._survive(self._switch)
         self._work.enter(phases.Phase.PROVE_SWITCHED)
         error = error or self._survive(self._prover.prove, True)
@@ -153,10 +148,10 @@ class Process(attempt.Attempt):
         return self._finish()
 
     def _go_back(self, reason, make_outcome=None):
-        """Have everything as it was before.
+        """Restore the old state.
 
-        What serves is not given up for what does not: with an old amphora
-        that cannot serve again, or is gone, the new one stays.
+        A serving amphora is not given up for a broken one: if the old amphora
+        cannot serve again, or is gone, the new one stays.
         """
         was_switched = self._work.phase in _SWITCHED
         self._work.enter(phases.Phase.BACK)
@@ -182,17 +177,17 @@ class Process(attempt.Attempt):
             amphora_id for amphora_id in evidence.amphorae
             if amphora_id != self._work.new_id])
         if make_outcome is None and self._prover.were_members_at_fault():
-            # A rollout does not end for what happens to members.
+            # A rollout does not end because of members.
             return self._unlock(attempt.skip(
                 f'{reason} They are no better without it.'))
         return self._unlock((make_outcome or attempt.fail)(reason))
 
     def _is_only_one(self, evidence):
-        """Tell whether no amphora but the new one is left."""
+        """Tell whether only the new amphora is left."""
         return evidence.amphorae.keys() == {self._work.new_id}
 
     def _keep(self, reason, new):
-        """Have the new amphora serve: the row of the old one is gone."""
+        """Keep the new amphora: the row of the old one is gone."""
         self._survive(self._topology.switch, None, new)
         reason = (f'{reason} Amphora {self._work.old_id} is gone, so that '
                   f'amphora {new.id} stays.')
@@ -201,11 +196,11 @@ class Process(attempt.Attempt):
                 attempt.fail(f'{reason} It is not shown to serve.'))
 
     def _give_back(self, old, new):
-        """Have the old amphora take the VIP; tell why it does not.
+        """Return the VIP to the old amphora; tell why that fails.
 
-        An agent may not answer for a moment. A service that is away says
-        nothing of the amphora, and without the VIP at one that serves nothing
-        is given up: it is waited for.
+        An agent may not answer for a moment. If a service is down, that says
+        nothing about the amphora, and no working amphora may be given up
+        without the VIP at another one: the service is waited for.
         """
         tries, pause, told = _BACK_TRIES, _BACK_PAUSE, None
         while True:
@@ -235,11 +230,11 @@ class Process(attempt.Attempt):
                               functools.partial(self._leave, amphora))
 
     def _leave(self, amphora):
-        """Have an amphora leave the VIP; tell whether its agent answers."""
+        """Make an amphora give up the VIP; tell whether its agent answers."""
         if not amphora.lb_network_ip:
             return False
         try:
-            # One that is gone may take all of the time of a request.
+            # A request to an amphora that is gone may take its whole time-out.
             self._work.agent_of(amphora, _LOOK_TIMEOUT).get_listeners()
             self._topology.leave(amphora)
         except exceptions.AgentUnreachable:
@@ -249,13 +244,13 @@ class Process(attempt.Attempt):
         except Exception as e:
             if api.is_database_error(e):
                 raise
-            # Of Octavia's network driver: the agent said that it has the VIP.
+            # An error of Octavia's network driver; the agent has answered.
             LOG.debug('Amphora %s was not told to leave the VIP: %r',
                       amphora.id, e)
         return True
 
     def _finish(self, reason=None):
-        """Delete the old amphora, and give the load balancer back."""
+        """Delete the old amphora, and unlock the load balancer."""
         if self._work.phase != phases.Phase.UNLOCK:
             self._work.enter(phases.Phase.DELETE_OLD)
             left = self._remove(self._work.old_id, self._work.read())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether a new amphora is shown to serve: pure rules.
+"""Whether a new amphora is proven to serve: pure rules.
 
-What an agent says of its listeners is what it was given. That haproxy serves
-them is told by its heartbeats, which list those that run.
+An agent lists the listeners of its configuration. Only heartbeats list the
+listeners that haproxy really runs.
 """
 
 from collections.abc import Mapping
@@ -15,29 +15,29 @@ from octavia_hmsync.amphora import listeners
 from octavia_hmsync import compat
 from octavia_hmsync.image.db import evidence as evidence_repo
 
-# In a row, of the new amphora, before it has the VIP and with it: only there
-# its haproxy has something to do.
+# Heartbeats in a row of the new amphora, before it has the VIP and with it.
+# More with the VIP, as only then its haproxy has work.
 HEARTBEATS = 2
 HEARTBEATS_SWITCHED = 3
-# One may be lost on its way.
+# A lost heartbeat is tolerated.
 HEARTBEATS_MISSED = 3
-# So often haproxy may be gone before it is one that does not stay.
+# After so many breaks haproxy counts as unable to keep running.
 BREAKS = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """What has to be shown.
+    """What has to be proven.
 
-    :param new_amphora_id: of whom.
-    :param target_image_id: what it is to be booted from; None for any.
-    :param since: heartbeats before that show nothing.
-    :param max_age: after so many seconds, neither does one.
-    :param holders: of whom one is to have the VIP, and nobody else; empty
-                    for any.
-    :param are_listeners_told: whether heartbeats of listeners are recorded.
-    :param is_vip_shared: whether each is to have the VIP, as the members of a
-                          cluster.
+    :param new_amphora_id: id of the amphora to prove.
+    :param target_image_id: the image that it must have; None for any.
+    :param since: earlier heartbeats prove nothing.
+    :param max_age: seconds after which a heartbeat proves nothing any more.
+    :param holders: ids of the amphorae of which exactly one must have the
+                    VIP, and no other; empty for any.
+    :param are_listeners_told: whether listeners of heartbeats are recorded.
+    :param is_vip_shared: whether every amphora must have the VIP, as the
+                          members of a cluster.
     """
 
     new_amphora_id: str
@@ -51,14 +51,14 @@ class Expectation:
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What is seen of a load balancer.
+    """What is known of a load balancer.
 
-    :param evidence: of the tables.
-    :param listeners: {id: status} as the new amphora's agent has them.
-    :param holding: {amphora id: whether it has the VIP}, None for one that
-                    does not say.
-    :param replaced: {amphora id: {id: status}}, the listeners of those that
-                     were replaced before, and have the VIP now.
+    :param evidence: from the tables.
+    :param listeners: {id: status} from the new amphora's agent.
+    :param holding: {amphora id: whether it has the VIP}, None if it does not
+                    tell.
+    :param replaced: {amphora id: {id: status}}, the listeners of amphorae
+                     that were replaced before and have the VIP now.
     """
 
     evidence: evidence_repo.Evidence
@@ -69,11 +69,9 @@ class Seen:
 
 
 def find_problems(expected: Expectation, seen: Seen) -> list[str]:
-    """Tell what is not shown.
+    """Tell what is not proven.
 
-    :param expected: Expectation.
-    :param seen: Seen.
-    :returns: in words; empty where all is.
+    :returns: in words; empty if everything is.
     """
     new = seen.evidence.amphorae.get(expected.new_amphora_id)
     if new is None:
@@ -86,7 +84,7 @@ def find_problems(expected: Expectation, seen: Seen) -> list[str]:
 def is_alone(expected: Expectation, seen: Seen) -> bool:
     """Tell whether all amphorae but the new one are dead, or gone.
 
-    One is dead when neither its agent nor a heartbeat tells otherwise.
+    An amphora is dead if neither its agent nor a heartbeat is heard.
     """
     oldest = seen.evidence.now - datetime.timedelta(seconds=expected.max_age)
     return all(
@@ -97,9 +95,9 @@ def is_alone(expected: Expectation, seen: Seen) -> bool:
 
 
 def find_problems_alone(expected: Expectation, seen: Seen) -> list[str]:
-    """Tell what is not shown of a new amphora that is the only one left.
+    """Tell what is not proven of a new amphora that is the only one left.
 
-    It may have the VIP, or is to get it: no other one can.
+    It may have the VIP already, or is to get it: no other one can.
     """
     new = seen.evidence.amphorae.get(expected.new_amphora_id)
     alone = dataclasses.replace(seen, evidence=dataclasses.replace(
@@ -110,7 +108,7 @@ def find_problems_alone(expected: Expectation, seen: Seen) -> list[str]:
 
 
 def find_served(evidence: evidence_repo.Evidence) -> list[str]:
-    """Return the ids of the listeners that each amphora is to serve."""
+    """Return the ids of the listeners that each amphora must serve."""
     return listeners.find_served(evidence.is_enabled, {
         listener_id: is_enabled for listener_id, (is_enabled, *_)
         in evidence.listeners.items()})
@@ -126,7 +124,7 @@ def _find_amphora_problems(expected, seen, new):
             expected.target_image_id is not None):
         yield (f'amphora {new.id} is of image {new.image_id}, not of '
                f'{expected.target_image_id}')
-    # Octavia records whole seconds.
+    # Octavia records times in whole seconds.
     oldest = max(expected.since, seen.evidence.now - datetime.timedelta(
         seconds=expected.max_age)).replace(microsecond=0)
     if new.heard_at is None or new.heard_at < oldest:
@@ -186,6 +184,6 @@ def find_worse(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 def merge_worst(before: Mapping[str, str],
                 now: Mapping[str, str]) -> dict[str, str]:
-    """Return the worse status of each member of two looks at them."""
+    """Return the worse of the two statuses of each member."""
     return {member_id: heartbeat.worst(before.get(member_id, status), status)
             for member_id, status in now.items()}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Waits until a new amphora is shown to serve."""
+"""Waits until a new amphora is proven to serve."""
 
 import datetime
 import time
@@ -17,28 +17,27 @@ from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
 
-# Heartbeats during which members are looked at before anything is done.
+# Heartbeat intervals in which members are observed before any change.
 _LOOKS = 2
-# Seconds between two looks at everything: each asks all agents.
+# Seconds between two full checks, each of which asks all agents.
 _LOOK_INTERVAL = 1
-# Seconds; haproxy that dies again and again does so a few times in them, also
-# where heartbeats come each second.
+# Seconds. A haproxy that dies again and again does so several times within
+# them, even if heartbeats come each second.
 _SHORTEST = 5
-# Seconds; what one health manager records may become visible after what
-# another one has recorded later.
+# The records of one health manager may become visible after later records
+# of another one.
 _LAG = datetime.timedelta(seconds=5)
 
 
 class Prover:
-    """Looks at a load balancer until all is shown that is to be.
+    """Checks a load balancer until everything is proven.
 
-    .is_alone tells, after a proof, whether all amphorae but the new one were
+    After a proof, .is_alone tells whether all amphorae but the new one were
     dead.
 
-    :param work: a Work.
     :param get_holders: called with the ids of the old and the new amphora and
-                        whether the switch is done, for the ids of those of
-                        whom one may have the VIP.
+                        whether the switch is done; returns the ids of possible
+                        holders of the VIP.
     """
 
     def __init__(self, work, get_holders):
@@ -48,7 +47,7 @@ class Prover:
         self._interval = work.conf.health_manager.heartbeat_interval
         self._members: dict[str, str] = {}
         self._testimony = testimony.Testimony()
-        # From when on what was said is of interest, by the database's clock.
+        # Heartbeats from this time on count, by the database's clock.
         self._since: datetime.datetime | None = None
         self._are_members_all = False
         self._bad: set[str] = set()
@@ -57,12 +56,12 @@ class Prover:
         self.is_alone = False
 
     def remember(self):
-        """Take note of how it is before anything is done.
+        """Record the state of members before any change.
 
-        Until each amphora has told of the members in a heartbeat; where they
-        are not told of, as long as two take to come: each writes what its
-        amphora has of the members into Octavia's rows. What amphorae tell
-        later, while the new one is built, counts as well.
+        It waits until each amphora has reported the members in a heartbeat.
+        If members are not recorded by amphora, it waits for two heartbeat
+        intervals, as each amphora overwrites Octavia's rows. What amphorae
+        report later, while the new one is built, counts as well.
         """
         evidence = self._work.read()
         self._members = evidence.members
@@ -70,7 +69,7 @@ class Prover:
         self._testimony = testimony.Testimony()
         self._haproxies = haproxies.Haproxies(self._work)
         if not evidence.down_after:
-            # Nobody looks at members.
+            # The load balancer has no health monitors.
             return
         deadline = time.monotonic() + _LOOKS * self._interval
         while evidence.members and time.monotonic() < deadline:
@@ -82,13 +81,13 @@ class Prover:
                 break
 
     def prove(self, is_switched):
-        """Wait until everything is shown, for so long without a break.
+        """Wait until everything is proven without a break.
 
-        Where all others died meanwhile nothing is lost by a new amphora that
-        serves, and time is: it has to serve once.
+        If all other amphorae died meanwhile, speed matters most: the new one
+        only has to be seen to serve once.
 
         :param is_switched: whether the new amphora is to have the VIP.
-        :raises NotProven: with what is not, after proof_timeout.
+        :raises NotProven: with what is missing, after proof_timeout.
         :raises Lost, Stopped: as Work.check().
         """
         evidence = self._work.read()
@@ -97,7 +96,7 @@ class Prover:
                       else proof.HEARTBEATS)
         problems = self._wait(
             [self._expect(evidence.now, is_switched)], heartbeats,
-            # What it has of the members was seen before.
+            # Before the switch its view of members was observed.
             0 if is_switched else evidence.down_after, evidence.now)
         if problems:
             raise exceptions.NotProven(
@@ -105,12 +104,12 @@ class Prover:
                 f'{"; ".join(problems)}.')
 
     def _wait(self, expected, heartbeats, down_after, now):
-        """Wait until nothing is missing for so long without a break.
+        """Wait until nothing has been missing for long enough.
 
-        :param expected: what _find_problems() takes, a list of Expectation.
-        :param heartbeats: how many of each amphora are to come.
-        :param down_after: seconds that monitors take; a tenant sets them, so
-                           that no more than proof_timeout is waited for them.
+        :param expected: a list of Expectation.
+        :param heartbeats: how many of each amphora must come.
+        :param down_after: seconds until monitors find a member down; a tenant
+                           sets them, so that proof_timeout is the limit.
         :param now: by the database's clock.
         :returns: what was missing last, in words; empty if nothing is.
         """
@@ -123,7 +122,7 @@ class Prover:
         self._testimony.begin(ids, now)
         deadline = time.monotonic() + limit + steady
         since = None
-        # What was wrong last: it may come and go.
+        # The last problems, since problems may come and go.
         problems: list[str] = []
         while time.monotonic() < deadline:
             found = self._find_problems(expected)
@@ -154,8 +153,8 @@ class Prover:
     def _is_long_enough(self, ids, seconds, steady, heartbeats):
         """Tell whether nothing was wrong for long enough.
 
-        Where no health manager tells what an amphora says, what Octavia has
-        of it has to do.
+        If no health manager reports an amphora's heartbeats, Octavia's rows
+        have to do.
         """
         untold = set(ids) - self._testimony.heard
         if seconds < steady or untold and (
@@ -173,10 +172,10 @@ class Prover:
         return True
 
     def _watch(self, ids):
-        """Look for a second at what changes quickly: haproxy, and heartbeats.
+        """Watch for a second what changes quickly: haproxy and heartbeats.
 
-        :returns: what is wrong, but for members, and what is wrong with them,
-                  in words.
+        :returns: (problems other than members, problems of members), in
+                  words.
         """
         found: dict[str, None] = {}
         of_members: dict[str, None] = {}
@@ -197,7 +196,7 @@ class Prover:
             of_members.update(dict.fromkeys(faults.of_members))
             if faults.of_members:
                 self._bad = faults.bad
-            # An agent has other things to do at least half of the time.
+            # Leave an agent at least half of the time for other work.
             self._work.pause(max(work_.INTERVAL,
                                  time.monotonic() - asked_at))
         return list(found), list(of_members)
@@ -213,7 +212,7 @@ class Prover:
         return found
 
     def _hear(self, evidence):
-        """Take what amphorae have said; tell what is wrong with it."""
+        """Take reported heartbeats; return their problems."""
         faults = self._take(evidence)
         self._testimony.forget_before(evidence.now - self._get_lately())
         return faults
@@ -231,16 +230,16 @@ class Prover:
     def _find_worse(self, evidence):
         """Return members that are worse in Octavia's rows.
 
-        Of none it was seen how they were: then none is.
+        Without an earlier observation there is no comparison.
         """
         if not self._members:
             return []
         return proof.find_worse(self._members, evidence.members)
 
     def were_members_at_fault(self):
-        """Tell, when the new amphora is gone, whether it was not the cause.
+        """Tell, after the new amphora is gone, whether members were at fault.
 
-        Members that are worse without it, too, have failed by themselves, or
+        Members that are still worse without it have failed by themselves, or
         come and go.
         """
         if not self._are_members_all:
@@ -268,7 +267,7 @@ class Prover:
 
     @property
     def _are_listeners_told(self):
-        """Whether it is recorded which listeners heartbeats tell of."""
+        """Whether the listeners of heartbeats are recorded."""
         return 'stats_db' in (
             self._work.conf.controller_worker.statistics_drivers)
 
@@ -291,7 +290,7 @@ class Prover:
                 else proof.find_problems)(one, seen)
 
     def _get_replaced(self, evidence, holding):
-        """Return the listeners of those of a pair that were replaced before.
+        """Return the listeners of a pair's amphorae that were replaced before.
 
         Only now, with the VIP, may it turn out that their image is bad.
         """
@@ -303,7 +302,7 @@ class Prover:
             amphora_id not in (self._work.old_id, self._work.new_id)}
 
     def serves(self, amphora):
-        """Tell whether an amphora has its listeners and the VIP, by itself.
+        """Tell whether an amphora alone has its listeners and the VIP.
 
         :param amphora: an Amphora of the evidence, or None.
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The VIP of a SINGLE load balancer goes from one amphora to another one.
+"""Moves the VIP of a SINGLE load balancer to another amphora.
 
-For a moment both have it, and serve: the neighbours go to the one that told
-them last, so that none of them finds nobody.
+For a moment both amphorae have it, and serve. The neighbours use the amphora
+that announced the VIP last, so that there is always one.
 """
 
 import functools
@@ -18,51 +18,48 @@ from octavia_hmsync.image.replace import work as work_
 
 LOG = logging.getLogger(__name__)
 
-# A neighbour may miss one of them; seconds between them.
+# A neighbour may miss an announcement; seconds between them.
 _ANNOUNCEMENTS = 3
 _ANNOUNCEMENT_INTERVAL = 0.7
 
 
 class Single:
-    """How amphorae of SINGLE load balancers are configured and switched.
-
-    :param work: a Work.
-    """
+    """Configures and switches amphorae of SINGLE load balancers."""
 
     def __init__(self, work):
         self._work = work
-        # What Neutron said of each amphora, by its id: it may be away when
-        # the VIP has to go back. The lock keeps it as it is.
+        # Neutron's data of each amphora, by its id, since Neutron may be down
+        # when the VIP has to go back. They do not change under the lock.
         self._described = {}
 
     @staticmethod
     def get_holders(old_id, new_id, is_switched):
-        """Return who may have the VIP."""
+        """Return the ids of possible holders of the VIP."""
         return frozenset({new_id if is_switched else old_id})
 
     def configure(self, old, new):
-        """Have the new amphora serve, without the VIP.
+        """Configure the new amphora, without the VIP.
 
         :param old: Amphora of the evidence, None if it is gone.
         :param new: likewise.
-        :raises SecretsUnavailable: if not all certificates are at hand.
-        :raises AgentUnreachable, AgentRefused: if it does not.
+        :raises SecretsUnavailable: if not all certificates can be fetched.
+        :raises AgentUnreachable, AgentRefused: if it fails.
         :raises CloudUnavailable: if Neutron does not tell what the switch
                                   will need.
         """
         own_list.give_of_zone(self._work, new)
         load_balancer = self._work.get_load_balancer()
-        # Found out before the VIP moves, there and back.
+        # Read before the VIP moves, for both directions.
         for each in filter(None, (old, new)):
             self._describe(load_balancer, each)
         self._work.get_listeners(load_balancer).update(
             load_balancer, _find(load_balancer, new.id))
 
     def switch(self, old, new):
-        """Have the new amphora take the VIP, and the old one leave it.
+        """Move the VIP from the old to the new amphora.
 
         :param old: None if there is none any more.
-        :raises AgentUnreachable, AgentRefused: if one of them does not.
+        :raises AgentUnreachable, AgentRefused: if one of them fails.
         :raises NotProven: if an IPv6 VIP cannot be on both.
         """
         load_balancer = self._work.get_load_balancer()
@@ -70,23 +67,23 @@ class Single:
         self._move(load_balancer, old, new)
 
     def back(self, old, new):
-        """Have the old amphora take the VIP again.
+        """Move the VIP back to the old amphora.
 
         :param new: None if there is none any more.
-        :raises AgentUnreachable, AgentRefused: if the old one does not.
+        :raises AgentUnreachable, AgentRefused: if the old one fails.
         :raises NotProven: as switch().
         :raises CloudUnavailable: if Neutron does not tell what it needs.
         """
         if new is not None and not (new.lb_network_ip and new.vrrp_port_id):
-            # It never came to where it could have had it.
+            # It was never complete enough to get the VIP.
             new = None
         self._move(self._work.get_load_balancer(), new, old,
                    is_giver_needed=False)
 
     def leave(self, amphora):
-        """Have an amphora that is to go leave the VIP.
+        """Remove the VIP from an amphora that is to be deleted.
 
-        :raises AgentUnreachable, AgentRefused: if it may not have done so.
+        :raises AgentUnreachable, AgentRefused: if it may have failed.
         """
         load_balancer = self._work.get_load_balancer()
         agent_ = self._work.agent_of(amphora)
@@ -94,13 +91,13 @@ class Single:
             agent_.release_vip(self._describe(load_balancer, amphora))
 
     def settle(self, gone_id):
-        """Have the amphora that is left tell its neighbours once more.
+        """Let the remaining amphora announce the VIP once more.
 
-        The other one may have told them last, by a request that was given up
-        here, or whoever worked on it before may have ended in between.
+        The other one may have announced it last, in a late request or for a
+        housekeeper that died.
 
         :param gone_id: the amphora that is deleted.
-        :raises AgentUnreachable, AgentRefused: if it does not.
+        :raises AgentUnreachable, AgentRefused: if it fails.
         """
         load_balancer = self._work.get_load_balancer(without=(gone_id,))
         for each in load_balancer.amphorae:
@@ -113,7 +110,7 @@ class Single:
     def _move(self, load_balancer, giver, taker, is_giver_needed=True):
         taking = self._work.agent_of(taker)
         announce = self._make_announcement(load_balancer, taking)
-        # Not at one that has it, and may serve.
+        # Not if it has the VIP already, and may serve.
         if (giver is not None and detection.is_needed(load_balancer) and
                 not self._work.insist(taking.holds,
                                       load_balancer.vip.ip_address)):
@@ -127,7 +124,7 @@ class Single:
                 self._work.insist(self._work.agent_of(giver).release_vip,
                                   self._describe(load_balancer, giver))
             except work_.AGENT_ERRORS as e:
-                # It is deleted next, and others go to who told them last.
+                # It is deleted next, and clients use the last announcement.
                 if is_giver_needed:
                     raise
                 LOG.debug('%s', e)
@@ -140,13 +137,13 @@ class Single:
 
     def _make_announcement(self, load_balancer, taking):
         if not any(listener.enabled for listener in load_balancer.listeners):
-            # Nothing runs that could tell, and nothing is asked for.
+            # Without haproxy there is nothing to announce or to serve.
             return lambda: None
         return functools.partial(self._work.insist, taking.advertise,
                                  load_balancer.id)
 
     def _describe(self, load_balancer, amphora):
-        """Return the VipInterface of an amphora, as Neutron has it."""
+        """Return the VipInterface of an amphora, from Neutron's data."""
         if amphora.id not in self._described:
             self._described[amphora.id] = self._work.ask_network(
                 amphora.id, self._read, load_balancer, amphora)

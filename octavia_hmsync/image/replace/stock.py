@@ -2,13 +2,13 @@
 
 """Mode failover: Octavia's own, one amphora after the other.
 
-For what cannot be made before it is broken. An octavia-worker does it, whom
-the lock is for: it gives the load balancer back, or marks it ERROR. What it
-leaves is proven before another amphora is touched, for Octavia passes over
-listeners that a new amphora does not take.
+It is for load balancers that mode replace cannot handle. An octavia-worker
+does the failover under a lock that is taken for it, and unlocks the load
+balancer or marks it ERROR. The result is proven before another amphora is
+touched, because Octavia ignores listeners that a new amphora does not take.
 
-A message that was sent may wait for workers that are down. So none is sent
-twice, and what was asked for is never unlocked here.
+A message may wait in a queue for workers that are down. So no message is sent
+twice, and a load balancer is never unlocked here after one was sent.
 """
 
 import enum
@@ -27,31 +27,29 @@ from octavia_hmsync.image.replace import whole_prover
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks how far the worker is.
+# Seconds between two looks at the worker's progress.
 _INTERVAL = 1
-# Seconds after which it is not another node of Galera that has not heard of
-# the lock yet.
+# Seconds after which another node of Galera must have received the lock.
 _LAG = 15
 
 
 class Progress(enum.Enum):
-    """How far a worker is that was asked to fail an amphora over."""
+    """How far a worker has got with a failover."""
 
     NOT_BEGUN = enum.auto()
     GOES_ON = enum.auto()
     DONE = enum.auto()
     FAILED = enum.auto()
     GIVEN_BACK = enum.auto()
-    """Somebody else gave the load balancer back; nothing was done."""
+    """Another process unlocked the load balancer; nothing was done."""
 
 
 def judge(load_balancer, old_id):
-    """Tell how far a worker is.
+    """Tell how far a worker has got.
 
-    It marks the old amphora before anything else, and gives the load balancer
-    back at the end.
+    It marks the old amphora before anything else, and unlocks the load
+    balancer at the end.
 
-    :param load_balancer: LoadBalancer.
     :param old_id: the amphora that is failed over.
     :returns: a Progress.
     """
@@ -66,11 +64,7 @@ def judge(load_balancer, old_id):
 
 
 class Stock(attempt.Attempt):
-    """One replacement, by failovers.
-
-    :param work: a Work.
-    :param inventory: an inventory.Inventory.
-    """
+    """One replacement, by failovers."""
 
     _first_phase = phases.Phase.ASK
 
@@ -83,11 +77,11 @@ class Stock(attempt.Attempt):
     def _take_up(self, following):
         if following is phases.Next.WAIT:
             return self._wait(self._get_others())
-        # Nobody was asked.
+        # No worker was asked.
         return self._unlock(attempt.Outcome(replace_repo.DONE))
 
     def _begin(self, old_id):
-        # Beside one that does not serve nothing is failed over.
+        # No failover beside an amphora that does not serve.
         if not self._is_proven:
             error = self._survive(self._prove_others, old_id)
             if error:
@@ -110,7 +104,7 @@ class Stock(attempt.Attempt):
         try:
             workers.connect()
         except Exception as e:
-            # Of the messaging library; it may repeat a password.
+            # Any error of the messaging library; its text may hold a password.
             raise exceptions.CloudUnavailable(
                 f'The octavia-workers cannot be asked for a failover, '
                 f'because what takes the messages for them does not answer '
@@ -128,26 +122,26 @@ class Stock(attempt.Attempt):
                 'there is no octavia-worker that could be asked for a '
                 'failover: start one'))
         except Exception as e:
-            LOG.warning('Whether an octavia-worker was asked to fail amphora '
-                        '%s over nobody can tell (%s). If none does so within '
+            LOG.warning('It is not known whether an octavia-worker was asked '
+                        'to fail amphora %s over (%s). If none does so within '
                         '%s s its replacement has failed.',
                         self._work.old_id, type(e).__name__,
                         self._work.options.failover_timeout)
-        # It may take half an hour.
+        # The failover may take half an hour.
         self._workers.close()
         return self._wait(others)
 
     def _get_others(self):
-        """Return the ids of those that were there before the new one.
+        """Return the ids of the amphorae from before the new one.
 
-        For whoever takes it up the new one may be there already; it is in the
-        row then, but for a moment.
+        A housekeeper that takes the work up finds the new one there already,
+        and usually in the row.
         """
         return set(self._work.read().amphorae) - {self._work.old_id,
                                                   self._work.new_id}
 
     def _wait(self, others):
-        """Wait for the worker, and see what has come of it.
+        """Wait for the worker, and check the result.
 
         :param others: ids of amphorae that are not new.
         """
@@ -186,7 +180,7 @@ class Stock(attempt.Attempt):
     def _explain(self, progress, timeout):
         old_id, lb_id = self._work.old_id, self._work.load_balancer_id
         if progress is Progress.GIVEN_BACK:
-            return (f'Somebody gave load balancer {lb_id} back before a '
+            return (f'Load balancer {lb_id} was unlocked before a '
                     f'worker had failed amphora {old_id} over.')
         if progress is Progress.FAILED:
             return (f'Octavia could not fail amphora {old_id} over, and load '
@@ -204,7 +198,7 @@ class Stock(attempt.Attempt):
                 f'image restore {lb_id}".')
 
     def _go_on(self):
-        """See that all is well, so that another one may be failed over."""
+        """Check that all is well, so that another one may be failed over."""
         blocks = self._get_blocks(
             self._inventory.get(self._work.load_balancer_id))
         error = (f'in the way: {", ".join(blocks)}.' if blocks

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What amphorae themselves say of their listeners and members: pure rules.
+"""What amphorae report of their listeners and members: pure rules.
 
-Octavia has one status of a member, that of the amphora whose heartbeat came
-last. A new amphora is judged by its own heartbeats, and compared with what the
-others say in theirs.
+Octavia has only one status of a member, from the last heartbeat of any
+amphora. A new amphora is judged by its own heartbeats, compared with those of
+the others.
 """
 
 from collections import abc
@@ -23,10 +23,10 @@ _BAD = 'ERROR'
 class Wanted:
     """What heartbeats are compared with.
 
-    :param served: ids of the listeners that are to run.
-    :param before: {id: operating_status} of members, as Octavia had it before
-                   the new amphora was there.
-    :param there: ids of the members that there are.
+    :param served: ids of the listeners that must run.
+    :param before: {id: operating_status} of members, in Octavia's rows before
+                   the new amphora existed.
+    :param there: ids of the present members.
     """
 
     served: abc.Collection[str]
@@ -36,9 +36,9 @@ class Wanted:
 
 @dataclasses.dataclass
 class Faults:
-    """What is wrong in heartbeats, in words.
+    """Problems in heartbeats, in words.
 
-    :param of_listeners: with what runs there.
+    :param of_listeners: with the listeners.
     :param of_members: with the members, as the amphora sees them.
     :param bad: ids of these members.
     """
@@ -51,21 +51,21 @@ class Faults:
         return bool(self.of_listeners or self.of_members)
 
     def add(self, other: 'Faults') -> None:
-        """Add what is wrong besides."""
+        """Add further problems."""
         self.of_listeners += other.of_listeners
         self.of_members += other.of_members
         self.bad |= other.bad
 
 
 class Testimony:
-    """What was said since a replacement began.
+    """What was reported since a replacement began.
 
-    A member that another amphora saw worse at any time since is one that comes
-    and goes, or is down: that the new one sees it as bad is no fault of the
-    new one. From the switch on that is not widened any more: what the old one
-    loses with the VIP excuses nothing.
+    If another amphora has seen a member worse at any time since, the member
+    comes and goes, or is down, and the new amphora is not at fault. After the
+    switch this tolerance does not grow: what the old amphora loses with the
+    VIP does not count.
 
-    .is_closed is whether that is so.
+    .is_closed tells whether that is so.
     """
 
     def __init__(self) -> None:
@@ -74,24 +74,24 @@ class Testimony:
         self._proven: frozenset[str] = frozenset()
         self._began_at = datetime.datetime.min
         self._last: dict[str, view_repo.View] = {}
-        # The worst that others have said of members.
+        # The worst status of each member that others have reported.
         self._worst: dict[str, str] = {}
         self._lately: list[view_repo.View] = []
-        # Heartbeats of each one that is proven, without a fault since the
-        # last one with a fault; how often haproxy was gone in one.
+        # Per amphora to prove: heartbeats in a row without a problem, and how
+        # often haproxy was gone in one.
         self._whole: dict[str, int] = {}
         self._breaks: dict[str, int] = {}
 
     @property
     def heard(self) -> frozenset[str]:
-        """Whose heartbeats were told of, since the proof began."""
+        """Ids of amphorae whose heartbeats were reported in this proof."""
         return frozenset(self._last)
 
     def begin(self, proven: abc.Iterable[str],
               now: datetime.datetime) -> None:
-        """Begin a proof: only heartbeats from now on show something of it.
+        """Begin a proof: only heartbeats from now on count.
 
-        :param proven: ids of the amphorae that are to be shown to serve.
+        :param proven: ids of the amphorae that are to be proven.
         :param now: by the database's clock.
         """
         self._proven = frozenset(proven)
@@ -100,16 +100,16 @@ class Testimony:
         self.begin_again()
 
     def begin_again(self) -> None:
-        """Count heartbeats from nothing: there was a break."""
+        """Count heartbeats from zero again, after a break."""
         self._whole = {}
 
     def take(self, views: abc.Iterable[view_repo.View],
              wanted: Wanted) -> Faults:
-        """Take what was said, in order; some of it may have been taken.
+        """Take reports in their order; repeated ones do no harm.
 
         :param views: a list of View.
-        :param wanted: what it is compared with.
-        :returns: what is wrong in what was said now.
+        :param wanted: what they are compared with.
+        :returns: the problems of the new reports.
         """
         faults = Faults()
         for view in views:
@@ -144,13 +144,13 @@ class Testimony:
                     self._worst.get(member_id, status), status)
 
     def forget_before(self, then: datetime.datetime) -> None:
-        """Take only what was said later for what others say now."""
+        """Forget earlier reports when others' present view is asked for."""
         self._lately = [view for view in self._lately if view.seen_at >= then]
 
     def find_faults(self, wanted: Wanted) -> Faults:
-        """Tell what is wrong by the last heartbeat of each that is proven.
+        """Return the problems of the last heartbeat of each amphora.
 
-        :param wanted: what it is compared with.
+        :param wanted: what they are compared with.
         """
         faults = Faults()
         for amphora_id in sorted(self._proven & self._last.keys()):
@@ -158,7 +158,7 @@ class Testimony:
         return faults
 
     def get_worst(self) -> dict[str, str]:
-        """Return the worst that others said of each member of late."""
+        """Return the worst recent status of each member from others."""
         found: dict[str, str] = {}
         for view in self._lately:
             for member_id, status in view.members.items():
@@ -167,11 +167,11 @@ class Testimony:
         return found
 
     def count(self, amphora_id: str) -> int:
-        """Tell how many heartbeats in a row had no fault."""
+        """Return how many heartbeats in a row had no problem."""
         return self._whole.get(amphora_id, 0)
 
     def count_breaks(self, amphora_id: str) -> int:
-        """Tell how often listeners were gone that the one before had."""
+        """Return how often listeners vanished from one to the next."""
         return self._breaks.get(amphora_id, 0)
 
     def _judge(self, view, wanted):
@@ -191,8 +191,8 @@ class Testimony:
         return faults
 
     def _find_worse(self, view, wanted):
-        # What nobody else tells of, such as a pool that no listener uses, is
-        # known by Octavia's row alone: not to be told either is no fault.
+        # A member that no other amphora reports, as in an unused pool, is
+        # known only by Octavia's row: its absence is no fault.
         return [member_id for member_id, before
                 in {**wanted.before, **self._worst}.items()
                 if member_id in wanted.there and proof.is_worse(
@@ -200,7 +200,7 @@ class Testimony:
                                      self._worst else before), before)]
 
     def _reaches_none(self, view):
-        """Tell whether it is not members that come and go."""
+        """Tell whether it reaches no member, but another amphora does."""
         checked = [member_id for member_id, status in view.members.items()
                    if status in (_GOOD, _BAD)]
         others = self.get_worst()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Waits until all amphorae of a load balancer are shown to serve.
+"""Waits until all amphorae of a load balancer are proven to serve.
 
-Nobody has its lock meanwhile: its owner may change it.
+The load balancer is not locked meanwhile: its owner may change it.
 """
 
 from octavia_hmsync import exceptions
@@ -12,9 +12,8 @@ from octavia_hmsync.image.replace import work as work_
 
 
 class WholeProver(prover.Prover):
-    """Looks at each amphora, whichever of them has the VIP.
+    """Checks every amphora, whichever of them has the VIP.
 
-    :param work: a Work.
     :param is_vip_shared: whether each of them has it, as the members of a
                           cluster.
     """
@@ -24,12 +23,12 @@ class WholeProver(prover.Prover):
         self._is_vip_shared = is_vip_shared
 
     def prove_all(self, amphora_ids=None):
-        """Wait until amphorae are shown to serve.
+        """Wait until amphorae are proven to serve.
 
-        The new one has to have the target image, the others any.
+        The new one must have the target image, the others any.
 
-        :param amphora_ids: which; those that there are if not given.
-        :raises NotProven: with what is not, after proof_timeout.
+        :param amphora_ids: ids of the amphorae; all present ones if None.
+        :raises NotProven: with what is missing, after proof_timeout.
         :raises Lost, Stopped: as Work.check().
         """
         evidence = self._work.read()
@@ -55,7 +54,7 @@ class WholeProver(prover.Prover):
         evidence = self._work.read()
         asked = evidence.amphorae.values()
         if self._is_vip_shared:
-            # What others say of themselves is no matter.
+            # Other amphorae's own reports do not matter here.
             ids = {one.new_amphora_id for one in expected}
             asked = [amphora for amphora in asked if amphora.id in ids]
         holding = self._work.find_holders(asked, self._vip)
@@ -70,11 +69,11 @@ class WholeProver(prover.Prover):
             else:
                 problems += proof.find_problems(one, proof.Seen(
                     evidence, listeners, holding))
-        # Several have the same to say of the load balancer.
+        # Several amphorae report the same of the load balancer.
         return list(dict.fromkeys(problems))
 
     def _find_worse(self, evidence):
-        # One that was added meanwhile has yet to be found well.
+        # A member that was added meanwhile had no status before.
         return proof.find_worse(self._members, {
             member_id: status for member_id, status
             in evidence.members.items() if member_id in self._members})

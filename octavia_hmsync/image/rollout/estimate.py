@@ -2,8 +2,8 @@
 
 """How long a rollout takes at least.
 
-Pure rules, for who is about to start one: with the windows, with how many may
-begin within an hour, and with how long one took so far.
+Pure rules, for an operator who is about to start one: from the windows, the
+limit per hour, and the usual duration of a replacement.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,15 @@ def get_end(settings: rollout_repo.Settings,
             waves: Sequence[tuple[bool, Sequence[model.Candidate]]],
             now: datetime.datetime, seconds: float,
             at_once: int) -> datetime.datetime:
-    """Return when all is done if nothing fails and nobody has to wait.
+    """Return when all is done if nothing fails and nothing has to wait.
 
     :param settings: of the rollout.
     :param waves: see octavia_hmsync.image.rollout.waves.
     :param now: UTC.
-    :param seconds: what one load balancer takes.
+    :param seconds: duration of one load balancer.
     :param at_once: how many all housekeepers together replace at once; a
                     larger wave takes several turns.
-    :returns: now for no wave.
+    :returns: now if there is no wave.
     :raises NotPossible: if the windows cannot be read.
     """
     windows = win.parse(settings.windows)
@@ -47,7 +47,7 @@ def get_end(settings: rollout_repo.Settings,
 
 
 def describe(duration: datetime.timedelta) -> str:
-    """Put a time in words, no shorter than it is."""
+    """Put a duration in words, rounded up."""
     minutes = -(-duration // datetime.timedelta(minutes=1))
     days, minutes = divmod(minutes, 24 * 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Looks what the rollout that runs has come to, and what is next in it."""
+"""Judges what the active rollout has done, and chooses what comes next."""
 
 import time
 
@@ -18,7 +18,7 @@ from octavia_hmsync.image import target
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for which it is believed which image a tag has.
+# Seconds for which the image of a tag is cached.
 _TARGETS_AGE = 30
 _DAY = 86400
 
@@ -40,10 +40,8 @@ def purge(conf, engine):
 
 
 class RolloutKeeper:
-    """Watches what is done, and decides what begins.
+    """Watches finished replacements, and decides which begin.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -53,17 +51,17 @@ class RolloutKeeper:
         self._clock = clock
         self._targets = None
         self._targets_at = 0.0
-        # Whether the last decision was made with what was just asked.
+        # Whether the last decision used a fresh answer of the image service.
         self._are_fresh = False
-        # Since when each load balancer was seen to be worse than before.
+        # Since when each load balancer has been worse than before.
         self._worse_since: dict[str, float] = {}
-        # The rollout and its version that is not over, and waits.
+        # (id, version) of the active rollout if it waits, see decide().
         self._waiting = None
 
     def watch(self):
-        """See how the load balancers fare that were just done.
+        """Check the load balancers whose amphorae were just replaced.
 
-        :returns: the Rollout that runs, None if there is none.
+        :returns: the active Rollout, None if there is none.
         """
         rollout = rollout_repo.get_active(self._engine)
         if rollout is None:
@@ -83,7 +81,7 @@ class RolloutKeeper:
             if problem and self._fail(each, problem):
                 is_changed = True
         if is_changed:
-            # It has another version.
+            # Its version has changed.
             rollout = rollout_repo.get_active(self._engine)
         is_running = (rollout is not None and
                       rollout.state == rollout_repo.RUNNING)
@@ -100,12 +98,12 @@ class RolloutKeeper:
         return is_ours
 
     def decide(self, rollout):
-        """Decide what begins now; end a rollout that is over.
+        """Decide what begins now; end a rollout that is complete.
 
-        While nothing may begin, nothing of the load balancers is read, but
-        once after each change: the rollout may be over.
+        While nothing may begin, load balancers are read only once after each
+        change, to see whether the rollout is complete.
 
-        :param rollout: the Rollout that runs.
+        :param rollout: the active Rollout.
         :returns: a list of (Candidate, whether it is a canary).
         :raises CloudUnavailable: if the image service gives no answer.
         """
@@ -118,7 +116,7 @@ class RolloutKeeper:
         decision = rules.decide(reading.read_situation(
             self._conf, self._engine, self._get_targets(), rollout))
         if decision.state == rollout_repo.DONE and not self._are_fresh:
-            # Its tag may have another image by now: it is why it was started.
+            # Its tag may have another image, which may be why it was started.
             self._targets = None
             return self.decide(rollout)
         if decision.state == rollout_repo.RUNNING:
@@ -131,7 +129,7 @@ class RolloutKeeper:
         return []
 
     def _get_targets(self):
-        """Ask the image service now and then; each attempt asks for itself."""
+        """Ask the image service now and then; attempts ask for themselves."""
         now = self._clock()
         self._are_fresh = (self._targets is None or
                            now - self._targets_at > _TARGETS_AGE)

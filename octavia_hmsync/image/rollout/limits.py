@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""When a rollout may begin anything, for how long it waits, when it halts.
+"""When a rollout may begin a replacement, how long it waits, when it halts.
 
-Pure rules, about a rollout as a whole: no matter who is next.
+Pure rules about a rollout as a whole, whichever load balancer is next.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from octavia_hmsync.image.rollout import model
 
 HOUR = 3600
 
-# So often is a load balancer tried: with the times below for two hours.
+# Tries of a load balancer: with the waits below, for two hours.
 TRIES = 8
-# Seconds before it is tried again, at most.
+# Seconds between two tries, at most.
 LONGEST_WAIT = 3600
-# Seconds after which what is PENDING is not waited for.
+# Seconds after which a PENDING load balancer is not waited for.
 STUCK_AFTER = 3600
-# Load balancers that are named in one line.
+# How many load balancers are named in one line.
 _NAMED = 5
 
 
 def why_halted(situation: model.Situation) -> str | None:
-    """Return why a rollout has to end, and what to do then; None if not.
+    """Return why a rollout must end, and what to do then; None if not.
 
-    :param situation: model.Situation; who is a candidate is no matter.
+    :param situation: model.Situation; its candidates do not matter.
     """
     failed = [r.load_balancer_id for r in situation.replacements
               if r.state == replace_repo.FAILED]
@@ -51,7 +51,7 @@ def name(load_balancer_ids: Sequence[str]) -> str:
 def is_watched(replacement: replace_repo.Replacement,
                settings: rollout_repo.Settings,
                now: datetime.datetime) -> bool:
-    """Tell whether a replacement is done, and still watched.
+    """Tell whether a replacement is done, but still watched.
 
     :param replacement: of the rollout.
     :param settings: of the rollout.
@@ -64,14 +64,14 @@ def is_watched(replacement: replace_repo.Replacement,
 
 def get_watch_end(replacement: replace_repo.Replacement,
                   settings: rollout_repo.Settings) -> datetime.datetime:
-    """Return until when a replacement that is DONE is watched."""
+    """Return when the watch of a DONE replacement ends."""
     assert replacement.finished_at is not None
     return replacement.finished_at + datetime.timedelta(
         seconds=settings.watch_time)
 
 
 def count_places(situation: model.Situation) -> tuple[int, int]:
-    """Return how many run, and how many are done and watched."""
+    """Return how many are running, and how many are watched."""
     return (sum(r.state in replace_repo.OPEN_STATES
                 for r in situation.replacements),
             sum(is_watched(r, situation.settings, situation.now)
@@ -79,11 +79,11 @@ def count_places(situation: model.Situation) -> tuple[int, int]:
 
 
 def get_wait(wait: float, skipped: int) -> float | None:
-    """Return after how long one that was SKIPPED is tried again.
+    """Return the seconds until a SKIPPED load balancer is tried again.
 
     :param wait: seconds, for the first time.
     :param skipped: how often the rollout has skipped it before.
-    :returns: seconds, doubled each time; None if this rollout leaves it.
+    :returns: seconds, doubled each time; None if this rollout gives it up.
     """
     if skipped + 1 >= TRIES:
         return None
@@ -91,17 +91,17 @@ def get_wait(wait: float, skipped: int) -> float | None:
 
 
 def is_stuck(pending_for: float | None) -> bool:
-    """Tell whether what is PENDING is so for too long to be waited for.
+    """Tell whether a load balancer is PENDING for too long to wait for it.
 
-    :param pending_for: seconds, None where Octavia has not written when.
+    :param pending_for: seconds, None if Octavia did not record it.
     """
     return pending_for is not None and pending_for >= STUCK_AFTER
 
 
 def get_limit(situation: model.Situation) -> str | None:
-    """Return why nothing may begin, whoever is next; None if it may.
+    """Return why nothing may begin, whatever is next; None if it may.
 
-    :param situation: model.Situation; who is a candidate is no matter.
+    :param situation: model.Situation; its candidates do not matter.
     :raises NotPossible: if the windows cannot be read.
     """
     running, watched = count_places(situation)
@@ -116,7 +116,7 @@ def get_limit(situation: model.Situation) -> str | None:
     if get_room(situation, running + watched) <= 0:
         ages = sorted(age for age in situation.start_ages if age < HOUR)
         wait = HOUR - ages[settings.rate_per_hour - 1]
-        # Not for how long: a line that changes all the time says nothing new.
+        # A time, not a duration: a line that keeps changing is no news.
         opening = situation.now + datetime.timedelta(seconds=wait)
         return (f'{len(ages)} began within an hour: the next one may at '
                 f'{opening.isoformat(timespec="minutes")} UTC')
@@ -138,8 +138,7 @@ def _describe_places(situation: model.Situation, running: int,
 def get_room(situation: model.Situation, taken: int) -> int:
     """Return how many may begin now, of all availability zones together.
 
-    :param situation: model.Situation.
-    :param taken: how many run or are watched.
+    :param taken: how many are running or watched.
     """
     settings = situation.settings
     room = settings.parallel - taken

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a rollout is decided from."""
+"""The data for decisions in a rollout."""
 
 from collections.abc import Sequence
 import dataclasses
@@ -19,10 +19,10 @@ class Candidate:
     :param load_balancer_id: its id.
     :param topology: its topology.
     :param flavor_id: its flavor, or None.
-    :param availability_zone: its zone, or None, which counts like one.
-    :param target_image_id: the image that it is to have.
+    :param availability_zone: its zone; None counts as a zone, too.
+    :param target_image_id: its new image.
     :param is_pending: whether it waits for something that passes.
-    :param blocked_by: what else is in the way, empty for nothing.
+    :param blocked_by: other obstacles, empty without any.
     :param operating_status: its operating status now, or None.
     """
 
@@ -43,15 +43,15 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True)
 class Situation:
-    """What a decision is made from.
+    """The data of one decision.
 
     :param settings: of the rollout.
     :param now: by the database's clock, UTC.
     :param candidates: Candidates, each load balancer once.
-    :param replacements: all of this rollout; rows as get_standing() has
-                         them, or Replacements.
-    :param open_elsewhere: ids of load balancers with one that is open and
-                           not of this rollout.
+    :param replacements: all of this rollout; rows of get_standing(), or
+                         Replacements.
+    :param open_elsewhere: ids of load balancers that have an open replacement
+                           outside this rollout.
     :param start_ages: how many seconds ago replacements of any rollout
                        began, of the last hour at least.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a decision in a rollout is made from, read at once.
+"""Reads the data for decisions in a rollout.
 
-The number of statements is the same for one load balancer and for all.
+It takes the same number of statements for any number of load balancers.
 """
 
 import dataclasses
@@ -20,19 +20,19 @@ from octavia_hmsync.image.rollout import limits
 from octavia_hmsync.image.rollout import model
 from octavia_hmsync.image.rollout import undo
 
-# What keeps a load balancer from a rollout beside outdated.Blocked.
+# Reasons to leave a load balancer out, in addition to outdated.Blocked.
 ONLY_FAILOVER = 'ONLY_FAILOVER'
 NO_IMAGE_ID = 'NO_IMAGE_ID'
 
 
 @dataclasses.dataclass(frozen=True)
 class Fleet:
-    """Who is outdated.
+    """The load balancers that matter to a rollout.
 
     :param candidates: Candidates, by id.
-    :param excluded: [(LoadBalancer, the Exclusion)] of the others.
-    :param unknown: [(LoadBalancer, why)] of those of which nobody can tell,
-                    and that are left alone.
+    :param excluded: [(LoadBalancer, its Exclusion)] of outdated ones.
+    :param unknown: [(LoadBalancer, why)] of load balancers that may be
+                    outdated, and are left alone.
     """
 
     candidates: list[model.Candidate]
@@ -41,15 +41,12 @@ class Fleet:
 
 
 def read_fleet(conf, engine, targets, mode, now, undo_of=None):
-    """Read who is outdated, and who of these is to be left alone.
+    """Read which load balancers are outdated, and which are left alone.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param targets: target.Targets.
     :param mode: of the rollout.
     :param now: UTC.
-    :param undo_of: the id of a rollout: only load balancers that are on the
-                    image to which it has brought them; None for all.
+    :param undo_of: the id of a rollout: only load balancers on an image that
+                    it has brought them; None for all.
     :returns: a Fleet.
     :raises CloudUnavailable: if the image service gives no answer.
     """
@@ -81,7 +78,7 @@ def read_fleet(conf, engine, targets, mode, now, undo_of=None):
 
 
 def _find_only_failover(engine, mode):
-    """Return the ids of those for which make before break is not."""
+    """Return the ids of load balancers that need mode failover."""
     if mode != rollout_repo.REPLACE:
         return set()
     return {lb_id for lb_id, needs in
@@ -94,7 +91,7 @@ def _make_candidate(load_balancer, image_id, is_only_failover, now):
     changed_at = load_balancer.changed_at
     is_stuck = limits.is_stuck(
         changed_at and (now - changed_at).total_seconds())
-    # What else is in the way tells something only when Octavia is done.
+    # While Octavia works on it, other obstacles mean nothing.
     is_pending = outdated.Blocked.PENDING in blocks and not is_stuck
     blocked_by = () if is_pending else tuple(map(str, blocks))
     if is_only_failover:
@@ -106,12 +103,10 @@ def _make_candidate(load_balancer, image_id, is_only_failover, now):
 
 
 def read_current(engine, rollout):
-    """Read what tells whether anything may begin; nothing of the fleet.
+    """Read whether anything may begin, without reading the fleet.
 
-    :param engine: an SQLAlchemy engine.
-    :param rollout: the Rollout.
-    :returns: a model.Situation without candidates, of the replacements that
-              run, are watched, or failed.
+    :returns: a model.Situation without candidates, with the replacements
+              that are running, watched or failed.
     """
     return model.Situation(
         rollout.settings, rollout.now, (), replace_repo.get_standing(
@@ -120,13 +115,10 @@ def read_current(engine, rollout):
 
 
 def read_situation(conf, engine, targets, rollout):
-    """Read what a decision is made from.
+    """Read the data of one decision.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param targets: target.Targets.
-    :param rollout: the Rollout, read before: what changes meanwhile counts
-                    its version up.
+    :param rollout: the Rollout, read before: a later change increases its
+                    version.
     :returns: a model.Situation.
     :raises CloudUnavailable: if the image service gives no answer.
     """

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Who is next in a rollout, whether anything may begin, and when it is over.
+"""Which load balancer is next in a rollout, and when the rollout is complete.
 
 Pure rules, the same for the first and for the ten thousandth load balancer: a
-rollout keeps nothing in mind but what its replacements came to.
+rollout remembers nothing but the results of its replacements.
 
-A *group* is what one canary speaks for: load balancers of one topology,
-flavor, availability zone and target image. Nobody of a group begins before
-its canaries are DONE, nobody but canaries while one of any group runs or may
-begin. A group of which nobody may begin, because Octavia works on all of
-them for example, holds up no other one.
+A *group* is what one canary stands for: load balancers of one topology,
+flavor, availability zone and target image. The others of a group begin only
+when its canaries are DONE. While a canary of any group is running or may
+begin, only canaries begin. A group in which none may begin, for example
+because Octavia works on all of them, does not block other groups.
 
-What is DONE is watched for a while, and keeps its place among those that run
-until then. What was SKIPPED comes after all that was tried less often, later
-each time, and a few times at most: it takes nothing from the others.
+A DONE replacement is watched for a while, and counts as running until then. A
+SKIPPED one comes after all that were tried less often, later each time, and a
+few times at most, so that it takes nothing from the others.
 """
 
 import collections
@@ -28,11 +28,11 @@ from octavia_hmsync.image.rollout import model
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What is next.
+    """What comes next.
 
     :param state: RUNNING, or how the rollout ends: DONE or HALTED.
-    :param reason: why it ends, or why nothing begins now; empty where
-                   something begins.
+    :param reason: why it ends, or why nothing begins now; empty if something
+                   begins.
     :param chosen: what begins, in this order: (Candidate, whether it is a
                    canary).
     """
@@ -43,9 +43,8 @@ class Decision:
 
 
 def decide(situation: model.Situation) -> Decision:
-    """Tell what is next in a rollout that runs.
+    """Decide what comes next in the active rollout.
 
-    :param situation: Situation.
     :raises NotPossible: if the windows cannot be read.
     """
     halted = limits.why_halted(situation)
@@ -63,15 +62,12 @@ def decide(situation: model.Situation) -> Decision:
 
 
 class Progress:
-    """How far a rollout has come, told from its replacements.
-
-    :param situation: Situation.
-    """
+    """How far a rollout has come, by its replacements."""
 
     def __init__(self, situation: model.Situation):
         self._settings = situation.settings
         self._open_elsewhere = situation.open_elsewhere
-        # What runs or is watched, by load balancer.
+        # Running or watched replacements, by load balancer.
         self.open: dict[str, replace_repo.Replacement] = {}
         settled: set[tuple[str, str | None]] = set()
         self._waiting: set[str] = set()
@@ -80,7 +76,7 @@ class Progress:
             collections.Counter())
         self._refused: list[str] = []
         self._counts: collections.Counter[str] = collections.Counter()
-        # Of each group: DONE, and canaries that run.
+        # Of each group: DONE ones, and running canaries.
         self._done: collections.Counter[model.Group] = collections.Counter()
         self._canaries: collections.Counter[model.Group] = (
             collections.Counter())
@@ -102,8 +98,8 @@ class Progress:
                 self._done[group] += r.state == replace_repo.DONE
                 if r.state == replace_repo.REFUSED:
                     self._refused.append(r.load_balancer_id)
-        # Another image than the one that it got, or failed to get, is
-        # another matter.
+        # A load balancer counts as settled only for the image that it got or
+        # failed to get.
         left = [c for c in situation.candidates
                 if (c.load_balancer_id, c.target_image_id) not in settled and
                 c.load_balancer_id not in self.open]
@@ -126,11 +122,11 @@ class Progress:
                     candidate.load_balancer_id in self._open_elsewhere)
 
     def is_over(self) -> bool:
-        """Tell whether nothing runs, is watched, or is left that could."""
+        """Tell whether nothing is running, watched, or left to begin."""
         return not self.open and len(self._left) == len(self._blocked)
 
     def summarize(self) -> str:
-        """Tell what it came to, in words."""
+        """Return the results so far, in words."""
         parts = [f'{self._counts[replace_repo.DONE]} done']
         if self._counts[replace_repo.FAILED]:
             parts.append(f'{self._counts[replace_repo.FAILED]} failed')
@@ -142,7 +138,7 @@ class Progress:
         return ', '.join(parts)
 
     def explain(self) -> str:
-        """Tell why nothing begins though there is room."""
+        """Tell why nothing begins although there is room."""
         if any(self._canaries.values()):
             watched = [limits.get_watch_end(r, self._settings)
                        for r in self.open.values()
@@ -157,7 +153,7 @@ class Progress:
                 f'Octavia works on, or that wait to be tried again')
 
     def choose(self, room: int) -> tuple[tuple[model.Candidate, bool], ...]:
-        """Choose who begins now.
+        """Choose the load balancers that begin now.
 
         :param room: how many at most.
         :returns: (model.Candidate, whether it is a canary), in order.
@@ -171,7 +167,7 @@ class Progress:
         return tuple((candidate, is_canary) for candidate in chosen)
 
     def _get_canaries(self) -> list[model.Candidate]:
-        """Return the canaries that are still to begin."""
+        """Return the canaries that have not begun yet."""
         missing: dict[model.Group, int] = {}
         canaries = []
         for candidate in self._ready:
@@ -187,12 +183,12 @@ class Progress:
 
 def take(candidates: Iterable[model.Candidate], room: int, per_zone: int,
          zones: collections.Counter[str | None]) -> list[model.Candidate]:
-    """Take the first that may begin together.
+    """Take the first candidates that may begin together.
 
     :param candidates: in order.
     :param room: how many at most.
     :param per_zone: how many of an availability zone at once, 0 for any.
-    :param zones: how many run in each; counts up with what is taken.
+    :param zones: how many are running in each; taken ones are added.
     """
     taken: list[model.Candidate] = []
     for candidate in candidates:

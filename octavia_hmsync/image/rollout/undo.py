@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Taking a rollout back: who is concerned, and whether it can be. Pure rules.
+"""Which load balancers the undo of a rollout concerns. Pure rules.
 
-The way back is another rollout, to the image that the tag has by then.
+The undo is another rollout, to the image that the tag has by then.
 """
 
 from collections.abc import Collection
@@ -15,10 +15,9 @@ Brought = Mapping[str, Collection[str]]
 
 
 def is_on_image(load_balancer: lb.LoadBalancer, brought: Brought) -> bool:
-    """Tell whether an amphora has an image that a rollout has brought.
+    """Tell whether an amphora has an image of a rollout.
 
-    :param load_balancer: LoadBalancer.
-    :param brought: the images by the id of the load balancer.
+    :param brought: {load balancer id: the images that the rollout brought}.
     """
     images = brought.get(load_balancer.id, ())
     return any(amphora.image_id in images
@@ -29,12 +28,12 @@ def find_tags_to_change(load_balancers: Sequence[lb.LoadBalancer],
                         brought: Brought,
                         image_of_tag: Mapping[str | None, str | None]
                         ) -> dict[str | None, str]:
-    """Return the tags that still give an image which is to be taken back.
+    """Return the tags that still point to an image to be undone.
 
-    :param load_balancers: those for which is_on_image() holds.
-    :param brought: the images by the id of the load balancer.
-    :param image_of_tag: the image that each tag has now, or None.
-    :returns: the image by the tag, empty if nothing is in the way.
+    :param load_balancers: load balancers for which is_on_image() is true.
+    :param brought: see is_on_image().
+    :param image_of_tag: {tag: its present image, or None}.
+    :returns: {tag: image}, empty if the undo may begin.
     """
     return {each.tag: image for each in load_balancers
             if (image := image_of_tag.get(each.tag)) is not None and

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What fails late: amphorae of a new image that were shown to serve.
+"""Finds late failures of new amphorae that were proven to serve.
 
 Pure rules, about load balancers whose replacement was DONE a moment ago.
 """
@@ -13,10 +13,10 @@ from octavia_hmsync.image.db import aftermath as aftermath_repo
 
 @dataclasses.dataclass(frozen=True)
 class Sight:
-    """What is known beside the load balancer.
+    """What was observed besides the load balancer's rows.
 
     :param timeout: seconds without a heartbeat after which Octavia fails an
-                    amphora over; for as long a bad operating status is borne.
+                    amphora over; a bad operating status is tolerated as long.
     :param heard_ago: seconds since the last heartbeat of any amphora, None
                       for none.
     :param error_for: for how many seconds its operating status was seen to
@@ -29,24 +29,20 @@ class Sight:
 
 
 def is_worse(watched: aftermath_repo.Watched) -> bool:
-    """Tell whether an operating status is ERROR that was not before."""
+    """Tell whether its operating status is ERROR and was not before."""
     return (watched.operating_status == compat.ERROR and
             watched.old_status not in (None, compat.ERROR))
 
 
 def find_problem(watched: aftermath_repo.Watched,
                  sight: Sight) -> str | None:
-    """Tell what has become of a load balancer, None if it is well.
-
-    :param watched: Watched.
-    :param sight: Sight.
-    """
+    """Return what is wrong with a load balancer, None if it is well."""
     return (_find_broken(watched) or _find_replaced(watched) or
             _find_silent(watched, sight) or _find_worse(watched, sight))
 
 
 def _is_member(watched: aftermath_repo.Watched) -> bool:
-    """Tell whether its amphorae come and go, and Octavia leaves them alone."""
+    """Tell whether its amphorae are members of a cluster."""
     return watched.provider == compat.CLUSTER_PROVIDER
 
 
@@ -76,7 +72,7 @@ def _find_replaced(watched: aftermath_repo.Watched) -> str | None:
 def _find_silent(watched: aftermath_repo.Watched,
                  sight: Sight) -> str | None:
     if sight.heard_ago is None or sight.heard_ago > sight.timeout:
-        # No amphora is heard: it is not the image.
+        # If no amphora at all is heard, the image is not the cause.
         return None
     for amphora in watched.amphorae:
         if amphora.silent_for is None or amphora.silent_for > sight.timeout:

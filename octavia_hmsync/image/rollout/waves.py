@@ -2,9 +2,9 @@
 
 """What a rollout would do, wave by wave, if nothing failed.
 
-Pure rules. The real thing has no waves: what is done, and was watched, makes
-room for the next one. They tell who is a canary, and in which order the
-others come.
+Pure rules. A real rollout has no waves: a finished and watched load balancer
+makes room for the next. The waves only show which load balancers are canaries,
+and the order of the others.
 """
 
 import collections
@@ -18,10 +18,10 @@ from octavia_hmsync.image.rollout import model
 def get_waves(settings: rollout_repo.Settings,
               candidates: Sequence[model.Candidate]
               ) -> list[tuple[bool, list[model.Candidate]]]:
-    """Return who would begin together.
+    """Return which load balancers would begin together.
 
     :param settings: of the rollout.
-    :param candidates: those that could begin.
+    :param candidates: load balancers that could begin.
     :returns: (whether they are canaries, Candidates), in order.
     """
     ordered = sorted(candidates, key=lambda c: c.load_balancer_id)
@@ -39,7 +39,7 @@ def get_waves(settings: rollout_repo.Settings,
 
 def _split(settings: rollout_repo.Settings,
            candidates: list[model.Candidate]) -> list[list[model.Candidate]]:
-    """Split into waves, each of the first that may begin together."""
+    """Split into waves of candidates that may begin together."""
     per_zone = settings.parallel_per_az or len(candidates)
     queues: dict[str | None, collections.deque[tuple[int, model.Candidate]]]
     queues = collections.defaultdict(collections.deque)
@@ -49,7 +49,7 @@ def _split(settings: rollout_repo.Settings,
     while queues:
         wave: list[model.Candidate] = []
         used: collections.Counter[str | None] = collections.Counter()
-        # The first of each zone, by their place among all.
+        # The first candidate of each zone, by its place among all.
         heads = [(queue[0][0], zone)
                  for zone, queue in queues.items()]
         heapq.heapify(heads)

@@ -22,7 +22,7 @@ _ID_COLUMNS = {'network_id': marks.NETWORK, 'subnet_id': marks.SUBNET,
 
 
 class _NetworkMixin(base.DatabaseMixin):
-    """For commands that need Neutron, too."""
+    """For commands that also need Neutron."""
 
     def connect(self):
         """Parse octavia.conf and connect.
@@ -34,7 +34,7 @@ class _NetworkMixin(base.DatabaseMixin):
 
 
 def _show(conf, ids, **others):
-    """Return column names and values: what octavia.conf needs, and more."""
+    """Return column names and values: those for octavia.conf, and more."""
     values = {'name': conf[network_conf.GROUP].network_name,
               **{name: ids.get(role) for name, role in _ID_COLUMNS.items()},
               **boot_options.option_values(
@@ -99,7 +99,7 @@ class Show(_NetworkMixin, base.ShowOne):
 class Delete(_NetworkMixin, base.Lister):
     """Delete the amphora management network.
 
-    What was adopted is let go. What is still in use is orphaned: it stays,
+    Adopted parts are released. What is still in use is orphaned: it stays,
     with another name, and is never used again.
     """
 

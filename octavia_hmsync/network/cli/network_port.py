@@ -30,7 +30,7 @@ class _PortMixin(base.DatabaseMixin):
     """For commands that ask Neutron for ports."""
 
     def open_all(self):
-        """Read octavia.conf, and get all that it takes ready.
+        """Read octavia.conf, and connect to Neutron.
 
         :returns: (parsed oslo.config object, SQLAlchemy engine,
                   port.NodePorts, port_keeper.PortKeeper).
@@ -61,7 +61,7 @@ class _PortCommand(_PortMixin, command.Command):
         self.app.stdout.write(f'{text}\n')
 
     def tell(self, changes, dry_run):
-        """Tell what was changed, or would be."""
+        """Report what was changed, or would be."""
         for change in changes:
             self.say(f'Would {change}.' if dry_run else
                      f'{change[0].upper()}{change[1:]}.')
@@ -216,7 +216,7 @@ class DeletePort(_PortCommand):
         parser.add_argument(
             '--force', action='store_true',
             help='delete it though amphorae may send there: their heartbeats '
-                 'are lost, or arrive at whoever gets the address')
+                 'are lost, or arrive at the next owner of the address')
         return parser
 
     def take_action(self, parsed_args):
@@ -227,7 +227,7 @@ class DeletePort(_PortCommand):
         if not found and known is None:
             raise exceptions.NotPossible(
                 f'There is no port of {host} in the management network.')
-        # One that is gone is made again as long as it is remembered.
+        # A port that is gone is made again as long as it is remembered.
         ip_addresses = tuple(dict.fromkeys(
             ip for port in (*found, known) if port
             for ip in port.ip_addresses))
@@ -241,7 +241,7 @@ class DeletePort(_PortCommand):
             self.tell([f'delete the port {p.id} of {host}' for p in found] or
                       [f'forget the port of {host}'], True)
             return
-        # Again: whoever works on the port may have been waited for.
+        # Check again: this may have waited for another process.
         for port_id in keeper.delete(host, check):
             self.say(f'The port {port_id} of {host} is deleted.')
         if not found:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what clusters need."""
+"""Checks of the requirements of clusters."""
 
 import collections
 from concurrent import futures
@@ -19,12 +19,12 @@ from octavia_hmsync import exceptions
 from octavia_hmsync.services.checks import config
 from octavia_hmsync.services.checks import result
 
-# Distributors that are asked at once.
+# How many distributors are asked at once.
 _AT_ONCE = 16
 
 
 def check_clusters(conf, engine):
-    """Whether clusters can be made, and those that are there go on."""
+    """Whether clusters can be made, and the present ones go on."""
     clusters = len(cluster_repo.get_all(engine))
     is_enabled = readiness.is_enabled(conf)
     if not clusters and not is_enabled:
@@ -44,7 +44,7 @@ def check_clusters(conf, engine):
     if found:
         return result.failure(
             f'Clusters cannot be changed, because the installed Octavia is '
-            f'not one that this release knows: {"; ".join(found)}. Install a '
+            f'not known to this release: {"; ".join(found)}. Install a '
             f'release of octavia-hmsync for this Octavia.')
     with engine.connect() as connection:
         missing = lookup.find_missing(connection)
@@ -54,40 +54,40 @@ def check_clusters(conf, engine):
             f'No cluster can be recorded: Octavia\'s database has no row '
             f'{", ".join(missing)}. Run "octavia-hmsync db upgrade".')
     notes = [_find_own_keys(conf)] + [
-        # They do as well; only a roll-back leaves them.
-        f'Added by somebody else than octavia-hmsync, which does no harm: '
+        # They do no harm: a roll-back leaves them, for example.
+        f'Added by others than octavia-hmsync, which does no harm: '
         f'{", ".join(others)}.' if others else None]
     return result.success(' '.join(filter(None, notes)) or None)
 
 
 def _find_own_keys(conf):
     """Tell why amphorae have TLS session ticket keys of their own."""
-    # It brings what members need, too, which takes a moment.
+    # Imported late: it is slow.
     from octavia_hmsync.cluster.members import ticket_keys
 
     if (ticket_keys.find_passphrase(conf) is None and
             conf[cluster_conf.GROUP].tls_ticket_period):
         return ('Clients that come to another amphora do full TLS '
                 'handshakes, as [certificates] server_certs_key_passphrase '
-                'is the one that everybody knows: give all controllers one '
+                'is the well-known default: give all controllers one '
                 'of your own, or set [hmsync_cluster] tls_ticket_period = 0.')
     return None
 
 
 def _find_switched_off(conf, engine, is_enabled):
-    """Tell what clusters that are there lack, None if nothing."""
+    """Tell what the present clusters lack, None if nothing."""
     if config.check_switched_on(conf, engine).code is result.FAILURE:
-        return ('octavia.conf does not switch the plugin on: nobody repairs '
-                'them. See "Switched on".')
+        return ('octavia.conf does not switch the plugin on: they are not '
+                'repaired. See "Switched on".')
     if not is_enabled:
         return (f'[api_settings] enabled_provider_drivers has no '
-                f'{readiness.PROVIDER}: nobody can change or delete them. '
+                f'{readiness.PROVIDER}: they cannot be changed or deleted. '
                 f'Add it to octavia.conf of octavia-api.')
     return None
 
 
 def _find_others(conf, engine):
-    """Tell which clusters another driver has, None if none."""
+    """Tell which clusters belong to another driver, None if none."""
     ours = conf.controller_worker.distributor_driver
     others = collections.Counter(
         cluster.distributor for cluster in cluster_repo.get_all(engine)
@@ -103,8 +103,8 @@ def _find_others(conf, engine):
 
 
 def check_distributors(conf, engine):
-    """Whether distributors answer, and are whom they should be."""
-    # Clusters leave those that housekeeping deletes by themselves.
+    """Whether distributors answer, with their own certificates."""
+    # Housekeeping moves clusters off the distributors that it deletes.
     booted = {one.compute_id for one in booted_repo.get_all(engine)}
     known = [row for row in distributor_repo.get_all(engine)
              if not row.enabled and row.vips and row.name not in booted]
@@ -115,7 +115,7 @@ def check_distributors(conf, engine):
         return result.failure(problem)
     wanted = _get_wanted(conf, engine)
     if not wanted and not known:
-        # "Clusters" tells whether any is needed.
+        # The check "Clusters" tells whether any is needed.
         return result.success()
     problems, ends = _ask(conf, wanted)
     if wanted and len(problems) == len(wanted):
@@ -131,7 +131,7 @@ def check_distributors(conf, engine):
     if len(wanted) == 1 and not _get_limit(conf):
         problems.append(
             f'[hmsync_cluster] distributors has {wanted[0].name} alone: '
-            f'nobody takes over when it ends. Add another one.')
+            f'no other takes over when it ends. Add another one.')
     return (result.warning(' '.join(problems)) if problems
             else result.success())
 
@@ -154,7 +154,7 @@ def _find_missing_options(conf):
 
 
 def _get_wanted(conf, engine):
-    """Return all distributors there are to be, by name."""
+    """Return all distributors that are wanted, by name."""
     from octavia_hmsync.cluster.distribution import vips
 
     return [cluster_conf.Distributor(name, url) for name, url
@@ -177,7 +177,7 @@ def _check_ovn(conf):
 
 
 def _find_floating_ips(conf):
-    """Tell whether floating IPs of clusters lead nowhere, in a list."""
+    """Tell whether floating IPs of clusters do not work, as a list."""
     from octavia_hmsync.cluster.distribution import floating_ips
     from octavia_hmsync.cluster.distribution.ovn import nat
 
@@ -193,12 +193,12 @@ def _find_floating_ips(conf):
 
 
 def _ask(conf, wanted):
-    """Ask distributors how they are.
+    """Ask distributors for their state.
 
-    :returns: two lists of lines: what is wrong with those that cannot be used,
-              and of those that can, which are soon to be so.
+    :returns: (problems of distributors that cannot be used, problems of
+              others that need attention soon), lists of lines.
     """
-    # It brings what members need, too, which takes a moment.
+    # Imported late: it is slow.
     from octavia_hmsync.cluster.distribution import distributors
     from octavia_hmsync.cluster.distribution import sightings
 

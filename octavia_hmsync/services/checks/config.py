@@ -27,7 +27,7 @@ STATISTICS_DRIVER = 'hmsync'
 
 
 def check_options(conf, _engine):
-    """Whether the options have names and values that can be used."""
+    """Whether all options are known, and their values can be used."""
     wrong = []
     for module in (hmsync_conf, network_conf, image_conf, cluster_conf):
         try:
@@ -36,8 +36,8 @@ def check_options(conf, _engine):
             wrong.append(str(e))
     unknown = option_names.find_unknown(conf, option_names.read(conf))
     ignored = (
-        f'Nobody reads {", ".join(map(str, unknown))}: correct or remove '
-        f'what is misspelt.')
+        f'These options are not known: {", ".join(map(str, unknown))}. '
+        f'Correct or remove what is misspelt.')
     if wrong:
         return result.failure(' '.join(
             [*wrong, 'The plugin is off until then.',
@@ -46,7 +46,7 @@ def check_options(conf, _engine):
 
 
 def check_switched_on(conf, _engine):
-    """Whether the lines are there that switch the plugin on."""
+    """Whether octavia.conf switches the plugin on."""
     installed = {point.name: point.module for point in
                  metadata.entry_points(group='oslo.config.driver')}
     drivers = {}
@@ -81,7 +81,7 @@ def check_switched_on(conf, _engine):
 
 
 def check_pinned(conf, engine):
-    """Whether addresses are pinned as long as it takes, and no longer."""
+    """Whether addresses are pinned as long as needed, and no longer."""
     pinned = controller_list.PinnedAddresses(conf).get()
     newest = generation_repo.get_newest(engine)
     if newest is not None:
@@ -98,7 +98,7 @@ def check_pinned(conf, engine):
     amphorae = amphora_repo.count(engine, 0).amphorae
     if not amphorae:
         return result.success('No list was published yet, and no amphora has '
-                              'one that it could lose.')
+                              'a list to lose.')
     return result.warning(
         f'octavia.conf has no controller_ip_port_list, and no list was '
         f'published yet: {amphorae} amphorae would get a first list without '
@@ -118,7 +118,7 @@ def check_address(conf, _engine):
         return result.warning(f'A health manager on this host would not '
                               f'register: {e}')
     except db_exc.DBError as e:
-        # Some drivers read it there.
+        # Some address drivers read it from the database.
         return result.not_checked(f'The address of this host is not to be '
                                   f'had from the database: {api.describe(e)}')
     return result.success()
@@ -128,7 +128,7 @@ def _check_bind_ip(bind_ip):
     family = (socket.AF_INET6 if ipaddress.ip_address(bind_ip).version == 6
               else socket.AF_INET)
     try:
-        # At any port: at its own, the health manager may be running.
+        # At any port: a health manager may be using its own.
         with socket.socket(family, socket.SOCK_DGRAM) as sock:
             sock.bind((str(bind_ip), 0))
     except OSError as e:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of the controllers and amphorae that the database knows."""
+"""Checks of the controllers and amphorae in the database."""
 
 from packaging import version as packaging_version
 
@@ -22,7 +22,7 @@ from octavia_hmsync import version
 
 
 def check_health_managers(conf, engine):
-    """Whether those that are up do what this release expects."""
+    """Whether the running health managers suit this release."""
     up = _get_up(conf, engine)
     if not up:
         return result.warning('No health manager has registered that is up. '
@@ -58,12 +58,12 @@ def _is_older(release, own):
     try:
         return packaging_version.Version(release) < own
     except packaging_version.InvalidVersion:
-        # Nobody can tell what it is: it is named, too.
+        # An unknown release is named, too.
         return True
 
 
 def check_clocks(conf, engine):
-    """Whether nodes of the database agree on the time."""
+    """Whether the nodes of the database agree on the time."""
     ahead = hm_repo.find_ahead(engine)
     if ahead:
         return result.warning(
@@ -78,11 +78,11 @@ def check_clocks(conf, engine):
 
 
 def check_house_keeping(conf, engine):
-    """Whether somebody publishes lists and uploads them."""
+    """Whether a housekeeper publishes lists and uploads them."""
     if not keeper_repo.get_up(engine, conf.hmsync.offline_after):
         return result.warning(
             'No octavia-housekeeping has registered that is up. Without it '
-            'nobody publishes lists and uploads them. Restart it with the '
+            'no lists are published or uploaded. Restart it with the '
             'plugin switched on.')
     blind = reach.get_blind(uploader_repo.get_all(engine),
                             conf.hmsync.offline_after)
@@ -96,13 +96,13 @@ def check_house_keeping(conf, engine):
 
 
 def check_key(conf, engine):
-    """Whether all have the same."""
+    """Whether all have the same heartbeat key."""
     key = conf.health_manager.heartbeat_key
     offline_after = conf.hmsync.offline_after
     keys = keys_repo.get_keys(engine, timing.Settings.from_conf(conf))
     restart = hm_repo.get_outdated(engine, offline_after)
     if restart:
-        # Also where that is why the check below would fail.
+        # Also if this is the cause of the next finding.
         return result.warning(
             f'{", ".join(restart)} listen with another heartbeat_key than '
             f'octavia.conf has there by now. Restart octavia-health-'
@@ -131,10 +131,10 @@ def check_certificates(_conf, engine):
         days = amphora_repo.CERTIFICATE_ENDS_SOON // 86400
         return result.failure(
             f'The certificates of {len(ending)} amphorae end within {days} '
-            f'days, or have ended, as that of amphora {ending[0]}: nobody can '
-            f'tell their agents anything then. See why octavia-housekeeping '
-            f'does not rotate them, in its log, and fail over those of which '
-            f'it has ended.')
+            f'days, or have ended, as that of amphora {ending[0]}: their '
+            f'agents cannot be reached after that. See why octavia-'
+            f'housekeeping does not rotate them, in its log, and fail over '
+            f'amphorae whose certificate has ended.')
     return result.success()
 
 

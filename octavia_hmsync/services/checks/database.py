@@ -15,7 +15,7 @@ from octavia_hmsync.services.checks import result
 
 
 def check_database(_conf, engine):
-    """Whether it can be used, and is Octavia's."""
+    """Whether the database can be used, and is Octavia's."""
     try:
         with engine.connect() as connection:
             schema.check_octavia(connection)
@@ -29,7 +29,7 @@ def check_database(_conf, engine):
 
 
 def check_octavia(_conf, engine):
-    """Whether Octavia still has what compat takes from it."""
+    """Whether Octavia still has what compat uses of it."""
     try:
         symbols.check()
     except exceptions.HMSyncException as e:
@@ -58,7 +58,7 @@ def _get_columns(inspector, name):
 
 
 def check_tables(_conf, engine):
-    """Whether the plugin's tables are those of this release."""
+    """Whether the plugin's tables have the schema of this release."""
     with engine.connect() as connection:
         try:
             schema.check(connection)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Checks of what image upgrades need."""
+"""Checks of the requirements of image upgrades."""
 
 from octavia_hmsync.compat import heartbeats
 from octavia_hmsync.image.replace import known_octavia
@@ -8,14 +8,14 @@ from octavia_hmsync.services.checks import result
 
 
 def check_replacements(_conf, _engine):
-    """Whether this Octavia is one whose amphorae can be replaced."""
+    """Whether amphorae of this Octavia can be replaced."""
     problem = known_octavia.why_not_failover()
     if problem:
         return result.failure(problem)
     try:
         problem = known_octavia.why_not_replace()
     except Exception as e:
-        # Drivers of three services are loaded, which may be anybody's.
+        # Any error of the drivers that octavia.conf names.
         return result.not_checked(
             f'The drivers of Octavia, which replacements of amphorae use, '
             f'cannot be made here ({type(e).__name__}): see whether '

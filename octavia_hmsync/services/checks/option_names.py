@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Names of options in octavia.conf that nobody reads.
+"""Finds unknown names of options in octavia.conf.
 
-oslo.config passes over what it does not know, without a word.
+oslo.config ignores them silently.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from octavia_hmsync.conf import image as image_conf
 from octavia_hmsync.conf import network as network_conf
 from octavia_hmsync.conf import sync as hmsync_conf
 
-# By group, what is known there. oslo.config itself registers the driver, and
-# only where config_source names the group.
+# Known names by group. oslo.config registers "driver" itself, and only if
+# config_source names the group.
 OWN = {
     hmsync_conf.GROUP: frozenset(
         {'driver', *(opt.dest for opt in hmsync_conf.OPTS)}),
@@ -27,13 +27,13 @@ OWN = {
     image_conf.GROUP: frozenset(opt.dest for opt in image_conf.OPTS),
     cluster_conf.GROUP: frozenset(opt.dest for opt in cluster_conf.OPTS),
 }
-# Groups of Octavia with options that the plugin uses, and that so may be
-# looked for in its own.
+# Groups of Octavia with options that the plugin uses, and that an operator may
+# look for in the plugin's own groups.
 _NEIGHBOURS = ('health_manager', 'controller_worker', 'haproxy_amphora',
                'database')
 
-# How alike two names are, from 0 to 1, of which one is taken for the other. A
-# group of somebody else's must not be taken for one of ours.
+# Similarity, from 0 to 1, from which a name counts as misspelt. Other
+# projects' groups must not count as ours.
 _ALIKE_OPTION = 0.6
 _ALIKE_GROUP = 0.75
 
@@ -42,12 +42,12 @@ _VARIABLE = re.compile(r'OS_(.+?)__(.+)')
 
 @dataclasses.dataclass(frozen=True)
 class Unknown:
-    """A name that nobody knows.
+    """An unknown name.
 
     :param source: the file that has it.
-    :param group: the name of the group, as the file has it.
+    :param group: the name of the group, as in the file.
     :param option: the option; None if the group itself is unknown.
-    :param meant: what was meant, None if nothing is like it.
+    :param meant: the probable name, None if nothing is similar.
     """
 
     source: str
@@ -64,12 +64,11 @@ class Unknown:
 def read(conf, environ=None):
     """Read what oslo.config has read: files, and the environment.
 
-    :param conf: a parsed oslo.config object.
-    :param environ: the environment, that of this process by default.
-    :returns: a list of (source, {group: {option: list of values}}), a later
-              one goes before an earlier one.
+    :param environ: the environment, of this process by default.
+    :returns: a list of (source, {group: {option: list of values}}); a later
+              source overrides an earlier one.
     """
-    # Those of --config-dir, or else those that are looked for by default.
+    # Of --config-dir, otherwise of the default directories.
     directories = conf.config_dirs or conf.config_dir or ()
     paths = [*(conf.config_file or ()), *(
         path for directory in directories for path in sorted(glob.glob(
@@ -89,16 +88,15 @@ def read(conf, environ=None):
 
 
 def find_unknown(conf, sources):
-    """Find the names that nobody knows, of groups that are ours or look so.
+    """Find unknown names, in groups that are ours or look similar.
 
-    :param conf: a parsed oslo.config object with our options registered.
     :param sources: what read() returns.
     :returns: a list of Unknown.
     """
     unknown = []
     for source, sections in sources:
         for group, options in sections.items():
-            # As oslo.config has it.
+            # oslo.config ignores the case of groups.
             own = OWN.get(group.lower())
             if own is not None:
                 unknown += [Unknown(source, group, option,
@@ -113,10 +111,10 @@ def find_unknown(conf, sources):
 
 
 def find_value(sources, group, option):
-    """Return the text that a file has for an option.
+    """Return the text that an option has in the files.
 
     :param sources: what read() returns.
-    :returns: what counts, of several; None if there is none.
+    :returns: the text that takes effect; None without any.
     """
     values = [options[option][-1] for _source, sections in sources
               for name, options in sections.items()
@@ -133,7 +131,7 @@ def _find_group(group):
 
 
 def _find_option(conf, group, option):
-    """Find what was meant, in this group before the others."""
+    """Find the probable name, first in this group."""
     name = _plain(option)
     if name in OWN[group]:
         return name

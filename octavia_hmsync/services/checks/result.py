@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a check of "octavia-hmsync upgrade check" has found."""
+"""The result of a check of "octavia-hmsync upgrade check"."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ class Result:
 
     @property
     def name(self):
-        """The result in words, those of oslo.upgradecheck and one more."""
+        """The result in words: oslo.upgradecheck's, and one more."""
         if self.code is None:
             return 'Not checked'
         return str(upgradecheck.UPGRADE_CHECK_MSG_MAP[self.code])
@@ -35,7 +35,7 @@ def success(details=None):
 
 
 def warning(details):
-    """Return that something should be looked at."""
+    """Return that an operator should look at something."""
     return Result(upgradecheck.Code.WARNING, details)
 
 
@@ -45,16 +45,15 @@ def failure(details):
 
 
 def not_checked(details):
-    """Return that nobody can tell, and why."""
+    """Return that the check could not be made, and why."""
     return Result(None, details)
 
 
 def worst(results):
     """Return the exit code.
 
-    :param results: an iterable of Result. What was not checked counts for
-                    nothing: where that is somebody's fault, another check
-                    has failed for it.
+    :param results: an iterable of Result. Checks that were not made do not
+                    count: their cause is the failure of another check.
     :returns: an upgradecheck.Code.
     """
     return max((result.code for result in results

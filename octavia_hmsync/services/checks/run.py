@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""All checks of "octavia-hmsync upgrade check", and what each one needs."""
+"""All checks of "octavia-hmsync upgrade check", and their order."""
 
 from octavia_hmsync.db import api
 from octavia_hmsync.services.checks import clusters
@@ -18,8 +18,8 @@ SWITCHED_ON = 'Switched on'
 
 _ROWS = (DATABASE, OCTAVIA, TABLES)
 
-# The name of each, its function of the configuration and an engine, and the
-# checks that must not have failed before. They are made in this order.
+# (name, function of the configuration and an engine, names of the checks that
+# have to succeed before), in the order in which they are made.
 CHECKS = (
     (OPTIONS, config.check_options, ()),
     (DATABASE, database.check_database, ()),
@@ -44,9 +44,7 @@ CHECKS = (
 def run_all(conf, engine):
     """Make all checks that can be made.
 
-    :param conf: a parsed oslo.config object with our options registered.
-    :param engine: an SQLAlchemy engine.
-    :returns: a dict, result.Result by name of the check, in their order.
+    :returns: {name of the check: result.Result}, in their order.
     """
     results: dict[str, result.Result] = {}
     for name, check, needs in CHECKS:
@@ -55,7 +53,7 @@ def run_all(conf, engine):
                   results[need].code is result.FAILURE]
         if failed:
             results[name] = result.not_checked(
-                f'Nobody can tell while "{failed[0]}" is a failure.')
+                f'Not known while "{failed[0]}" is a failure.')
         else:
             results[name] = _make(check, conf, engine)
     return results

@@ -11,13 +11,14 @@ from octavia_hmsync.services import purge
 
 
 class Purge(base.DatabaseMixin, command.Command):
-    """Delete the plugin's tables, and all that it knows with them.
+    """Delete the plugin's tables, and all its data with them.
 
-    The last step of a roll-back. Octavia's own tables are left alone, but
-    for the rows ACTIVE_ACTIVE and IN_CLUSTER of look-up tables, where nothing
-    uses them; so is what was made in Neutron ("network delete" deletes
+    The last step of a roll-back. Octavia's own tables are left alone, except
+    for the rows ACTIVE_ACTIVE and IN_CLUSTER of look-up tables, if they are
+    not used; so is what was made in Neutron ("network delete" deletes
     that). Refused while a service runs with the plugin, while load balancers
-    have clusters, and while distributors are booted. Again it changes nothing.
+    have clusters, and while distributors are booted. Running it again
+    changes nothing.
     """
 
     def get_parser(self, prog_name):
@@ -48,14 +49,14 @@ class Purge(base.DatabaseMixin, command.Command):
         clusters = purge.count_clusters(engine)
         if clusters and not parsed_args.force:
             raise exceptions.NotPossible(
-                f'{clusters} load balancers have clusters, which nobody '
-                f'could change or delete any more: delete them first (see '
+                f'{clusters} load balancers have clusters, which could not '
+                f'be changed or deleted any more: delete them first (see '
                 f'"octavia-hmsync cluster list"), or use --force.')
         instances = purge.count_instances(engine)
         if instances and not parsed_args.force:
             raise exceptions.NotPossible(
                 f'{instances} distributors are booted in instances, which '
-                f'nobody would delete any more: set [hmsync_cluster] '
+                f'would not be deleted any more: set [hmsync_cluster] '
                 f'distributor_instances = 0, run "octavia-hmsync distributor '
                 f'instance delete" for each while housekeeping runs with '
                 f'octavia-hmsync, or use --force.')

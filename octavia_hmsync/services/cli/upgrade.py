@@ -14,25 +14,26 @@ from octavia_hmsync.db import api
 from octavia_hmsync.services.checks import result
 from octavia_hmsync.services.checks import run
 
-# As oslo.upgradecheck has it.
+# The same as oslo.upgradecheck's.
 _TITLE = 'Upgrade Check Results'
 _WIDTH = 60
 
 
 class Check(base.DatabaseMixin, lister.Lister):
-    """Check what keeps the plugin from working as it should.
+    """Check what keeps the plugin from working properly.
 
-    Looks at this host's octavia.conf and at the database. To be run on each
-    controller after an installation or an upgrade, and before. The exit code
-    is 0 if all is well, 1 if something should be looked at, and 2 if the
-    plugin cannot work. What could not be checked is said, with the reason.
+    Looks at this host's octavia.conf and at the database. Run it on each
+    controller before and after an installation or an upgrade. The exit code
+    is 0 if all is well, 1 if an operator should look at something, and 2 if
+    the plugin cannot work. Checks that could not be made are shown with the
+    reason.
     """
 
-    # The exit code that the results make.
+    # The exit code of the results.
     _code = upgradecheck.Code.SUCCESS
 
     def run(self, parsed_args):
-        """Run the checks; what keeps them from it is a failure, too."""
+        """Run the checks; if they cannot run, that is a failure, too."""
         try:
             return super().run(parsed_args) or int(self._code)
         except BrokenPipeError:
@@ -52,7 +53,7 @@ class Check(base.DatabaseMixin, lister.Lister):
                  for name, found in results.items()])
 
     def produce_output(self, parsed_args, column_names, data):
-        """Write the table as other services of OpenStack do."""
+        """Write the table like other services of OpenStack."""
         if parsed_args.formatter != 'table':
             return super().produce_output(parsed_args, column_names, data)
         names, _ = self._generate_columns_and_selector(parsed_args,

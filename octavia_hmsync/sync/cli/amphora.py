@@ -28,10 +28,10 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
 
     An amphora without a generation has not been reached yet. adoption tells
     what is known of whether it uses the list that it acknowledged: ADOPTED
-    (a heartbeat shows it), PENDING (it may still show), NOT_ADOPTED (its
-    heartbeats show another list: its image is too old) or UNPROVEN (they
-    would look the same with its old list). An adoption without adopted_via
-    was seen from how regularly it is heard.
+    (a heartbeat shows it), PENDING (a heartbeat may still show it),
+    NOT_ADOPTED (its heartbeats show another list: its image is too old) or
+    UNPROVEN (its heartbeats would be the same with its old list). An
+    adoption without adopted_via was found from regular heartbeats.
     """
 
     def get_parser(self, prog_name):
@@ -50,7 +50,7 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
             help='only those whose last attempt ended so')
         parser.add_argument(
             '--not-adopted', action='store_true',
-            help='only those that acknowledge a list and do not use it: '
+            help='only amphorae that acknowledge a list but do not use it: '
                  'fail them over to a newer image')
         parser.add_argument(
             '--health-manager', metavar='<health-manager>',
@@ -99,7 +99,7 @@ class ListAmphorae(base.DatabaseMixin, base.Lister):
             _row, member = drain.find(engine, parsed_args.health_manager)
             address = member.address
         if parsed_args.not_adopted:
-            # What heartbeats tell is no matter for the database.
+            # The database alone cannot judge heartbeats.
             ids = [amphora_id for amphora_id, found in doubt_repo.judge_all(
                 engine, members, settings).items()
                 if found is adoption.Adoption.NOT_ADOPTED]
@@ -125,7 +125,7 @@ class ShowAmphora(base.DatabaseMixin, base.ShowOne):
     """Show all that is known of one amphora and its list.
 
     may_be_using are the other lists that it may be using instead of its own,
-    until a heartbeat tells; "?" stands for one that nobody knows.
+    until a heartbeat tells; "?" stands for an unknown list.
     """
 
     def get_parser(self, prog_name):

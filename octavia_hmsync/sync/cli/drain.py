@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes a health manager out of the list while it still listens."""
+"""Drains a health manager: it leaves the list while it still listens."""
 
 import functools
 import time
@@ -22,7 +22,6 @@ from octavia_hmsync.sync.rules import trial
 def find(engine, host):
     """Find a registered health manager.
 
-    :param engine: an SQLAlchemy engine.
     :param host: its ``[DEFAULT] host``.
     :returns: (its row, its effective Member).
     :raises NotPossible: if there is none.
@@ -39,11 +38,10 @@ def find(engine, host):
 def check(engine, host, offline_after):
     """Check that a health manager can drain.
 
-    :param engine: an SQLAlchemy engine.
     :param host: its ``[DEFAULT] host``.
     :param offline_after: ``[hmsync] offline_after``, seconds.
     :returns: its address.
-    :raises NotPossible: saying why it cannot.
+    :raises NotPossible: with the reason, if it cannot.
     """
     _row, member = find(engine, host)
     if not mem.is_listening(member, offline_after):
@@ -65,23 +63,22 @@ def _check_others(host, found, offline_after, members):
     if others and not any((m.zone or None) == zone for m in others):
         where = f'in zone {zone}' if zone else 'without a zone'
         raise exceptions.NotPossible(
-            f'Health manager {host} is the only one that is ONLINE {where}: '
-            f'amphorae that reach only this one would be heard by nobody. '
+            f'Only health manager {host} is ONLINE {where}: amphorae that '
+            f'reach only this one would not be heard any more. '
             f'Start another one {where} first.')
     if not others:
         raise exceptions.NotPossible(
-            f'Health manager {host} is the only one that is ONLINE and that '
-            f'amphorae can reach: without it nobody would hear them. Start '
+            f'Only health manager {host} is ONLINE and in reach of '
+            f'amphorae: without it they would not be heard. Start '
             f'another one first.')
 
 
 def begin(engine, host, offline_after):
-    """Have a health manager drain; again does no harm.
+    """Set a health manager to DRAINING; repeating it does no harm.
 
-    :param engine: an SQLAlchemy engine.
     :param host: its ``[DEFAULT] host``.
     :param offline_after: ``[hmsync] offline_after``, seconds.
-    :raises NotPossible: if the last other one drains since check().
+    :raises NotPossible: if the last other one has drained since check().
     """
     hm_repo.change_status(
         engine, host, mem.ONLINE, mem.DRAINING, functools.partial(
@@ -90,10 +87,8 @@ def begin(engine, host, offline_after):
 
 
 class DrainWatch:
-    """Tells which amphorae still send to a draining address.
+    """Finds which amphorae still send to a draining address.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param address: the address.
     :param clock: a monotonic clock, seconds.
     """
@@ -108,7 +103,7 @@ class DrainWatch:
     def get_senders(self):
         """Look once.
 
-        :returns: {amphora id: drain.Standing}, without those that are gone.
+        :returns: {amphora id: drain.Standing} of present amphorae.
         """
         rows = amphora_repo.get_rows(self._engine)
         updates = heartbeat_repo.get_last_updates(self._engine)
@@ -127,6 +122,6 @@ class DrainWatch:
                 not self._is_silent(amphora_id)}
 
     def _is_silent(self, amphora_id):
-        """Tell whether nobody hears it: then it sends nothing here, too."""
+        """Tell whether it is silent everywhere, and so here, too."""
         return (self._watch.silence(amphora_id) >
                 self._settings.heartbeat_timeout)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Commands on the lists that were published."""
+"""Commands on published lists."""
 
 from cliff import command
 
@@ -15,11 +15,11 @@ from octavia_hmsync.sync.db import pause as pause_repo
 
 
 class ListGenerations(base.DatabaseMixin, base.Lister):
-    """List the lists that were published, the newest first.
+    """List the published lists, the newest first.
 
     status is how far a list may go: CANARY and WAVES (some amphorae try it),
     OPEN (all get it) or ROLLED_BACK. completed_at is when the last amphora
-    had it; a list that a later one overtook has none.
+    had it; a list that was replaced before that has none.
     """
 
     def get_parser(self, prog_name):
@@ -41,7 +41,7 @@ class ListGenerations(base.DatabaseMixin, base.Lister):
 
 
 class ShowGeneration(base.DatabaseMixin, base.ShowOne):
-    """Show one of the lists that were published."""
+    """Show one published list."""
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
@@ -72,7 +72,7 @@ class RollBackGeneration(base.DatabaseMixin, command.Command):
 
     Publishes the newest list without the addresses that an earlier one does
     not have, and uploads it to every amphora at once. These addresses are
-    left out until their health managers start anew, or until "sync retry".
+    left out until their health managers restart, or until "sync retry".
     Addresses whose health managers are gone do not come back.
     """
 

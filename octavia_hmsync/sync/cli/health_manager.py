@@ -25,10 +25,10 @@ _HOST_HELP = ('[DEFAULT] host of the health manager, as "health manager '
 class ListHealthManagers(base.DatabaseMixin, base.Lister):
     """List the health managers that have registered.
 
-    A health manager is ONLINE while its keepalives come; one that has been
-    silent for longer than offline_after is shown as OFFLINE. key is SAME if
-    it listens with the heartbeat_key of the newest list, OTHER if not, and
-    RESTART if its octavia.conf has another one by now than it listens with.
+    A health manager is ONLINE while its keepalives come. After a silence of
+    more than offline_after it is shown as OFFLINE. key is SAME if it listens
+    with the heartbeat_key of the newest list, OTHER if not, and RESTART if
+    its octavia.conf has another key by now than it listens with.
     """
 
     def take_action(self, parsed_args):
@@ -46,7 +46,7 @@ class ListHealthManagers(base.DatabaseMixin, base.Lister):
 
 
 def _tell_key(row, newest):
-    """Tell of a health manager's heartbeat key whether it is the list's."""
+    """Return whether a health manager's heartbeat key is the list's."""
     if row.configured_key_digest not in (None, row.key_digest):
         return 'RESTART'
     if newest is None or None in (row.key_digest, newest.key_digest):
@@ -89,7 +89,7 @@ class ShowHealthManager(base.DatabaseMixin, base.ShowOne):
 
 
 def _add_which(parser):
-    """Let a command take one health manager, or that of this host."""
+    """Add the arguments that name a health manager, or this host."""
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument('host', nargs='?', metavar='<health-manager>',
                        help=_HOST_HELP)
@@ -105,7 +105,7 @@ def _get_host(conf, parsed_args):
 class _Command(base.DatabaseMixin, command.Command):
     """For commands that change something."""
 
-    # What is wrong with the arguments together is said as argparse does.
+    # Reports errors in the combination of arguments like argparse.
     parser: typing.Any
 
     def get_parser(self, prog_name):
@@ -127,7 +127,7 @@ class DrainHealthManager(_Command):
     --timeout.
     """
 
-    # What was said last of the database.
+    # The problem of the database that was reported last.
     _problem: str | None = None
 
     def get_parser(self, prog_name):
@@ -184,9 +184,9 @@ class DrainHealthManager(_Command):
             f'"octavia-hmsync amphora list" for what keeps them.')
 
     def _look(self, watch):
-        """Look once; returns None, and says so once, if that fails.
+        """Look once; on failure report it once and return None.
 
-        The controller would be switched off on an answer that is no answer.
+        A wrong empty answer would let the controller be switched off.
         """
         try:
             senders = watch.get_senders()
@@ -236,9 +236,9 @@ class ResumeHealthManager(_Command):
 class DeleteHealthManager(_Command):
     """Delete health managers that are OFFLINE.
 
-    Their addresses leave the list at once, without removal_delay; one that
-    an octavia.conf lists stays, and counts as dead until a health manager
-    registers there. Of several, those that can be are deleted.
+    Their addresses leave the list at once, without removal_delay. An address
+    that an octavia.conf lists stays, and counts as dead until a health
+    manager registers there. With several, all are deleted that can be.
     """
 
     def get_parser(self, prog_name):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finding the load balancer that an operator names."""
+"""Finds the load balancer that an operator names."""
 
 from octavia_hmsync import exceptions
 from octavia_hmsync.sync.db import amphora_page as page_repo
@@ -9,7 +9,6 @@ from octavia_hmsync.sync.db import amphora_page as page_repo
 def find(engine, name):
     """Return the id of a load balancer that is not deleted.
 
-    :param engine: an SQLAlchemy engine.
     :param name: its name or id.
     :raises NotPossible: if there is none, or several of that name.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What "sync watch" sees at a look, and how it says that."""
+"""What "sync watch" sees at a look, and how it reports that."""
 
 import collections
 import dataclasses
@@ -14,7 +14,7 @@ from octavia_hmsync.sync.db import progress as progress_repo
 from octavia_hmsync.sync.rules import trial
 from octavia_hmsync.sync.worker import targets
 
-# Failed amphorae that are named.
+# How many failed amphorae are named.
 _NAMED = 5
 # Seconds over which a rate is taken.
 _RATE_PERIOD = 10
@@ -22,7 +22,7 @@ _RATE_PERIOD = 10
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """Those amphorae that are brought to one generation.
+    """The amphorae that are to get one generation.
 
     :param generation: a Generation.
     :param progress: their Progress.
@@ -33,7 +33,7 @@ class Part:
 
     @property
     def is_complete(self):
-        """Whether each one that may have the list has it."""
+        """Whether all amphorae that may have the list have it."""
         return self.progress.done >= self.progress.amphorae
 
 
@@ -42,9 +42,9 @@ class Look:
     """What was seen at one time.
 
     :param parts: a list of Part, the newest generation first.
-    :param pause: the Pause that there is, or None.
+    :param pause: the present Pause, or None.
     :param house_keepers: hosts of the housekeepers that are up.
-    :param failed: the first rows of those that failed at the newest one.
+    :param failed: the first rows of amphorae that failed at the newest one.
     :param other_key: how many amphorae are not known to sign with its key.
     """
 
@@ -62,10 +62,8 @@ class Look:
 
 
 def look(conf, engine):
-    """Read how far the amphorae are.
+    """Read the progress of amphorae.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :returns: a Look.
     """
     parts = [Part(target.generation, progress_repo.get_progress(
@@ -87,7 +85,7 @@ class Rates:
         self._seen = collections.defaultdict(collections.deque)
 
     def note(self, now, number, done):
-        """Take note of how many have a generation.
+        """Record how many amphorae have a generation.
 
         :param now: a monotonic time, seconds.
         :param number: the generation.
@@ -103,9 +101,8 @@ class Rates:
 
 
 def describe_part(part, rate):
-    """Put how far a generation is in one line, without the bar.
+    """Return the progress of a generation in one line, without the bar.
 
-    :param part: a Part.
     :param rate: amphorae per second.
     :returns: a line of text.
     """
@@ -130,7 +127,7 @@ def name_part(part):
 
 
 def describe_problems(seen, offline_after):
-    """Tell what keeps amphorae from their list.
+    """Report what keeps amphorae from their list.
 
     :param seen: a Look.
     :param offline_after: ``[hmsync] offline_after``, seconds.
@@ -158,16 +155,16 @@ def describe_problems(seen, offline_after):
 
 
 def describe_nobody(offline_after):
-    """Tell that no housekeeper is up, in one line.
+    """Report that no housekeeper is up, in one line.
 
     :param offline_after: ``[hmsync] offline_after``, seconds.
     """
     return (f'No octavia-housekeeping with octavia-hmsync has given a sign of '
-            f'life for {offline_after} s: nobody uploads.')
+            f'life for {offline_after} s: no uploads take place.')
 
 
 def describe_pause(pause):
-    """Tell that no amphora is uploaded to, in one line.
+    """Report that uploads are paused, in one line.
 
     :param pause: a Pause.
     """
@@ -179,5 +176,5 @@ def describe_pause(pause):
 def _describe_next(row):
     if row.next_attempt_at is None or row.next_attempt_at <= row.now:
         return 'It is tried again now.'
-    # Not for how long: a line that changes all the time says nothing new.
+    # A time, not a duration: a line that keeps changing is no news.
     return f'It is tried again at {base.format_time(row.next_attempt_at)} UTC.'

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes back what the newest list added, at the operator's word."""
+"""Takes back what the newest list added, on an operator's order."""
 
 import dataclasses
 
@@ -19,11 +19,11 @@ from octavia_hmsync.sync.rules import zones as zn
 
 @dataclasses.dataclass(frozen=True)
 class RollBack:
-    """What is to be done.
+    """The plan of a roll back.
 
     :param newest: the Generation that is withdrawn.
     :param target: the earlier Generation.
-    :param slots: slot by address of the list that takes its place.
+    :param slots: {address: slot} of the list that takes its place.
     :param suspects: the addresses that are left out, a set.
     """
 
@@ -34,15 +34,13 @@ class RollBack:
 
 
 def prepare(conf, engine, number=None):
-    """Find out what rolling back the newest generation would do.
+    """Plan the roll back of the newest generation.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param number: the generation whose list is wanted back, by default the
-                   last one that was not rolled back itself.
+    :param number: the generation to go back to, by default the last one that
+                   was not rolled back itself.
     :returns: a RollBack.
-    :raises NotPossible: if there is nothing to take back, or if nobody would
-                         hear the amphorae then.
+    :raises NotPossible: if there is nothing to take back, or if no health
+                         manager would hear the amphorae then.
     """
     history = generation_repo.get_history(engine)
     if len(history) < 2:
@@ -56,7 +54,7 @@ def prepare(conf, engine, number=None):
         raise exceptions.NotPossible(
             f'Generation {newest.number} has no address that generation '
             f'{target.number} does not have: there is nothing to take back. '
-            f'Those that it lacks are gone, or draining.')
+            f'Addresses that only the latter has are gone, or draining.')
     pinned = keeper_repo.get_pinned(
         engine, conf.hmsync.offline_after + conf.hmsync.removal_delay)
     if suspects & set(pinned):
@@ -72,8 +70,8 @@ def prepare(conf, engine, number=None):
                for names in zn.views(newest.zones)):
         raise exceptions.NotPossible(
             f'No health manager of generation {target.number} is up: without '
-            f'{addr.join_list(addr.canonical(suspects))} nobody would hear '
-            f'the amphorae. Start one first.')
+            f'{addr.join_list(addr.canonical(suspects))} the amphorae '
+            f'would not be heard. Start one first.')
     return RollBack(newest, target,
                     subset.assign_slots(newest.slots, addresses), suspects)
 
@@ -95,8 +93,6 @@ def _find_target(history, number):
 def carry_out(conf, engine, change):
     """Roll back.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param change: a RollBack.
     :raises NotPossible: if another list was published meanwhile.
     """

@@ -30,8 +30,8 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
 
     due counts the amphorae that are not at the newest generation, whatever
     the reason; the results are those of the last attempt at each amphora.
-    adopted, pending, not_adopted and unproven tell of those that have
-    acknowledged a list whether they use it: see "amphora list --help".
+    adopted, pending, not_adopted and unproven count the amphorae that have
+    acknowledged a list by whether they use it: see "amphora list --help".
     suspects are addresses with which amphorae fell silent; see "sync retry".
     blind_controllers are services that cannot reach amphorae which others
     reach, and that leave the uploads to these.
@@ -61,7 +61,7 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
                 (newest.number if newest else None,
                  newest.status if newest else None,
                  base.format_time(pause.ends_at) if pause else None,
-                 # As octavia.conf may have it, for the way back.
+                 # In the form of octavia.conf, for a roll-back.
                  formatters.List(addr.for_agents(
                      newest.addresses if newest else ())),
                  formatters.List(addr.canonical(suspects)),
@@ -75,12 +75,12 @@ class ShowStatus(base.DatabaseMixin, base.ShowOne):
 
 
 class Run(base.DatabaseMixin, command.Command):
-    """Have housekeeping upload to amphorae now.
+    """Tell housekeeping to upload to amphorae now.
 
-    Without arguments, to those whose last attempt failed and which wait for
-    the next. With --amphora or --all once more to these, whatever they have:
+    Without arguments, to amphorae whose last attempt failed and which wait
+    for the next. With --amphora or --all to these again, whatever they have:
     for example after a change of [amphora_agent] options. Fails if no
-    octavia-housekeeping is there to do it; what was asked for waits for one.
+    octavia-housekeeping is up; the request then waits for one.
     """
 
     def get_parser(self, prog_name):
@@ -110,7 +110,7 @@ class Run(base.DatabaseMixin, command.Command):
                 for amphora_id, row in rows.items())
             self.app.stdout.write(f'{number} amphorae would be uploaded to.\n')
             return
-        # What can fail goes first: an error means that nothing was changed.
+        # What can fail goes first: after an error nothing is changed.
         pause = pause_repo.get(engine)
         offline_after = conf.hmsync.offline_after
         is_anybody_up = keeper_repo.get_up(engine, offline_after)
@@ -132,7 +132,7 @@ class Run(base.DatabaseMixin, command.Command):
 class Retry(base.DatabaseMixin, command.Command):
     """Give addresses that a roll back left out another chance.
 
-    To be run when amphorae can reach them. A few amphorae try them first.
+    Run it when amphorae can reach them. A few amphorae try them first.
     """
 
     def get_parser(self, prog_name):
@@ -184,7 +184,7 @@ class Pause(base.DatabaseMixin, command.Command):
                 f'UTC; another takes its place.\n' if pause
                 else 'There is no pause.\n')
             return
-        # What can fail goes first: an error means that nothing is paused.
+        # What can fail goes first: after an error nothing is paused.
         newest = generation_repo.get_newest(engine)
         pause = pause_repo.begin(
             engine, parsed_args.seconds,

@@ -61,7 +61,7 @@ class _Bars:
 
     def __init__(self, terminal):
         self._live = live.Live(console=terminal, auto_refresh=False)
-        # The last that was seen of each generation; which are still wanted.
+        # The last state of each generation; which are still shown.
         self._parts = {}
         self._current = set()
 
@@ -74,7 +74,7 @@ class _Bars:
         return False
 
     def show(self, parts, problems):
-        """Show how far it is.
+        """Show the progress.
 
         :param parts: a list of (Part, rate).
         :param problems: a list of lines.
@@ -92,7 +92,7 @@ class _Bars:
                 progress.name_part(part), progress_bar.ProgressBar(
                     total=max(part.progress.amphorae, 1),
                     completed=part.progress.done, width=30), text)
-        # In a str, rich takes what is in brackets for its own.
+        # In a str, rich would interpret brackets as markup.
         self._live.update(
             console.Group(bars, *map(rich_text.Text, problems)), refresh=True)
 
@@ -124,7 +124,7 @@ class Watch(base.DatabaseMixin, command.Command):
         stream = self.app.stdout
         seen = progress.look(conf, engine)
         terminal = console.Console(file=stream)
-        # A dumb one cannot go back to redraw: rich would draw at the end.
+        # A dumb terminal cannot redraw: rich would draw only at the end.
         with (_Bars(terminal) if stream.isatty() and
               not terminal.is_dumb_terminal else _Lines(stream)) as display:
             while True:

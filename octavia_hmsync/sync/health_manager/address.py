@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Where a health manager finds the address that it advertises.
+"""Where a health manager gets the address that it advertises.
 
 Entry points of ``octavia_hmsync.address.drivers``. A driver is made with the
 parsed configuration and has one method, ``get()``.
@@ -33,8 +33,8 @@ class BindIPDriver:
 class InterfaceDriver:
     """The address of a network interface, the management port of the node.
 
-    It is looked up each time: an interface may come up late, or get another
-    address.
+    It is looked up each time, since an interface may come up late or change
+    its address.
     """
 
     def __init__(self, conf):
@@ -45,12 +45,13 @@ class InterfaceDriver:
     def get(self):
         """Return the interface's first address that amphorae can reach.
 
-        The lowest in ``[hmsync] allowed_networks``, if these are set; IPv4
-        before IPv6; link-local ones do not count.
+        It must be in ``[hmsync] allowed_networks``, if these are set, and must
+        not be link-local. IPv4 comes before IPv6, a lower address before a
+        higher one.
 
         :raises InvalidAddress: if there is no such interface or address, or
-                                nobody listens there.
-        :raises InvalidConfiguration: if an allowed network is none.
+                                no listener is bound there.
+        :raises InvalidConfiguration: if an allowed network is not a network.
         """
         addresses = psutil.net_if_addrs().get(self._interface)
         if addresses is None:
@@ -59,7 +60,7 @@ class InterfaceDriver:
                 f'plug it, or correct [hmsync] address_interface.')
         found = sorted(
             (ip for ip in (
-                # Without the scope that a link-local one has.
+                # Without the scope of a link-local address.
                 ipaddress.ip_address(a.address.partition('%')[0])
                 for a in addresses
                 if a.family in (socket.AF_INET, socket.AF_INET6))
@@ -101,9 +102,8 @@ class StaticDriver:
 def load_driver(conf):
     """Load the driver that ``[hmsync] address_driver`` names.
 
-    :param conf: a parsed oslo.config object.
     :returns: an object with ``get()``.
-    :raises InvalidConfiguration: if there is none of that name.
+    :raises InvalidConfiguration: if no driver has that name.
     """
     name = conf.hmsync.address_driver
     try:

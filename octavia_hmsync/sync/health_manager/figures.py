@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What the database says of a health manager and of what it guards."""
+"""Figures of one health manager and of its failover guard, from the database.
+"""
 
 from octavia_hmsync.metrics import reading
 from octavia_hmsync.sync.db import health_manager as hm_repo
@@ -13,10 +14,8 @@ _STATUSES = (mem.ONLINE, mem.DRAINING, mem.OFFLINE, ABSENT)
 
 
 class HealthManager:
-    """Reads its row, and whose failover is held back.
+    """Reads the row of this health manager, and the amphorae on hold.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param instance: id of this process, see health_manager/instance.py.
     """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Keeps Octavia from failing over amphorae that could not be heard."""
+"""Keeps Octavia from failing over amphorae that no listener could hear."""
 
 import datetime
 import time
@@ -21,16 +21,13 @@ from octavia_hmsync.sync.rules import timing
 
 LOG = logging.getLogger(__name__)
 
-# Amphorae that are held for long, to look at in one go.
+# Long-held amphorae to look at in one pass.
 _PAGE = 20
 
 
 class FailoverGuard:
-    """One look at the silent amphorae per call of run_once().
+    """Looks at silent amphorae once per run_once().
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param notifier: a notifications.outbox.Outbox.
     :param measure: HealthManagerInstruments.
     :param clock: a monotonic clock, seconds.
     """
@@ -41,22 +38,22 @@ class FailoverGuard:
         self._conf = conf
         self._engine = engine
         self._notifier = notifier
-        # When each amphora was held back for the last time.
+        # When each amphora was last held back.
         self._held = {}
         self._clock = clock
         self._watch = silence_watch.SilenceWatch(engine, clock)
-        # Where the next look at long holds begins, and when the last one was.
+        # The start of the next page of long holds, and the time of the last.
         self._after_held = None
         self._paged_at = None
 
     def run_once(self):
-        """Hold back whom nobody could hear, release whom somebody heard.
+        """Hold back amphorae that could not be heard, release heard ones.
 
         :returns: the ids of the amphorae that are held back, a set.
         """
         self._release_heard()
-        # By this controller's clock, in whole seconds, as MySQL keeps what
-        # the failover loop of this controller compares with its clock.
+        # By this controller's clock, which its failover loop compares with
+        # the stored time; in whole seconds, as MySQL stores it.
         now = timeutils.utcnow().replace(microsecond=0)
         timeout = self._conf.health_manager.heartbeat_timeout
         silent = self._watch.find(
@@ -76,10 +73,11 @@ class FailoverGuard:
         return set(held)
 
     def _release_heard(self):
-        """End the holds of those that were heard since.
+        """End the holds of amphorae that were heard since.
 
-        Of holds that began long ago some in turn: many amphorae may be silent
-        for good. One of these that falls silent again is seen then.
+        Long holds are looked at a page at a time, as many amphorae may be
+        silent for good. If one is heard and then silent again, its turn shows
+        that.
         """
         timeout = self._conf.health_manager.heartbeat_timeout
         longest = hmsync_conf.hold_max(self._conf) + 2 * timeout
@@ -115,9 +113,9 @@ class FailoverGuard:
             for row in silent}
 
     def _report(self, held, silent):
-        """Log whose hold begins, and whose ends without a heartbeat."""
+        """Log new holds, and holds that end without a heartbeat."""
         now = time.monotonic()
-        # Whoever was not held again for so long has been heard.
+        # An amphora that has no hold for this long has been heard.
         timeout = self._conf.health_manager.heartbeat_timeout
         before = {amphora_id for amphora_id, at in self._held.items()
                   if now - at <= timeout}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether silent amphorae could have been heard, from what the database has.
+"""Whether silent amphorae could have been heard, judged from the database.
 
 The rule is in octavia_hmsync.sync.rules.silence.
 """
@@ -18,21 +18,19 @@ from octavia_hmsync.sync.rules import timing
 
 
 def get_listeners(conf, engine):
-    """Return who listens where, listening.Listeners."""
+    """Return the addresses with a listener, as listening.Listeners."""
     return listeners_repo.get_listeners(engine,
                                         timing.Settings.from_conf(conf))
 
 
 def find_unheard(conf, engine, silent, hold_max):
-    """Find those whose silence may be the control plane's doing.
+    """Find amphorae whose silence the control plane may have caused.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param silent: rows with the columns of hmsync_amphora, the amphora's
                    ``id``, ``last_update``, and the database's time as
                    ``now``.
-    :param hold_max: seconds for which that excuses one at most, which
-                     silence.must_hold() takes; None for any time.
+    :param hold_max: seconds for which that excuses an amphora at most, see
+                     silence.must_hold(); None for no limit.
     :returns: their ids, a list in the order of the rows.
     """
     if not silent:
@@ -80,6 +78,6 @@ def _to_silent(row, others, is_gone, doubtful, is_for_ever):
 
 
 def is_heard_since(row):
-    """Tell whether it was heard since it was held, and is silent again."""
+    """Tell whether it was heard during its hold, and fell silent again."""
     return row.held_since is not None and not (
         hold_repo.is_last_update_ours(row))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Keeps this health manager's row true."""
+"""Keeps this health manager's row up to date."""
 
 import math
 import time
@@ -17,21 +17,19 @@ LOG = logging.getLogger(__name__)
 
 
 class Keepalive:
-    """Registers, touches, registers again, says goodbye.
+    """Registers this health manager, touches its row, and unregisters it.
 
-    .written_at tells when it last wrote a keepalive, in seconds since the
-    epoch by this controller's clock, 0.0 for never; .clock_offset by how many
-    seconds that was ahead of the database's then; .status as what this process
-    stood in the database then, None while it is not registered.
+    .written_at is the time of its last keepalive, in seconds since the epoch
+    by this controller's clock, 0.0 before the first one. .clock_offset is by
+    how many seconds that clock was ahead of the database's. .status is this
+    process's status in the database, None while it is not registered.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param address_driver: tells the advertised address, see address.py.
-    :param listener: tells whether anybody listens, see listener.py.
+    :param address_driver: gets the advertised address, see address.py.
+    :param listener: tells whether a process listens, see listener.py.
     :param instance: id of this process, see instance.py.
     :param clock: a monotonic clock, seconds.
-    :param start_took: seconds that this process took to come so far, None if
-                       that is not known.
+    :param start_took: seconds from the start of this process, None if
+                       unknown.
     """
 
     def __init__(self, conf, engine, address_driver, listener, instance,
@@ -47,8 +45,8 @@ class Keepalive:
         self._has_been_registered = False
         self._clock_is_wrong = False
         self._clocks_are_apart = False
-        # The listener reads its key once, when it starts; what SIGHUP puts
-        # into the configuration later is not what it listens with.
+        # The listener reads its key once, when it starts. SIGHUP may change
+        # the configuration, but not the listener's key.
         self._key = conf.health_manager.heartbeat_key
         self._is_key_told = False
         self.written_at = 0.0
@@ -57,10 +55,10 @@ class Keepalive:
         self._last_write = None
 
     def beat(self):
-        """Write one keepalive, or what has to be written instead of it.
+        """Write one keepalive, or register, as needed.
 
-        :raises HMSyncException: if this health manager must not be ONLINE,
-                                 saying why and what to do.
+        :raises HMSyncException: with the reason and the next step, if this
+                                 health manager must not be ONLINE.
         """
         if self._listener.has_stopped():
             self.say_goodbye()
@@ -95,14 +93,14 @@ class Keepalive:
         return self._clock() - self._last_write
 
     def _find_status(self):
-        """Return as what this process stands in the database, or None."""
+        """Return this process's status in the database, or None."""
         member = hm_repo.find(self._engine, self._conf.host, self._instance)
         return member.status if member else None
 
     def _check_clock(self):
-        """Say when Octavia on this controller would find healthy ones dead.
+        """Log when a skewed clock makes Octavia fail over healthy amphorae.
 
-        It compares its own clock with times that others have written.
+        Octavia compares its own clock with times from other controllers.
         """
         limit = self._conf.health_manager.heartbeat_timeout / 2
         ahead = hm_repo.get_clock_offset(self._engine)
@@ -120,7 +118,7 @@ class Keepalive:
         self._check_database_clocks()
 
     def _check_database_clocks(self):
-        """Say when nodes of the database do not agree on the time."""
+        """Log when the clocks of database nodes differ."""
         ahead = hm_repo.find_ahead(self._engine)
         if ahead and not self._clocks_are_apart:
             LOG.warning('The clocks of the database nodes differ: the '
@@ -132,7 +130,7 @@ class Keepalive:
         self._clocks_are_apart = bool(ahead)
 
     def say_goodbye(self):
-        """Tell that nobody listens here any more."""
+        """Record that this health manager has stopped to listen."""
         self.status = None
         if self._registered is None:
             return
@@ -146,7 +144,7 @@ class Keepalive:
         bind = self._conf.health_manager
         if not self._listener.is_listening():
             raise exceptions.HMSyncException(
-                f'Nobody listens for heartbeats at {bind.bind_ip} port '
+                f'No process listens for heartbeats at {bind.bind_ip} port '
                 f'{bind.bind_port}: the listener of this health manager has '
                 f'died or could not bind. It is not advertised to amphorae. '
                 f'See above in this log for the reason, and restart '
@@ -161,7 +159,7 @@ class Keepalive:
         return heartbeat_key.digest(self._conf.health_manager.heartbeat_key)
 
     def _tell_key(self):
-        """Say when octavia.conf has another key than the listener."""
+        """Log when octavia.conf has another key than the listener."""
         is_other = (heartbeat_key.digest(self._key) !=
                     self._configured_digest())
         if is_other and not self._is_key_told:
@@ -185,8 +183,8 @@ class Keepalive:
     def _register(self, ip_address, port):
         address = addr.format_address(ip_address, port)
         if self._has_been_registered:
-            # The row was ours: has another process taken the name? Only a
-            # process that starts may take it from one that lives.
+            # The row was ours. Did another process take the name? Only a
+            # starting process may take it from a living one.
             usurper = hm_repo.find_usurper(
                 self._engine, self._conf.host, self._instance,
                 self._conf.hmsync.offline_after)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether somebody listens for heartbeats."""
+"""Whether a process listens for heartbeats."""
 
 import ipaddress
 import multiprocessing
@@ -12,8 +12,8 @@ import psutil
 
 from octavia_hmsync import compat
 
-# A busy node has little time for a process that starts, or ends. One that
-# cannot bind ends at once.
+# A busy node may take long to start or end a process. A listener that cannot
+# bind ends at once.
 _START_TIMEOUT = 60
 _STOP_TIMEOUT = 10
 
@@ -21,8 +21,8 @@ _STOP_TIMEOUT = 10
 class Listener:
     """The child process of the health manager that receives heartbeats.
 
-    When it dies, octavia-health-manager lives on, hears nothing, and begins
-    failovers: whoever advertises the address has to look.
+    When it dies, octavia-health-manager lives on, hears nothing, and starts
+    failovers. So the advertised address depends on this check.
 
     :param process: its multiprocessing.Process.
     :param bind_ip: ``[health_manager] bind_ip``.
@@ -38,7 +38,7 @@ class Listener:
         self._has_listened = False
 
     def is_starting(self):
-        """Tell whether it lives and has not come to bind its socket yet."""
+        """Tell whether it lives but has not bound its socket yet."""
         if (self._has_listened or not self._process.is_alive() or
                 self._clock() - self._started_at > _START_TIMEOUT):
             return False
@@ -63,11 +63,11 @@ class Listener:
             for s in sockets)
 
     def has_stopped(self):
-        """Tell whether it has ended in good order, on SIGTERM."""
+        """Tell whether it has ended cleanly, on SIGTERM."""
         return self._process.exitcode == 0
 
     def is_stopping(self):
-        """Tell whether it ends in good order, and wait for that.
+        """Tell whether it is ending cleanly, and wait for the end.
 
         It closes its socket a moment before.
         """
@@ -78,7 +78,7 @@ class Listener:
         return self.has_stopped()
 
     def wait_for_exit(self, timeout=None):
-        """Wait until it has ended, whoever inherited its file descriptors.
+        """Wait until it has ended, even if its children still hold its files.
 
         :param timeout: seconds to wait at most.
         :raises OSError: if the kernel has no pidfd (before Linux 5.3).
@@ -96,7 +96,7 @@ class Listener:
 def find_process(name=compat.LISTENER_PROCESS):
     """Find the listener among this process's children.
 
-    :param name: that of another child instead.
+    :param name: name of another child to find instead.
     :returns: its multiprocessing.Process, or None if it has ended.
     """
     for process in multiprocessing.active_children():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Sees from heartbeats which amphorae use the list that they acknowledged."""
+"""Learns from heartbeats which amphorae use the list they acknowledged."""
 
 import time
 
@@ -10,19 +10,20 @@ from octavia_hmsync.sync.db import heartbeat as heartbeat_repo
 from octavia_hmsync.sync.rules import adoption
 from octavia_hmsync.sync.rules import member as mem
 
-# Seconds after which one that is overdue may show again that it has adopted,
-# for example because its agent restarted.
+# Seconds after which an overdue amphora may prove adoption again, for example
+# after a restart of its agent.
 _RENEWAL = 3600
-# As many amphorae in doubt are read in one go. In the middle of a sync of a
-# large fleet there are thousands, of which each process of a health manager
-# hears few in the time for which what it has read is good.
+# Up to this many amphorae in doubt are read at once. During a sync of a large
+# fleet there are thousands, and each process of a health manager hears only
+# few of them before it reads again.
 _FEW = 500
-# As many are looked up, one by one, until all is read anew. Whoever has the
-# heartbeat key can send any number of ids.
+# Beyond that, up to this many are looked up one by one before all are read
+# again. The limit matters because a sender with the heartbeat key can make up
+# any number of ids.
 _LOOK_UPS = 2000
-# Of those that are in doubt for long, which may be for ever, the ids of so
-# many are read in each heartbeat_timeout, in turn; so many are looked up, when
-# they are heard, until all is read anew, and each once in so many seconds.
+# Amphorae may be overdue (in doubt for long) for ever. In each
+# heartbeat_timeout the ids of one page of them are read, in turn. So many are
+# looked up when they are heard, until all is read again.
 _OVERDUE_PAGE = 500
 _OVERDUE_LOOK_UPS = 5
 _OVERDUE_INTERVAL = 600
@@ -31,19 +32,16 @@ _OVERDUE_INTERVAL = 600
 class AdoptionObserver:
     """Judges each heartbeat that this health manager receives.
 
-    The row of its host says at which address they arrive. When it is the row
-    of another process under the same name, they arrive where they did before,
-    if that is known; they say nothing of the other one's address.
+    The row of its host says at which address heartbeats arrive. If that row
+    belongs to another process under the same name, the last known address of
+    this process counts, or none.
 
-    It reads which amphorae are in doubt every half heartbeat_interval, or,
-    when they are many, whether the one that it hears is; and it writes only
-    what is not known yet. Those that have been for long cost the same however
-    many they are: each is looked up now and then, as its agent may have
-    restarted. All of them are while somebody waits for this health manager to
-    drain.
+    Every half heartbeat_interval it reads which amphorae are in doubt. When
+    these are many, it looks up the sender of a heartbeat instead. It writes
+    only what is new. Overdue amphorae cost the same however many they are:
+    each is looked up now and then, as its agent may have restarted. While an
+    operator waits for this health manager to drain, all are looked up.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param instance: id of the process that listens, see instance.py.
     :param clock: a monotonic clock, seconds.
     """
@@ -58,8 +56,8 @@ class AdoptionObserver:
         self._unproven = {}
         self._heard = {}
         self._looked_up = {}
-        # When each of those that are in doubt for long was looked up last;
-        # those of this turn, and where the next page begins.
+        # When each overdue amphora was last looked up; the page of this turn,
+        # and where the next page begins.
         self._overdue = {}
         self._turn = []
         self._after = None
@@ -70,7 +68,7 @@ class AdoptionObserver:
         self._key_digest = None
 
     def observe_any(self):
-        """Take note of a heartbeat of no matter whom.
+        """Note a heartbeat of any amphora.
 
         :raises DBError: if the database cannot be used.
         """
@@ -80,9 +78,9 @@ class AdoptionObserver:
             self._is_heard = True
 
     def observe(self, amphora_id, delay=0.0):
-        """Take note of a heartbeat with statistics.
+        """Note a heartbeat with statistics.
 
-        :param amphora_id: whose.
+        :param amphora_id: the sender.
         :param delay: seconds since it arrived.
         :raises DBError: if the database cannot be used; the next heartbeat
                          makes up for this one.
@@ -104,8 +102,8 @@ class AdoptionObserver:
             address: since_read + age for address, age in ages.items()
             if adoption.has_had_time(unproven.doubt.age - age, interval)}
         period = heard.get(self._address)
-        # With another key here, it was signed with another one than came with
-        # the list.
+        # If the keys differ, the heartbeat was not signed with the key that
+        # came with the list.
         has_key = None in (self._key_digest, unproven.key_digest) or (
             self._key_digest == unproven.key_digest)
         if has_key and adoption.is_proven_by_receivers(
@@ -120,7 +118,7 @@ class AdoptionObserver:
                                           self._address, delay)
             ages[self._address] = -since_read
             if amphora_id in self._overdue:
-                # The time until its next heartbeat may prove it.
+                # Until its next heartbeat, which may prove it.
                 self._overdue[amphora_id] = float('-inf')
 
     def _look_up(self, amphora_id):
@@ -142,7 +140,7 @@ class AdoptionObserver:
         return self._looked_up[amphora_id]
 
     def _is_its_turn(self, amphora_id):
-        """Tell whether to look up one that may be in doubt for long."""
+        """Tell whether to look up an amphora that may be overdue."""
         if (amphora_id not in self._overdue or
                 len(self._looked_up) >= _OVERDUE_LOOK_UPS):
             return False
@@ -167,7 +165,7 @@ class AdoptionObserver:
             self._overdue.setdefault(amphora_id, float('-inf'))
         self._after = page[-1] if len(page) == _OVERDUE_PAGE else None
         if self._after is None:
-            # That was all; whoever was not among them is in doubt no more.
+            # That was the last page; amphorae on none are no longer in doubt.
             self._overdue = {amphora_id: self._overdue[amphora_id]
                              for amphora_id in self._turn}
             self._turn = []
@@ -185,10 +183,10 @@ class AdoptionObserver:
             return True
         if adoption.is_same(period,
                             self._conf.health_manager.heartbeat_interval):
-            # An amphora sends none so soon.
+            # Too early for an amphora to send.
             return False
         if self._is_draining and self._address not in doubt.addresses:
-            # Somebody waits for the last one.
+            # The drain waits for the last proof.
             return True
         if not adoption.is_overdue(
                 doubt.age, self._conf.health_manager.heartbeat_timeout):
@@ -201,7 +199,8 @@ class AdoptionObserver:
         if (self._read_at is not None and
                 now - self._read_at < interval / 2):
             return
-        # First, so that a database that is down is asked again only then.
+        # Before the query, so that a database that is down is not asked
+        # with each heartbeat.
         self._read_at = now
         self._are_many = False
         self._unproven = {}

@@ -9,7 +9,7 @@ from octavia_hmsync.metrics import probes
 from octavia_hmsync.sync.health_manager import listener as hm_listener
 from octavia_hmsync.sync.rules import member as mem
 
-# Seconds until Octavia has started both of its processes at the latest.
+# Seconds until Octavia has started both of its processes, at the latest.
 _START_TIMEOUT = 60
 
 
@@ -53,10 +53,8 @@ class Processes:
 def make(conf, processes, keepalive, threads):
     """Make the probes of a health manager that runs the plugin.
 
-    :param conf: a parsed oslo.config object.
     :param processes: a Processes.
     :param keepalive: a keepalive.Keepalive.
-    :param threads: its periodic threads.
     :returns: a metrics.probes.Probes.
     """
     limit = conf.hmsync.offline_after

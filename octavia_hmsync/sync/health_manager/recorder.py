@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Records what amphorae say that a replacement looks at.
+"""Records the heartbeats that a replacement waits for.
 
-Runs where Octavia calls statistics drivers, so that it never delays what
-records a heartbeat.
+Runs where Octavia calls statistics drivers, so that it never delays the
+recording of a heartbeat.
 """
 
 import time
@@ -13,18 +13,16 @@ from oslo_utils import uuidutils
 from octavia_hmsync.amphora import heartbeat
 from octavia_hmsync.sync.db import amphora_view as view_repo
 
-# How often in each heartbeat_interval it looks whom to listen to.
+# Looks in each heartbeat_interval for load balancers to record.
 _LOOKS = 4
 
 
 class ViewRecorder:
-    """Records the heartbeats of load balancers of which one is replaced.
+    """Records heartbeats of load balancers whose amphorae are replaced.
 
-    Otherwise it writes nothing, and reads one small statement a few times in
-    each heartbeat_interval.
+    Otherwise it writes nothing, and runs one small query a few times in each
+    heartbeat_interval.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -36,7 +34,7 @@ class ViewRecorder:
         self._read_at = None
 
     def note(self, message):
-        """Record a heartbeat, if there is who looks at it.
+        """Record a heartbeat, if a replacement waits for it.
 
         :param message: a dict, as Octavia has unpacked it.
         :raises DBError: if the database cannot be used.
@@ -45,7 +43,7 @@ class ViewRecorder:
         now = self._clock()
         if (self._read_at is None or now - self._read_at >=
                 self._conf.health_manager.heartbeat_interval / _LOOKS):
-            # First, so that a database that is down is asked again later.
+            # Before the query, so that a database that is down is asked less.
             self._read_at = now
             self._watched = view_repo.get_watched(self._engine)
         load_balancer_id = self._watched.get(message.get('id'))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Finds the silent amphorae that may have to be held, among few."""
+"""Finds the silent amphorae that may need a hold, without a full scan."""
 
 from octavia_hmsync.sync.db import amphora as amphora_repo
 from octavia_hmsync.sync.db import exposure as exposure_repo
@@ -8,28 +8,26 @@ from octavia_hmsync.sync.db import hold as hold_repo
 from octavia_hmsync.sync.rules import exposure
 from octavia_hmsync.sync.rules import silence
 
-# How often in each heartbeat_timeout all whom nobody may be able to hear are
-# looked at. Octavia fails over whoever was silent for a whole one, and whoever
-# was for half of one can be held.
+# In each heartbeat_timeout, how often to look at all amphorae that perhaps no
+# health manager can hear. Octavia fails over an amphora after one whole
+# heartbeat_timeout of silence; the guard may hold it after half of one.
 _LOOKS = 8
-# Of those that never acknowledged a list so many are looked at each time, and
-# all others the next time.
+# Of the amphorae that never acknowledged a list, so many are looked at in one
+# pass, and the rest in the next.
 _PAGE = 100
-# So many more seconds are read again: of what is committed late, or while
-# clocks are set.
+# Seconds that are read again, for late commits and for clocks that are set.
 _MARGIN = 60
-# For more than that one look at all of them costs less.
+# For more amphorae than this, one query over all costs less.
 _AT_ONCE = 500
 
 
 class SilenceWatch:
-    """Looks for silent amphorae, each time that the guard does.
+    """Looks for silent amphorae on behalf of the guard.
 
-    Octavia's amphora_health has no index that finds the silent ones. So this
-    keeps at hand where each amphora may be sending to, and looks only at those
-    that perhaps nobody can hear.
+    Octavia's amphora_health has no index for silence. So this class remembers
+    where each amphora may be sending to, and asks only for amphorae that
+    perhaps no health manager can hear.
 
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -37,22 +35,22 @@ class SilenceWatch:
         self._engine = engine
         self._clock = clock
         self._exposure = exposure.Exposure()
-        # When what is at hand was read, and when the last look was.
+        # The times of the last update of that memory, and of the last look.
         self._read_at = None
         self._looked_at = None
-        # Where the next page begins; of those without a list, None for the
-        # beginning.
+        # Where the next page begins; for amphorae without a list, None means
+        # the beginning.
         self._after = ''
         self._after_without = None
 
     def find(self, before, also, settings, find_exposed):
-        """Find amphorae that are silent and may have to be held.
+        """Find amphorae that are silent and may need a hold.
 
         :param before: see hold.find_silent().
-        :param also: ids of others to look at.
+        :param also: ids of further amphorae to look at.
         :param settings: timing.Settings.
-        :param find_exposed: called with an Exposure, returns the ids of those
-                             that would have to be held if they were silent.
+        :param find_exposed: called with an Exposure, returns the ids of
+                             amphorae that need a hold if they are silent.
         :returns: rows, see hold.find_silent().
         """
         now = self._clock()
@@ -64,7 +62,7 @@ class SilenceWatch:
             without, after_without = self._get_without()
             ids = find_exposed(self._exposure).union(also, without)
             silent.update((row.id, row) for row in self._find(before, ids))
-            # Now that nothing has failed.
+            # Only after success: a failed look is repeated at once.
             self._looked_at, self._after_without = now, after_without
         return list(silent.values())
 
@@ -77,12 +75,12 @@ class SilenceWatch:
         return hold_repo.find_silent(self._engine, before, amphora_ids)
 
     def _read(self, now):
-        """Bring what is at hand up to date."""
+        """Update what is remembered of each amphora."""
         if self._read_at is None:
             amphora_repo.add_missing(self._engine)
             found = exposure_repo.get_all(self._engine)
         else:
-            # Also where no housekeeper is there to do it.
+            # The housekeepers do this, too, but may all be down.
             amphora_repo.add_building(self._engine)
             found = exposure_repo.get_since(self._engine,
                                             now - self._read_at + _MARGIN)
@@ -95,7 +93,7 @@ class SilenceWatch:
             self._exposure.note(amphora_id, sending)
 
     def _read_page(self):
-        """Look at some in turn, for what else has changed."""
+        """Read a page of all amphorae again, for changes missed so far."""
         page = exposure_repo.get_page(self._engine, self._after, _PAGE)
         last = max(page) if len(page) == _PAGE else None
         known = self._exposure.between(self._after, last)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a health manager that starts can say of it."""
+"""What a starting health manager can tell of itself."""
 
 import contextlib
 import importlib
@@ -9,17 +9,17 @@ import os
 import signal
 import time
 
-# The seconds that a child has for what has no use any more after it.
+# Seconds until the child gives up, as its news is outdated by then.
 _PATIENCE = 20
 
 
 def tell(conf):
-    """Tell in the database that this health manager starts.
+    """Record in the database that this health manager starts.
 
-    In a child process, which is not waited for: a connection or a thread of
-    this process would break the listener, which it forks later, and a
-    database that is away holds up nobody. It is not said again: the keepalive
-    goes on with it.
+    A child process does so, and this process does not wait for it. Here a
+    connection or a thread would break the listener, which is forked later, and
+    a database that is down would delay the start. It is not repeated: the
+    keepalive follows.
 
     :param conf: the oslo.config object, being parsed.
     :returns: the child's id, for reap(); None if there is none.
@@ -41,7 +41,7 @@ def tell(conf):
 
 
 def _tell(conf):
-    # What is wrong with them is for the parent to find, and to say.
+    # The parent finds and reports any problem with these modules.
     api, hm_repo, instance = map(importlib.import_module, (
         'octavia_hmsync.db.api',
         'octavia_hmsync.sync.db.health_manager',
@@ -50,7 +50,7 @@ def _tell(conf):
 
 
 def reap(child):
-    """Wait for what tell() started.
+    """Wait for the child of tell().
 
     :param child: its id.
     """
@@ -59,17 +59,17 @@ def reap(child):
 
 
 def get_age():
-    """Return for how many seconds this process has been there.
+    """Return the age of this process, in seconds.
 
-    By a clock that never jumps; the time before it became a health manager,
-    such as that of a shell that starts it, counts.
+    By a clock that never jumps. The time before it became a health manager,
+    such as that of the shell that started it, counts.
 
     :returns: None if the kernel does not tell.
     """
     try:
         with open('/proc/self/stat', encoding='ascii',
                   errors='replace') as stat:
-            # What is before may have blanks in it.
+            # The name, before the parenthesis, may contain blanks.
             ticks = int(stat.read().rpartition(')')[2].split()[19])
     except (OSError, ValueError, IndexError):
         return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""The statistics driver ``hmsync``: where Octavia lets us see heartbeats.
+"""The statistics driver ``hmsync``, by which Octavia shows us heartbeats.
 
-Octavia calls it in processes of their own, beside those that record
-heartbeats, so that it can never be what delays one.
+Octavia calls it in separate processes, so that it never delays the
+recording of heartbeats.
 """
 
 import os
@@ -23,7 +23,7 @@ LOG = logging.getLogger(__name__)
 
 
 class AdoptionStatisticsDriver(compat.StatsDriverMixin):
-    """Tells the adoption observer, and the recorder, of each heartbeat."""
+    """Passes each heartbeat to the adoption observer and the recorder."""
 
     def __init__(self):
         super().__init__()
@@ -34,22 +34,22 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
         self._record_problem = None
 
     def update_stats(self, listener_stats, deltas=False):
-        """Take note of the amphorae that sent these statistics.
+        """Note the amphorae that sent these statistics.
 
         Never raises: Octavia would log it once per heartbeat.
 
         :param listener_stats: a list of Octavia's ListenerStatistics. Those
                                of a provider driver have no amphora_id.
-        :param deltas: not looked at.
+        :param deltas: ignored.
         """
         if not self._is_here():
             return
         self._observe(listener_stats)
-        # Here, because it looks at what calls this.
+        # Called from here, because it inspects the call stack.
         self._record(heartbeats.find_message())
 
     def _observe(self, listener_stats):
-        # An amphora without listeners sends none: nobody knows whose it was.
+        # An amphora without listeners sends no statistics and no id.
         arrived = {stats.amphora_id: stats.received_time
                    for stats in listener_stats if stats.amphora_id}
         try:
@@ -73,12 +73,12 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
             self._report_record(e)
 
     def _is_here(self):
-        """Tell whether this is a health manager with the plugin on."""
+        """Tell whether this is a health manager that runs the plugin."""
         return (compat.service_name() == 'health_manager' and
                 'hmsync' in compat.CONF)
 
     def _begin(self):
-        # Nothing of the database may pass a fork.
+        # A database connection must not cross a fork.
         if self._pid == os.getpid():
             return
         engine = api.create_engine(compat.CONF)
@@ -90,7 +90,7 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
     def _report(self, error):
         problem = f'{type(error).__name__}: {error}'
         if api.is_database_error(error):
-            # The keepalive of this health manager tells it.
+            # The keepalive of this health manager logs that.
             LOG.debug('The adoption of lists is not observed: %s',
                       api.describe(error))
         elif problem != self._problem:
@@ -101,8 +101,8 @@ class AdoptionStatisticsDriver(compat.StatsDriverMixin):
     def _report_record(self, error):
         problem = f'{type(error).__name__}: {error}'
         if api.is_database_error(error):
-            # A replacement waits for a heartbeat that is recorded, and goes
-            # without if none is.
+            # A replacement waits for a recorded heartbeat for a while, then
+            # goes on without.
             LOG.debug('What an amphora says is not recorded: %s',
                       api.describe(error))
         elif problem != self._record_problem:

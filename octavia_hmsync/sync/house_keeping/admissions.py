@@ -14,11 +14,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Admissions:
-    """Admits amphorae to one generation, as one look at it has it.
+    """Admits amphorae to the generation on trial, in one pass.
 
-    :param engine: an SQLAlchemy engine.
     :param newest: the Generation on trial.
-    :param good: the last good one, or None.
+    :param good: the last good Generation, or None.
     :param length: how many addresses one amphora gets at most.
     """
 
@@ -30,14 +29,14 @@ class Admissions:
         self._length = length
 
     def admit(self, size, fresh, status, zone=None):
-        """Admit the next ones.
+        """Admit the next canaries.
 
-        :param size: how many.
+        :param size: how many amphorae.
         :param fresh: the new addresses of the list; each is to be tried.
-        :param status: of the generation from now on.
-        :param zone: of this zone only, by its names; None for any.
-        :returns: the ids of those that this call admits, a list; None if no
-                  amphora is left that the list concerns.
+        :param status: the status of the generation from now on.
+        :param zone: names of a zone, to admit only its amphorae; None for any.
+        :returns: a list of the ids that this call admits; None if the list
+                  concerns no further amphora.
         """
         eligible, astray = self._find()
         if zone is not None:
@@ -54,11 +53,11 @@ class Admissions:
         return chosen
 
     def group(self, admitted):
-        """Return amphorae by the zone in which they tell of the list.
+        """Group amphorae by the zone whose list they got.
 
         :param admitted: a list of AdmittedAmphora.
-        :returns: {names of the zone: a list of them}; one where no health
-                  manager has a zone, or had one.
+        :returns: {names of the zone: [AdmittedAmphora]}; a single group if no
+                  health manager has or had a zone.
         """
         names = self._get_names([a.amphora_id for a in admitted])
         groups: dict = {}
@@ -68,7 +67,7 @@ class Admissions:
         return groups
 
     def find_untried(self, tried):
-        """Find zones to which something is new, and where nobody tries it.
+        """Find zones in which the list is new and has no canary yet.
 
         :param tried: the zones that group() has returned.
         :returns: names of zones, a set.
@@ -79,13 +78,13 @@ class Admissions:
                 if e.zone not in tried and e.tries}
 
     def ask(self, asked, size, why, address=None, zone=None):
-        """Admit amphorae of other load balancers, to hear what they say.
+        """Admit amphorae of other load balancers, as further witnesses.
 
-        :param asked: those of which one was admitted.
-        :param size: how many.
+        :param asked: the load balancers that have a canary already.
+        :param size: how many amphorae.
         :param why: for the log.
-        :param address: of those that would get this one, None for all.
-        :param zone: of this zone only, by its names; None for any.
+        :param address: admit only amphorae that would get this address.
+        :param zone: names of a zone, to admit only its amphorae.
         :returns: False if there are no others.
         """
         others = self._find_others(asked, address, zone)
@@ -99,8 +98,8 @@ class Admissions:
         return True
 
     def _begin(self, chosen, status):
-        # The winner may die before it has admitted any: then another round
-        # begins, since nobody is admitted.
+        # The winner may die before it admits any. Without an admitted
+        # amphora the next round begins a wave again.
         if not generation_repo.begin_wave(
                 self._engine, self._newest.number, self._newest.wave, status):
             return False
@@ -121,10 +120,10 @@ class Admissions:
                 if self._has_zones else {})
 
     def _find(self):
-        """Find whom the list concerns.
+        """Find the amphorae that the list concerns.
 
-        :returns: (a list of Eligible, the ids of those of them that got one
-                  before it which nobody found good).
+        :returns: (a list of Eligible, the ids of those among them whose
+                  present list never proved good).
         """
         eligible, astray = [], []
         names = self._get_names()
@@ -143,13 +142,12 @@ class Admissions:
                 candidate.harm, candidate.is_mute, candidate.fell_silent,
                 zone, fresh[zone]))
             if (candidate.generation or 0) > self._good_number:
-                # A canary of a list before, with addresses that nobody found
-                # good.
+                # A canary of an earlier list, which never proved good.
                 astray.append(candidate.amphora_id)
         return eligible, astray
 
     def _find_fresh(self, zone):
-        """Return what is new in a zone; None for whatever is new anywhere."""
+        """Return what is new in a zone; None if everything is."""
         if self._good is None or self._good.key_digest not in (
                 None, self._newest.key_digest):
             return None

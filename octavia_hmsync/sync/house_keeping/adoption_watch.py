@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Proves adoption where no health manager can, and names who has not."""
+"""Proves adoption where no health manager can, and reports its absence."""
 
 import functools
 import time
@@ -21,12 +21,9 @@ LOG = logging.getLogger(__name__)
 
 
 class AdoptionWatch:
-    """One look at the amphorae in doubt per call of run_once().
+    """Looks once per run_once() at the amphorae whose list is in doubt.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
-    :param notifier: a notifications.outbox.Outbox.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic,
@@ -43,7 +40,7 @@ class AdoptionWatch:
         :returns: how many amphorae were found to use their list.
         """
         settings = timing.Settings.from_conf(self._conf)
-        # In the middle of a sync there are thousands that tell nothing yet.
+        # During a sync thousands of amphorae cannot be judged yet.
         max_age = 2 * adoption.time_to_wait(settings.heartbeat_timeout)
         unproven = doubt_repo.get_unproven(
             self._engine, min_age=adoption.time_to_adopt(
@@ -87,7 +84,7 @@ class AdoptionWatch:
             self._watch.watched_for(_key(row)), settings)) for row in heard]
 
     def _is_heard(self, key):
-        """Tell whether it was heard, by somebody who has registered by now.
+        """Tell whether a health manager that is registered by now heard it.
 
         A health manager listens before its first keepalive.
         """
@@ -96,9 +93,9 @@ class AdoptionWatch:
                 heard_for >= 2 * self._conf.hmsync.keepalive_interval)
 
     def _name(self, unproven, judged):
-        """Tell which amphorae are found not to have adopted their list.
+        """Report amphorae that go on with an old list.
 
-        Once, however many housekeepers look, and however often they start.
+        Once each: the database remembers what any housekeeper reported.
         """
         new = doubt_repo.set_not_adopted(self._engine, [
             row for row in unproven if not row.is_named and
@@ -122,8 +119,8 @@ def _key(row):
 def _known_before(history, max_list_length, number):
     """Return the addresses that an amphora can have had before a generation.
 
-    That of the very first one may be what it booted with; and where each
-    amphora has a subset, another one of the same generation.
+    Before the first generation, these may be the addresses it booted with.
+    Where amphorae get subsets, it may be another subset of the same list.
     """
     before = [g for g in history if number is None or g.number < number or
               (g.number == number and len(g.addresses) > max_list_length)]

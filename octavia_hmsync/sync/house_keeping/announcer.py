@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Tells once what becomes of each health manager, whoever looks.
+"""Notifies once of each health manager that comes, drains or goes.
 
-A health manager that is killed cannot tell it, so those who look do. The
-database has what was told last; whoever changes that tells.
+A health manager that is killed cannot send its own notification, so the
+housekeepers do. The housekeeper that records the new state sends it.
 """
 
 from octavia_hmsync.sync.db import health_manager as hm_repo
 from octavia_hmsync.sync import payloads
 from octavia_hmsync.sync.rules import member as mem
 
-# Of one whose state nobody can tell, nothing is told.
+# UNKNOWN is missing: nothing is known that could be announced.
 _KINDS = {
     mem.State.ALIVE: (mem.ONLINE, payloads.HealthManagerUp),
     mem.State.DRAINING: (mem.DRAINING, payloads.HealthManagerDraining),
@@ -19,11 +19,10 @@ _KINDS = {
 
 
 class Announcer:
-    """Tells of health managers that are up, draining or down.
+    """Notifies of health managers that are up, draining or down.
 
-    :param engine: an SQLAlchemy engine.
     :param notifier: a notifications.outbox.Outbox. While it is off, nothing
-                     is recorded as told either.
+                     is recorded as announced either.
     """
 
     def __init__(self, engine, notifier):
@@ -31,7 +30,7 @@ class Announcer:
         self._notifier = notifier
 
     def run_once(self, listeners):
-        """Tell what nobody has told yet.
+        """Send what has not been announced yet.
 
         :param listeners: listening.Listeners.
         """
@@ -48,7 +47,7 @@ class Announcer:
                 self._engine, member.host, member.announced, told):
             return
         if member.announced is None and status == mem.OFFLINE:
-            # Nobody was told that it had been up.
+            # It was never announced as up.
             return
         before = (member.announced.split() if member.announced
                   else (None, None))

@@ -12,18 +12,18 @@ LOG = logging.getLogger(__name__)
 
 
 class Batches:
-    """Begins batches, and collects what came of them.
+    """Begins batches, and collects their results.
 
-    A batch lasts as long as its slowest amphora, and nobody waits for it: the
-    next one begins as soon as all uploads of one have begun.
+    A batch lasts as long as its slowest amphora. The next one does not wait
+    for that: it begins as soon as all uploads of the one before have begun.
 
-    The threads inherit from whoever calls begin() that signals are left to
-    the main thread.
+    The threads inherit the signal mask of the thread that calls begin(), so
+    that signals are left to the main thread.
 
     :param run: runs one batch; called with a function that it calls when no
                 amphora of the batch waits for its turn any more. It returns
                 how many amphorae had each result, empty if none was due.
-    :param limit: how many run at once, at most.
+    :param limit: how many batches run at once, at most.
     :param wake: called when begin() should be called again soon.
     """
 
@@ -33,16 +33,16 @@ class Batches:
         self._wake = wake
         self._lock = threading.Lock()
         self._running = set()
-        # The batch that has amphorae which wait for their turn.
+        # The batch that still has amphorae waiting for their turn.
         self._feeder = None
         self._is_stopping = False
-        # What the batches that ended last raised, None if they did not.
+        # What the last batch raised, None if it ended well.
         self._error = None
 
     def begin(self):
         """Begin a batch, if there is room for one.
 
-        :raises RuntimeError: if no thread is to be had.
+        :raises RuntimeError: if no thread can be started.
         """
         with self._lock:
             if (self._is_stopping or self._feeder is not None or
@@ -51,8 +51,8 @@ class Batches:
             future: concurrent.futures.Future[dict] = (
                 concurrent.futures.Future())
             feeder = object()
-            # Not an executor's: the interpreter waits for these at its end
-            # before anybody can tell them to begin no more.
+            # No executor: the interpreter waits for an executor's threads
+            # at its end, before stop() could be called.
             threading.Thread(target=self._run_in_thread,
                              args=(future, feeder), daemon=True,
                              name='hmsync-batch').start()
@@ -85,30 +85,30 @@ class Batches:
         return results
 
     def check(self):
-        """Raise again what a batch raised, until one has ended well.
+        """Raise the last error of a batch, until a batch has ended well.
 
-        Whoever begins batches does not know how they will end; that nothing
-        was raised meanwhile does not tell that all is well.
+        Batches end after the call that began them, so that a call of reap()
+        without an error does not prove that all is well.
         """
         if self._error:
             raise self._error.with_traceback(None)
 
     def forget_error(self):
-        """Have check() raise nothing, if nothing is running that may fail.
+        """Forget the error that check() raises, if nothing is running.
 
-        For when nothing is due any more: no batch would end well then.
+        For when nothing is due any more, so that no batch can end well.
         """
         with self._lock:
             if not self._running:
                 self._error = None
 
     def wait(self):
-        """Wait until none is running, nor begun by another meanwhile."""
+        """Wait until no batch is running, later ones included."""
         while running := self._get_running():
             concurrent.futures.wait(running)
 
     def stop(self):
-        """Begin no more, and wait for those that are running."""
+        """Begin no more batches, and wait for the running ones."""
         with self._lock:
             self._is_stopping = True
         self.wait()
@@ -129,12 +129,12 @@ class Batches:
             future.set_result(result)
 
     def _on_all_begun(self, feeder):
-        """Begin the next batch, now that one has no more to feed."""
+        """Begin the next batch, as all uploads of this one have begun."""
         self._end_feeding(feeder)
         try:
             self.begin()
         except RuntimeError:
-            # begin() says so to whoever calls it next.
+            # The next call of begin() raises the same and reports it.
             self._wake()
 
     def _end_feeding(self, feeder):

@@ -4,22 +4,20 @@
 
 from octavia_hmsync.sync.db import amphora as amphora_repo
 
-# Amphorae of Octavia, and rows of ours, to look at in each pass: what nothing
-# else finds is found when all have had their turn. 10 000 amphorae take 200 s
-# with the default poll_interval.
+# Amphorae of Octavia, and rows of ours, to look at in each pass. A full turn
+# finds what no event shows: 10 000 amphorae take 200 s with the default
+# poll_interval.
 _PAGE = 100
 _OWN_PAGE = 20
 
 
 class Census:
-    """A look at some amphorae per call of run_once().
+    """Looks at some amphorae per call of run_once().
 
-    A row of an amphora is made while Octavia still builds it. That, and a few
-    others in turn, costs the same however many there are; all of them are
-    looked at when this housekeeper starts, and before a generation is
-    complete.
-
-    :param engine: an SQLAlchemy engine.
+    Each pass adds rows for amphorae that Octavia is building and looks at a
+    few others in turn, which costs the same for any size of the fleet. All
+    amphorae are looked at when this housekeeper starts, and before a
+    generation is called complete.
     """
 
     def __init__(self, engine):
@@ -28,7 +26,7 @@ class Census:
         self._after = self._own_after = ''
 
     def run_once(self):
-        """Make the rows that are missing, delete those that are too many."""
+        """Add the rows that are missing, delete rows without an amphora."""
         if not self._has_looked_at_all:
             amphora_repo.add_missing(self._engine)
             amphora_repo.delete_gone(self._engine)
@@ -52,7 +50,7 @@ class Census:
         """
         if amphora_repo.is_any_behind(self._engine, number):
             return False
-        # All that have a row are; now for those that have none.
+        # All rows are; add the missing ones and look again.
         return not amphora_repo.add_missing(self._engine) and not (
             amphora_repo.is_any_behind(self._engine, number))
 

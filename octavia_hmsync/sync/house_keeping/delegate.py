@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Lets octavia-workers do a sync, and sees that they do.
+"""Offers a sync to octavia-workers, and watches whether they do it.
 
-In the database alone it can be seen whether they do, whatever keeps them from
-it: a jobboard that is down or hangs, no worker with the plugin, or all of
-them being busy.
+Only progress in the database counts, because many things can keep workers
+from it: a jobboard that is down or hangs, workers without the plugin, or
+workers that are all busy.
 """
 
 import threading
@@ -23,16 +23,16 @@ LOG = logging.getLogger(__name__)
 
 # An idle conductor looks at the board twice a second.
 LOOK_INTERVAL = 0.5
-# Without progress for so long, housekeeping does the work itself.
+# Seconds without progress after which housekeeping does the work itself.
 PATIENCE = 5
-# From then on workers are asked that often.
+# Seconds between two offers from then on.
 PROBE_INTERVAL = 10
 
 
 class Progress:
     """Whether the number of amphorae that are due goes down.
 
-    .was_seen tells whether it did since it stalled last.
+    .was_seen tells whether it did since it last stalled.
 
     :param patience: seconds without progress before it counts as stalled.
     """
@@ -45,13 +45,13 @@ class Progress:
         self.was_seen = False
 
     def note(self, now, due):
-        """Take note of how many are due.
+        """Record how many amphorae are due.
 
         :param now: a monotonic time, seconds.
         :param due: how many amphorae could be claimed now.
-        :returns: True while there is progress. Once there was none, it is
-                  False until nothing is due any more: whoever else does the
-                  work then makes progress, too.
+        :returns: True while there is progress. After a stall it stays False
+                  until nothing is due any more, because the housekeeper that
+                  steps in makes progress, too.
         """
         if not due:
             self._since, self._stalled = None, False
@@ -69,11 +69,9 @@ class Progress:
 class Delegate:
     """Offers jobs to workers for as long as amphorae are due.
 
-    run_once() belongs into a thread of its own, which a jobboard that hangs
-    may hold up; are_at_work() is for the synchronizer's thread.
+    Call run_once() in a thread of its own, since a jobboard that hangs
+    blocks it; the synchronizer's thread calls are_at_work().
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -102,7 +100,7 @@ class Delegate:
                 elif self._board_works:
                     return
                 else:
-                    # Or it would be said to work again.
+                    # Without this check it would be reported to work again.
                     self._use(self._board.check)
                 self._stopping.wait(LOOK_INTERVAL)
         finally:
@@ -141,14 +139,14 @@ class Delegate:
             return targets.count_due(
                 self._engine,
                 lambda number: attempt_repo.somebody_may_try(number, workers))
-        # They are known for as long as they have work.
+        # A worker has an uploader row for as long as it has work.
         known = [u.name for u in uploaders if not reach.is_suspect(u)]
         return targets.count_due(
             self._engine,
             lambda number: attempt_repo.nobody_waits(number, known))
 
     def _count_untried(self):
-        """Count what nobody has tried of late whose word counts."""
+        """Count amphorae that no trusted uploader has tried of late."""
         trusted = [u.name for u in uploader_repo.get_all(self._engine)
                    if reach.is_trusted(u)]
         return targets.count_due(

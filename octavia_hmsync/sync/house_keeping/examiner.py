@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Takes a new list to few amphorae first, and back if they fall silent."""
+"""Gives a new list to few amphorae first, and rolls back if they fall silent.
+"""
 
 import dataclasses
 import time
@@ -29,15 +30,12 @@ LOG = logging.getLogger(__name__)
 
 
 class Examiner:
-    """One look at the generation on trial per call of run_once().
+    """Looks at the generation on trial once per run_once().
 
-    Each housekeeper watches for itself; the first to come to a verdict
+    Each housekeeper watches for itself; the first that reaches a verdict
     carries it out.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param clock: a monotonic clock, seconds.
-    :param notifier: a notifications.outbox.Outbox.
     """
 
     def __init__(self, conf, engine, clock=time.monotonic,
@@ -51,7 +49,7 @@ class Examiner:
         self._steadiness = steadiness.Steadiness()
 
     def run_once(self, newest):
-        """Admit amphorae, judge how they fare, go on or roll back.
+        """Admit amphorae, judge their heartbeats, go on or roll back.
 
         :param newest: the newest Generation.
         """
@@ -73,7 +71,7 @@ class Examiner:
         admitted = self._get_admitted(newest, settings)
         watch = trial.time_to_watch(
             self._conf.hmsync.canary_wait, len(newest.addresses), settings)
-        # With another key, nobody was heard at any of them so far.
+        # With another key no address has received a heartbeat yet.
         is_key_old = good and good.key_digest in (None, newest.key_digest)
         fresh = zn.find_fresh(
             good.addresses if is_key_old else (), good.zones if good else {},
@@ -92,7 +90,7 @@ class Examiner:
                            watch, settings)
 
     def _get_admitted(self, newest, settings):
-        """Return the amphorae on trial; new silence is recorded at once."""
+        """Return the amphorae on trial; record new silence at once."""
         admitted = admission_repo.get_admitted(self._engine, newest.number)
         self._watch.sample(self._looked_at, {
             _key(a): heartbeats.NO_NEWS if a.is_held or a.last_update is None
@@ -102,16 +100,16 @@ class Examiner:
                   trial.has_fallen_silent(self._watch.silence(_key(a)),
                                           settings)}
         if silent:
-            # One that resumes, and a housekeeper that starts anew, change
-            # nothing of it.
+            # Recorded, so that it still counts after the heartbeats resume or
+            # this housekeeper restarts.
             admission_repo.note_silence(self._engine, newest.number, silent)
         return [dataclasses.replace(a, fell_silent=True)
                 if a.amphora_id in silent else a for a in admitted]
 
     def _judge(self, admitted, admission, newest, fresh, watch, settings):
-        """Judge the list in each zone for itself.
+        """Judge the list in each zone separately.
 
-        What those of one zone hear says nothing of another one.
+        Heartbeats in one zone prove nothing about another.
 
         :returns: (a Verdict, the amphorae that show it is BAD).
         """
@@ -129,7 +127,7 @@ class Examiner:
             return trial.Verdict.WAIT, []
         lacking = [zone for zone, verdict in verdicts.items()
                    if verdict is trial.Verdict.NO_ANSWER]
-        # All of these get their canaries now.
+        # All of these zones get their canaries now.
         admitted_to = [zone for zone in (
             *lacking, *admission.find_untried(groups)) if admission.admit(
                 self._conf.hmsync.canary_size, fresh, newest.status,
@@ -184,7 +182,7 @@ class Examiner:
             if word is witnesses.Word.MISSED:
                 missed[member.address] = member.online_for
         if any(online_for < watch for online_for in missed.values()):
-            # Its health manager started anew: it gets its time.
+            # Its health manager restarted: wait for it.
             return
         if missed:
             self._roll_back(newest, good, missed,
@@ -210,7 +208,7 @@ class Examiner:
                 admissions.shorten(silent))
 
     def _get_witnesses(self, admitted, newest, settings):
-        """Return those that were heard all the time, a list of Witness."""
+        """Return the amphorae heard all the time, as a list of Witness."""
         unproven = {row.amphora_id: row for row in
                     doubt_repo.get_unproven(self._engine)}
         heard = heartbeat_repo.get_heartbeats(self._engine)
@@ -245,21 +243,22 @@ class Examiner:
             settings.max_list_length) for amphora_id in ids}
 
     def _look(self, began, now, settings):
-        """Note the time, and return for how long we have looked steadily."""
+        """Note the time; return for how many seconds we looked steadily."""
         self._looked_at = self._clock()
         steady_for = self._steadiness.note(
             began, self._looked_at,
             settings.heartbeat_interval + self._conf.hmsync.poll_interval,
             now, settings.clock_tolerance)
         if not steady_for:
-            # While we did not look, perhaps nobody could write.
+            # While we did not look, health managers may have been unable
+            # to write.
             self._watch = heartbeats.HeartbeatWatch()
         return steady_for, self._steadiness.clock_for
 
     def _admit(self, newest, admission, fresh, status):
-        """Admit the next ones.
+        """Admit the next canaries.
 
-        :returns: the status that the generation gets by this call, or None.
+        :returns: the new status of the generation, or None if unchanged.
         """
         size = (self._conf.hmsync.wave_size if status == trial.WAVES
                 else self._conf.hmsync.canary_size)
@@ -303,8 +302,8 @@ class Examiner:
                 good_zones=good and good.zones):
             return
         LOG.error(
-            'Generation %d is ROLLED_BACK: %s. Nobody else gets it%s. Check '
-            'that amphorae can reach %s (security groups, routes, '
+            'Generation %d is ROLLED_BACK: %s. No other amphora gets it%s. '
+            'Check that amphorae can reach %s (security groups, routes, '
             'firewalls), and that their images follow a new list ("amphora '
             'list --not-adopted"). That is left out until the health manager '
             'starts anew or you run "octavia-hmsync sync retry".',

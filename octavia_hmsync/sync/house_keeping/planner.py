@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Watches the membership and publishes the lists that it leads to."""
+"""Watches the membership and publishes the lists that follow from it."""
 
 import functools
 import time
@@ -37,17 +37,13 @@ _PURGE_INTERVAL = 600
 
 
 class Planner:
-    """One look at the membership per call of run_once().
+    """Looks at the membership once per run_once().
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
     :param get_pinned: called for the addresses that the configuration file
                        lists, well-formed.
     :param clock: a monotonic clock, seconds.
-    :param notifier: a notifications.outbox.Outbox.
-    :param measure: HouseKeepingInstruments.
-    :param purge: called without arguments when rows may be deleted that are
-                  old, by the clock of the database.
+    :param purge: called without arguments when old rows may be deleted, by
+                  the clock of the database.
     """
 
     def __init__(self, conf, engine, get_pinned, clock=time.monotonic,
@@ -63,13 +59,13 @@ class Planner:
         self._purged_at = None
         self._held = None
         self._has_jumped = False
-        # Whether keepalives may be there that are yet to come.
+        # Whether keepalives may carry times in the future.
         self._is_future = False
         self._notifier = notifier
         self._announcer = announcer.Announcer(engine, notifier)
 
     def run_once(self):
-        """Look at the membership, and publish a list if it calls for one.
+        """Look at the membership, and publish a list if it must change.
 
         :returns: True if a list was published.
         """
@@ -139,11 +135,11 @@ class Planner:
         return instruments.PUBLISHED
 
     def _choose_key(self, keys, newest):
-        """Return the digest of the key for which the next list is."""
+        """Return the digest of the heartbeat key for the next list."""
         chosen = keys.choose()
         if (newest is not None and newest.key_digest is None and
                 chosen is not None):
-            # Of an earlier release, or from before anybody could tell.
+            # Of an earlier release, or from before the key was known.
             generation_repo.set_key_digest(self._engine, newest.number,
                                            chosen)
         return chosen
@@ -169,9 +165,9 @@ class Planner:
 
     def _report_jump(self, opts):
         if self._steadiness.jump and not self._has_jumped:
-            LOG.warning('The clock of the database went %s by %d s: nobody '
-                        'is taken for dead for the next %d s. Run NTP on all '
-                        'nodes of the database, and let it slew their '
+            LOG.warning('The clock of the database went %s by %d s: no health '
+                        'manager is taken for dead for the next %d s. Run NTP '
+                        'on all nodes of the database, and let it slew their '
                         'clocks.', 'forward' if self._steadiness.jump > 0
                         else 'back', round(abs(self._steadiness.jump)),
                         opts.offline_after)
@@ -179,7 +175,7 @@ class Planner:
         self._is_future |= self._steadiness.jump < 0
 
     def _age_future(self, settings):
-        # By then whoever lives has written.
+        # By then every health manager that lives has written.
         if self._is_future and (
                 self._steadiness.clock_for > settings.offline_after / 2):
             hm_repo.age_future(self._engine, settings.offline_after)
@@ -188,7 +184,7 @@ class Planner:
 
     def _report_held(self, held):
         if held != self._held and held:
-            # Each health manager that joins is waited for.
+            # Settling is normal: it follows each health manager that joins.
             level = (logging.INFO if held == plan.SETTLING
                      else logging.WARNING)
             LOG.log(level, 'The controller_ip_port_list is not changed for '
@@ -206,7 +202,7 @@ class Planner:
                                            opts.offline_retention):
             LOG.info('Deleted health manager %s: it has been gone for more '
                      'than %d s.', host, opts.offline_retention)
-        # First these: a row that goes may be the last that pins one of them.
+        # These first: a row of theirs may be the last to pin a generation.
         left_repo.delete_expired(self._engine, opts.offline_retention)
         keeper_repo.delete_expired(self._engine, opts.offline_retention)
         uploader_repo.delete_expired(self._engine, opts.offline_retention)

@@ -23,16 +23,12 @@ LOG = logging.getLogger(__name__)
 
 
 class Synchronizer:
-    """Level-triggered: whatever is behind is due, for whatever reason.
+    """Brings amphorae that are behind up to date, whatever the reason.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param batch_engine: another one, for the batches: however many there
-                         are, they leave the others' connections alone.
+    :param batch_engine: a separate engine for the batches, so that they never
+                         use up the connections of other threads.
     :param wake: called when run_once() should be called again soon.
     :param workers: a delegate.Delegate, or None without a jobboard.
-    :param notifier: a notifications.outbox.Outbox.
-    :param measure: HouseKeepingInstruments.
     """
 
     def __init__(self, conf, engine, batch_engine, wake, workers=None,
@@ -53,17 +49,17 @@ class Synchronizer:
         self._batches = batches.Batches(
             self._run_batch, conf.hmsync.parallel_batches, wake)
         self._pause = None
-        # The newest generation, and how far it may go, at the last look.
+        # The newest generation and its status at the last look.
         self._seen = None
         self._census = census.Census(engine)
         self._examiner = examiner.Examiner(conf, engine, notifier=notifier)
 
     def run_once(self):
-        """Begin batches for the amphorae that are due now, and wait for none.
+        """Begin batches for the amphorae that are due now, without waiting.
 
         :returns: how many amphorae had each result since the last call, a
                   Counter.
-        :raises InvalidConfiguration: if an upload from here would harm.
+        :raises InvalidConfiguration: if uploads from here would do harm.
         """
         results = self._batches.reap()
         newest = generation_repo.get_newest(self._engine)
@@ -78,20 +74,17 @@ class Synchronizer:
         return results
 
     def check(self):
-        """Raise again what a batch raised, see Batches.check()."""
+        """Raise the last error of a batch, see Batches.check()."""
         self._batches.check()
 
     def stop(self):
-        """Let the uploads under way end, and begin no more."""
+        """Let running uploads end, and begin no more."""
         self._uploader.begin_no_more()
         self._batches.stop()
         self._uploader.close()
 
     def _begin_batch(self):
-        """Begin a batch if any amphora is due, unless workers do it.
-
-        At rest this is a look, and no more.
-        """
+        """Begin a batch if any amphora is due, unless workers do it."""
         self._is_delegated = (self._workers is not None and
                               self._workers.are_at_work())
         if self._is_delegated or not self._runner.is_due():
@@ -100,14 +93,15 @@ class Synchronizer:
             self._batches.begin()
 
     def _run_batch(self, on_all_begun):
-        # One may begin the next when workers do the rest already.
+        # Not when workers do the rest already.
         return {} if self._is_delegated else self._runner.run(
             on_all_begun=on_all_begun)
 
     def _see(self, newest):
-        """Let nobody wait with a list for what came of an older one.
+        """End the pauses between retries that an older list has caused.
 
-        Whoever publishes does so as well; an older release does not.
+        The housekeeper that publishes a list ends them, too, unless it runs
+        an older release.
         """
         seen = (newest.number, newest.status)
         if seen != self._seen:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""Whether this housekeeper has a way to the agents of amphorae at all.
+"""Whether this housekeeper can reach the agents of amphorae at all.
 
-One without it finds every amphora silent, and would try all load balancers in
-vain.
+Without a route to them every amphora looks silent, and all replacements
+would fail.
 """
 
 import threading
@@ -20,12 +20,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Way:
-    """Looks for a way when there is reason to doubt it.
+    """Probes the agents when there is reason to doubt the route.
 
-    :param conf: a parsed oslo.config object.
-    :param engine: an SQLAlchemy engine.
-    :param probe: called with a list of lb_network_ip; tells whether there is
-                  a way to one of them.
+    :param probe: called with a list of lb_network_ip; tells whether one of
+                  them can be reached.
     :param clock: a monotonic clock, seconds.
     """
 
@@ -36,18 +34,18 @@ class Way:
             lambda ips: agent_client.does_anybody_answer(conf, ips))
         self._clock = clock
         self._name = scout.get_name(scout.HOUSEKEEPING, conf.host)
-        # What was not tried yet is in doubt, too.
+        # Until the first probe the route is in doubt.
         self._doubt = threading.Event()
         self._doubt.set()
         self._probed_at = float('-inf')
         self._is_blocked = False
 
     def doubt(self):
-        """Have the next look ask: something could not be replaced."""
+        """Probe at the next look: a replacement has failed."""
         self._doubt.set()
 
     def is_there(self):
-        """Tell whether amphorae can be reached from here, or others not."""
+        """Tell whether agents can be reached, or no controller can."""
         is_there = self._is_there()
         if self._is_blocked and is_there:
             LOG.info('This controller can reach the agents of amphorae again, '
@@ -69,7 +67,7 @@ class Way:
             return True
         now = self._clock()
         if now - self._probed_at < scout.PROBE_INTERVAL:
-            # What was found then holds for as long.
+            # The last result holds until then.
             return not self._is_blocked
         self._probed_at = now
         reachable = uploader_repo.get_reachable(self._engine, self._name)
@@ -79,7 +77,7 @@ class Way:
         return True
 
     def _is_left_to_others(self):
-        """Tell what uploads of lists have shown, as for these."""
+        """Tell whether uploads of lists left these agents to others."""
         uploaders = {each.name: each for each in
                      uploader_repo.get_all(self._engine)
                      if not scout.is_worker(each)}

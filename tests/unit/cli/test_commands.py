@@ -293,8 +293,8 @@ class TestCommands(base.CommandTestCase):
         # Never, and not any more.
         for number in (3, 0):
             self.assertFails(
-                f'has given a sign of life for 20 s: nobody uploads. {number} '
-                f'amphorae wait for it, whenever it comes: start '
+                f'has given a sign of life for 20 s: no uploads take place. '
+                f'{number} amphorae wait for it, whenever it comes: start '
                 f'octavia-housekeeping', 'sync', 'run')
             keeper_repo.touch(self.engine, 'controller1', ())
             self.make_older(models.HouseKeeper, 'keepalive_at', 21)
@@ -423,8 +423,8 @@ class TestDatabaseCommands(base.CommandTestCase):
         cluster_repo.add(self.engine, cluster_calls.new(
             load_balancer_id=lb_id))
         purge = ('db', 'purge', '--yes')
-        self.assertFails('1 load balancers have clusters, which nobody could '
-                         'change or delete any more', *purge)
+        self.assertFails('1 load balancers have clusters, which could not be '
+                         'changed or deleted any more', *purge)
         out = self.run_ok(*purge, '--force')
         self.assertIn('Deleted 25', out)
         self.assertIn('have it: lb_topology ACTIVE_ACTIVE.\n', out)

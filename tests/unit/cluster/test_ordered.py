@@ -329,7 +329,7 @@ class TestOrdered(attempts.AttemptTestCase):
 
         world.pause = cancel
         self.assertOneTaken(world, self.replace(world),
-                            'Somebody took the order back', 0)
+                            'The order was taken back', 0)
 
     def test_older_error(self):
         """What went wrong with it before says nothing."""

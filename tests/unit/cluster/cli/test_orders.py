@@ -240,7 +240,7 @@ class TestRestore(_TestCase):
 
     def test_somebody_may_work_on_it(self):
         self.be('PENDING_UPDATE', age=100)
-        self.check_left('Somebody may still work on it: it is PENDING_UPDATE')
+        self.check_left('A worker may still work on it: it is PENDING_UPDATE')
         self.run_ok('cluster', 'restore', 'cluster1', '--older-than', '90')
         self.assertEqual('ACTIVE', self.get()[0])
 

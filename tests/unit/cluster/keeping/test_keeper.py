@@ -157,7 +157,7 @@ class TestClusterKeeper(base.TestCase):
         self.assertEqual((['x', 'y'], ['a']), (asked, self.ran))
         self.run_once()
         self.assertEqual(4, len(asked))
-        self.assertEqual(2, log.output.count('which nobody has taken up'))
+        self.assertEqual(2, log.output.count('which no worker took up'))
 
     def test_news(self):
         """What was tried in vain is another thing when there is news."""

@@ -96,7 +96,7 @@ class TestReplace(ReplaceTestCase):
 
     def test_nobody_can_tell(self):
         lb_id = self.add(None)
-        self.refuse('Nobody can tell whether', lb_id)
+        self.refuse('not known whether', lb_id)
         code, out, err = self.run_command('image', 'replace', lb_id,
                                           '--force')
         self.assertEqual(0, code)
@@ -302,7 +302,7 @@ class TestWait(ReplaceTestCase):
             lambda: keeper_repo.touch(self.engine, 'keeper', ()),
             self.claim, self.finish('DONE'))
         self.assertEqual(0, code)
-        self.assertEqual(1, sum('nobody replaces' in x for x in lines))
+        self.assertEqual(1, sum('no housekeeper replaces' in x for x in lines))
 
     def test_database_goes_away(self):
         """It is waited for."""

@@ -103,7 +103,7 @@ class TestRestore(base.CommandTestCase):
 
     def test_pending(self):
         self.set_status('PENDING_UPDATE')
-        self.assertRefused('Somebody may still work on it')
+        self.assertRefused('A worker may still work on it')
         long_ago = records.utcnow() - records.datetime.timedelta(hours=2)
         self.set_status('PENDING_UPDATE', created_at=long_ago)
         self.records.change('amphora', self.amphora, created_at=long_ago)
@@ -166,5 +166,5 @@ class TestRestore(base.CommandTestCase):
     def test_other_driver(self):
         self.conf_path = self.write_conf(
             controller_worker={'amphora_driver': 'amphora_noop_driver'})
-        self.assertFails('Nobody can tell what amphorae of the driver',
+        self.assertFails('It is unknown what amphorae of the driver',
                          'image', 'restore', self.lb)

@@ -258,7 +258,7 @@ class TestStart(RolloutTestCase):
     def test_nobody_replaces(self):
         self.add('old')
         self.make_older(models.HouseKeeper, 'replacer_at', 100000)
-        self.assertFails('nobody would replace amphorae: start one',
+        self.assertFails('no amphora would be replaced: start one',
                          'image', 'rollout', 'start')
 
     def test_image_service_down(self):
@@ -391,7 +391,7 @@ class TestOthers(RolloutTestCase):
         code, out, err = self.run_command('image', 'rollout', 'watch',
                                           '--timeout', '0.01')
         self.assertEqual(1, code)
-        self.assertIn('nobody replaces amphorae', out)
+        self.assertIn('no housekeeper replaces amphorae', out)
 
     def test_watch_is_interrupted(self):
         self.start()

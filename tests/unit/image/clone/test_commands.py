@@ -271,7 +271,7 @@ class TestRefused(CloneTestCase):
 
     def test_status(self):
         self.source['provisioning_status'] = 'ERROR'
-        self.check_refused('only one that is ACTIVE')
+        self.check_refused('it must be ACTIVE')
 
     def test_unknown_attribute(self):
         self.source['colour'] = 'blue'
@@ -438,7 +438,7 @@ class TestFaults(CloneTestCase):
             self.cloud.settle()
 
         self.fault('POST', 'loadbalancers', another)
-        self.assertIn('Somebody else has begun another clone',
+        self.assertIn('Another clone has been begun',
                       self.fail('create', 'web'))
         self.assertEqual(2, len(self.cloud.load_balancers))
 
@@ -482,8 +482,8 @@ class TestFaults(CloneTestCase):
         self.fault('PUT', self.fips[1], lambda: self.cloud.touch(
             self.fips[1], port_id=None, fixed_ip_address=None))
         err = self.fail('switch', 'web')
-        self.assertIn('Somebody else has changed it', err)
-        self.assertIn('All lead to where they led', err)
+        self.assertIn('It has been changed', err)
+        self.assertIn('All lead to their old targets', err)
         self.assertEqual(self.source['vip_address'],
                          self.cloud.leads_to()['203.0.113.1'])
         self.assertIsNone(self.cloud.leads_to()['203.0.113.2'])
@@ -542,7 +542,8 @@ class TestFaults(CloneTestCase):
             self.cloud.touch(each, port_id=self.source['vip_port_id'],
                              fixed_ip_address=self.source['vip_address'])
             for each in self.fips] and None)
-        self.assertIn('lead to it again', self.fail('retire', 'web'))
+        self.assertIn('has moved floating IPs to it again',
+                      self.fail('retire', 'web'))
         self.assertEqual(['shop'], self.source['tags'])
         self.assertIn(self.source['id'], self.cloud.load_balancers)
 
@@ -550,7 +551,7 @@ class TestFaults(CloneTestCase):
         self.switch()
         self.fault('PUT', self.fips[0], lambda: self.source['tags'].append(
             f'octavia-hmsync:retired-by={self.clone["id"]}'))
-        self.assertIn('is being deleted by somebody else',
+        self.assertIn('is being deleted by another',
                       self.fail('back', 'web'))
         self.assertEqual(self.at(self.clone), self.cloud.leads_to())
 

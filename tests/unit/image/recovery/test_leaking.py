@@ -78,7 +78,7 @@ class TestLeaking(base.TestCase):
         self.assertEqual(('PORT', 'port', None, None), (
             leak.kind, leak.id, leak.amphora_id, leak.keep))
         leak, = find(None)
-        self.assertEqual('nobody tells how old it is', leak.keep)
+        self.assertEqual('its age is unknown', leak.keep)
 
     def test_names(self):
         """Of ports as Neutron has them, those that somebody made."""
@@ -107,7 +107,7 @@ class TestLeaking(base.TestCase):
                                        [port(YOUNG)]))
         self.assertEqual([], self.find(known(), [instance(is_going=True)]))
         found, = leaking.find_all(known(), [], [port(None)], HOUR)
-        self.assertEqual('nobody tells how old it is', found.keep)
+        self.assertEqual('its age is unknown', found.keep)
 
     def judge_row(self, *args, replaced=(), **values):
         row = amphora(*args, **values)

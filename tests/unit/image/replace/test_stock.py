@@ -360,7 +360,7 @@ class TestStock(StockTestCase):
                                      world.set_status('ACTIVE'))
         row = self.replace(world)
         self.assertEqual('FAILED', row.state)
-        self.assertIn('Somebody gave load balancer', row.reason)
+        self.assertIn('was unlocked before a worker', row.reason)
 
     def test_another_node_of_galera(self):
         """It has not heard of the lock yet."""

@@ -81,7 +81,7 @@ class _TestCase(base.CommandTestCase):
     def assertNotChecked(self, because_of, *names):
         """What fails is one check, and nobody can tell these any more."""
         _code, results = self.results()
-        because = f'Nobody can tell while "{because_of}" is a failure.'
+        because = f'Not known while "{because_of}" is a failure.'
         self.assertEqual(because_of, next(
             name for name, (result, _details) in results.items()
             if result == 'Failure'))
@@ -112,7 +112,7 @@ class TestCheck(_TestCase):
                 "datetime('now', '+2 days')"))
         self.check(2, 'Check: Amphora certificates Result: Failure Details: '
                    'The certificates of 1 amphorae end within 3 days',
-                   'fail over those of which it has ended')
+                   'fail over amphorae whose certificate has ended')
 
     def test_formats(self):
         self.check(2, DEFAULT={'config_source': None})
@@ -218,12 +218,13 @@ class TestCheck(_TestCase):
 
     def test_options_that_nobody_reads(self):
         self.check(
-            1, 'Check: Options Result: Warning Details: Nobody reads [',
+            1, 'Check: Options Result: Warning Details: These options are '
+            'not known: [',
             f'[hmsync] poll_intervall (meant: poll_interval?) in '
             f'{self.conf_path}, [hmsync] reconcile_interval (meant: '
             f'[hmsync_network] reconcile_interval?) in {self.conf_path}',
             f'[hmysnc] (meant: [hmsync]?) in {self.conf_path}',
-            'correct or remove what is misspelt',
+            'Correct or remove what is misspelt',
             hmsync={'poll_intervall': 3, 'reconcile_interval': 3},
             hmysnc={'offline_after': 15})
 
@@ -232,7 +233,8 @@ class TestCheck(_TestCase):
         self.check(
             2, 'offline_after = 3 is less than twice', 'Raise offline_after. '
             '[hmsync_network] reconcile_interval cannot be used', 'The plugin '
-            'is off until then. Nobody reads [hmsync] poll_intervall',
+            'is off until then. These options are not known: [hmsync] '
+            'poll_intervall',
             'Check: Amphora images',
             hmsync={'offline_after': 3, 'poll_intervall': 3},
             hmsync_network={'reconcile_interval': 'rarely'})
@@ -248,7 +250,7 @@ class TestCheck(_TestCase):
         self.check(0)
 
     def test_nothing_pinned_before_the_first_list(self):
-        self.check(0, 'no amphora has one that it could lose')
+        self.check(0, 'no amphora has a list to lose')
         self.add_amphorae(3)
         self.check(1, 'has no controller_ip_port_list, and no list was '
                       'published yet: 3 amphorae would get a first list')

@@ -91,8 +91,8 @@ class TestHealthManager(base.CommandTestCase):
         self.run_ok('health', 'manager', 'drain', 'hm1')
         self.assertIn('can be resumed', run('resume'))
         self.assertEqual('DRAINING', self.status('hm1'))
-        self.assertFails('the only one', 'health', 'manager', 'drain', 'hm2',
-                         '--dry-run')
+        self.assertFails('Only health manager hm2', 'health', 'manager',
+                         'drain', 'hm2', '--dry-run')
         self.assertFails('is alive', 'health', 'manager', 'delete', 'hm2',
                          '--dry-run')
         self.silence('hm2')
@@ -101,8 +101,8 @@ class TestHealthManager(base.CommandTestCase):
 
     def test_not_the_last_one(self):
         self.run_ok('health', 'manager', 'drain', 'hm1')
-        self.assertFails('the only one that is ONLINE', 'health', 'manager',
-                         'drain', 'hm2')
+        self.assertFails('Only health manager hm2 is ONLINE', 'health',
+                         'manager', 'drain', 'hm2')
         self.assertEqual('ONLINE', self.status('hm2'))
 
     def test_not_the_last_one_of_a_zone(self):
@@ -127,7 +127,7 @@ class TestHealthManager(base.CommandTestCase):
         for _ in range(2):
             e = self.assertRaises(exceptions.NotPossible, drain.begin,
                                   self.engine, 'hm2', 20)
-            self.assertIn('hm2 is the only one', str(e))
+            self.assertIn('Only health manager hm2', str(e))
             # Again does no harm.
             drain.begin(self.engine, 'hm1', 20)
         self.assertEqual(['DRAINING', 'ONLINE'],

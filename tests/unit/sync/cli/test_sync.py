@@ -451,7 +451,7 @@ class TestRollBack(base.CommandTestCase):
         self.assertRefused('no generation 3 before', '3')
         self.assertRefused('no generation 9 before', '9')
         self.assertRefused('no generation 0 before', '0')
-        self.assertRefused('nobody would hear', '1')
+        self.assertRefused('would not be heard', '1')
 
     def test_refused_when_those_left_are_dead(self):
         self.publish(self.GOOD, self.BAD)

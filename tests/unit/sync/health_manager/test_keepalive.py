@@ -109,7 +109,7 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.assertEqual((0, member.DRAINING),
                          (subject.get_age(), subject.status))
         listener.listening = False
-        self.assertRefused(exceptions.HMSyncException, 'Nobody listens',
+        self.assertRefused(exceptions.HMSyncException, 'No process listens',
                            subject)
         self.assertIsNone(subject.status)
 
@@ -162,7 +162,7 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
 
     def test_not_online_while_nobody_listens(self):
         self.listener.listening = False
-        self.assertRefused(exceptions.HMSyncException, 'Nobody listens')
+        self.assertRefused(exceptions.HMSyncException, 'No process listens')
         self.assertEqual({}, self.rows_by_host)
 
     def test_no_complaint_before_the_listener_had_time(self):
@@ -202,7 +202,8 @@ class TestKeepalive(sqlite.SqliteMixin, base.DatabaseTestCase):
         self.keepalive.beat()
         self.listener.listening = False
         for _ in range(2):
-            self.assertRefused(exceptions.HMSyncException, 'Nobody listens')
+            self.assertRefused(exceptions.HMSyncException,
+                               'No process listens')
             self.assertStatus(member.OFFLINE)
         self.listener.listening = True
         self.keepalive.beat()
