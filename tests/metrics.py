@@ -2,6 +2,7 @@
 
 """The names of the metrics, wherever they are written."""
 
+import importlib.util
 import pathlib
 import re
 
@@ -24,10 +25,29 @@ def exposed(text):
             if not family.name.endswith('_created')}
 
 
+def reference():
+    """The module of the documentation that makes its tables of the code."""
+    path = TOP / 'doc/source/_ext/reference.py'
+    spec = importlib.util.spec_from_file_location('reference', path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def documented():
-    """The names in the tables of the Administrator Guide."""
-    return set(re.findall(r'^   \* - ``(octavia_hmsync_\w+)', re.sub(
-        r'``(\w+)\{\w+\}``', r'``\1``', DOCUMENT.read_text()), re.M))
+    """The names in the Administrator Guide.
+
+    Those that the page has in its own words, and of those that are found in
+    the code the ones that a directive of the page shows.
+    """
+    text = DOCUMENT.read_text()
+    shown = re.compile('|'.join(
+        f'(?:{pattern})' for pattern in
+        re.findall(r'^\.\. metrics:: (.*)$', text, re.M)))
+    module = reference()
+    return set(re.findall(r'^``(octavia_hmsync_\w+)', text, re.M)) | {
+        name for name in module.find_metrics()
+        if shown.match(name.removeprefix(module.PREFIX))}
 
 
 def used(text):

@@ -13,6 +13,7 @@ extensions = [
     'module_map',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
+    'reference',
 ]
 
 project = 'octavia-hmsync'

@@ -12,7 +12,6 @@ from oslo_log import log as logging
 from werkzeug import exceptions as http_errors
 
 from octavia_hmsync.distributor import document as doc
-from octavia_hmsync.distributor import openapi
 from octavia_hmsync.distributor import restore
 from octavia_hmsync.distributor import schemas
 from octavia_hmsync.distributor import sights as sights_
@@ -59,7 +58,6 @@ def create_app(vips: vips_.Vips, restorer: restore.Restorer,
     api = _API(vips, restorer, sights, host, get_expiry)
     for method, path, function in (
             ('GET', '/', api.get_versions),
-            ('GET', '/v1/openapi.json', api.get_openapi),
             ('GET', '/v1/status', api.get_status),
             ('GET', '/v1/sights', api.get_sights),
             ('GET', '/v1/vips', api.list_vips),
@@ -91,11 +89,7 @@ class _API:
     def get_versions(self) -> typing.Any:
         return {'software_version': version.version_string(),
                 'host': self._host,
-                'versions': [{'id': 'v1', 'status': 'CURRENT',
-                              'openapi': '/v1/openapi.json'}]}
-
-    def get_openapi(self) -> typing.Any:
-        return openapi.make_document()
+                'versions': [{'id': 'v1', 'status': 'CURRENT'}]}
 
     def get_status(self) -> typing.Any:
         health = self._restorer.get_health()

@@ -142,8 +142,8 @@ def _read_all(conf: cfg.ConfigOpts) -> None:
     for name in ('server_cert', 'client_ca'):
         if not options[name]:
             raise exceptions.InvalidConfiguration(
-                f'[{GROUP}] {name} is not set: without certificates anybody '
-                f'could tell where traffic goes.')
+                f'[{GROUP}] {name} is not set: set it, as without '
+                f'certificates any client could tell where traffic goes.')
 
 
 def get_host(conf: cfg.ConfigOpts) -> str:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""What a VIP document has to look like: JSON schemas, as OpenAPI shows them.
+"""What a VIP document has to look like: JSON schemas.
 
 What no schema can say, such as that no two members have one slot, is checked
 in document.py.
@@ -10,8 +10,8 @@ import typing
 
 Schema = dict[str, typing.Any]
 
-# Group ids, bucket ids and registers of Open vSwitch could carry more; nobody
-# has measured more.
+# Group ids, bucket ids and registers of Open vSwitch could carry more; more
+# was not measured.
 MAX_SLOT = 255
 # A port can have as many address pairs, unless Neutron is told otherwise.
 MAX_ADDRESSES = 10
@@ -21,7 +21,7 @@ MAX_PARTNERS = 3
 # Of one node, in the subnets of a VIP, and listeners that are looked at.
 MAX_LOOK_ADDRESSES = 10
 MAX_LOOK_PORTS = 16
-# Seconds that somebody may wait for news.
+# Seconds that a controller may wait for news.
 MAX_WAIT = 60
 
 ALGORITHMS = ('HASH',)
@@ -61,17 +61,17 @@ MEMBER: Schema = {
     **_object(
         id={**_ID, 'description': 'The id of the amphora.'},
         slot={**_SLOT,
-              'description': 'Its place, for as long as it lives; whoever '
-                             'replaces it takes it over.'},
+              'description': 'Its place in the hash, for as long as it lives; '
+                             'its successor takes it over.'},
         peer_group={'type': 'integer', 'minimum': 0, 'maximum': MAX_SLOT,
-                    'description': 'Those who share one have each other\'s '
+                    'description': 'Members with the same one share their '
                                    'stick tables.'},
         mac={**_MAC, 'type': ['string', 'null'],
              'description': 'Of its port in the network of the VIP. null '
                             'only if it is DEAD.'},
         state={'type': 'string', 'enum': list(STATES),
                'description': 'ACTIVE takes new connections, DRAINING keeps '
-                              'those that it has, DEAD has an empty slot.'}),
+                              'what it has, DEAD has an empty slot.'}),
     'title': 'Member'}
 
 PORT: Schema = {
@@ -93,9 +93,8 @@ LOOK: Schema = {
                'items': {'type': 'integer', 'minimum': 1, 'maximum': 65535},
                'description': 'TCP ports that all members serve.'}),
     'title': 'Look',
-    'description': 'How the front ends of members are looked at. Without it '
-                   'nobody looks at them. It may change without a new '
-                   'version.'}
+    'description': 'How the front ends of members are probed; without it they '
+                   'are not. It may change without a new version.'}
 
 # Controllers of before leave it out.
 LOOK['properties']['peers'] = {
@@ -105,8 +104,8 @@ LOOK['properties']['peers'] = {
                  'description': 'Its own, not of the VIP.'},
         port={'type': 'integer', 'minimum': 1, 'maximum': 65535}),
     'description': 'Where haproxy of members itself answers, as the peers of '
-                   'its stick tables know it. Those that are not there are '
-                   'not asked.'}
+                   'its stick tables know it. Members that are not in it '
+                   'are not asked.'}
 
 _MAPPING = _object(
     affinity={'type': 'string', 'enum': list(AFFINITIES)},
@@ -115,16 +114,16 @@ _MAPPING = _object(
             _SLOT, {'type': 'array', 'minItems': 1, 'maxItems': MAX_SLOT + 1,
                     'items': {'type': 'array', 'minItems': 2, 'maxItems': 2,
                               'prefixItems': [_SLOT, _MAC]}}]},
-           'description': 'For the number of each slot whom it stands for, '
-                          'each by its own slot and its MAC address.'})
+           'description': 'For the number of each slot the members that it '
+                          'stands for, each by its slot and MAC address.'})
 TRANSITION: Schema = {
     **_object(
         version={**VERSION, 'description': 'Of the document that it is of.'},
         base={**_MAPPING,
-              'description': 'Whom connections belong to that are there, '
-                             'unless they are remembered one by one.'},
+              'description': 'Members of established connections, unless '
+                             'these are remembered one by one.'},
         current={**_MAPPING,
-                 'description': 'Whom those belong to that begin.'},
+                 'description': 'Members of connections that begin.'},
         age={'type': 'number', 'minimum': 0,
              'description': 'Seconds since the last change of the latter.'}),
     'title': 'Transition'}
@@ -149,8 +148,8 @@ _DOCUMENT = _object(
                                 'than time-outs of listeners allow for.'},
     members={'type': 'array', 'maxItems': MAX_SLOT + 1,
              'items': MEMBER,
-             'description': 'All of them. A slot that nobody has does '
-                            'not exist.'})
+             'description': 'All of them. A slot without a member does not '
+                            'exist.'})
 DOCUMENT: Schema = {**_DOCUMENT, 'title': 'VIP'}
 # Controllers of before leave them out.
 DOCUMENT['properties']['partners'] = {

@@ -95,7 +95,8 @@ def find_backend(conf: cfg.ConfigOpts) -> abc.Callable[..., vips.Backend]:
     except stevedore_errors.NoMatches as e:
         raise exceptions.InvalidConfiguration(
             f'[{distributor_conf.GROUP}] backend = {name} is none of the '
-            f'entry points of {NAMESPACE}.') from e
+            f'entry points of {NAMESPACE}: install it on this node, or '
+            f'choose openvswitch.') from e
     return found
 
 

@@ -66,6 +66,11 @@ class TestDocs(base.BaseTestCase):
             # What is made of the code.
             ('configuration/index.html', 'keepalive_interval'),
             ('cli/commands.html', 'health manager drain'),
+            ('admin/metrics.html', 'octavia_hmsync_due_amphorae'),
+            ('admin/metrics.html', 'id="octaviahmsyncnohousekeeping"'),
+            ('admin/notifications.html', 'failover_guard.holding'),
+            ('contributor/distributor-api.html',
+             '/v1/vips/{vip_id}/transition'),
             ('contributor/index.html', 'synchronizer'))
 
     def test_without_git(self):

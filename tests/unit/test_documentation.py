@@ -10,6 +10,7 @@ import io
 import pathlib
 import re
 import shlex
+import tokenize
 
 from oslotest import base
 
@@ -20,6 +21,16 @@ from tests.unit import test_project
 TOP = pathlib.Path(__file__).resolve().parents[2]
 DOCS = TOP / 'doc/source'
 
+# Of a thousand words, how many may be of PLAIN's: in the documentation, and in
+# docstrings, comments, messages and help of the package.
+DOCS_LIMIT = 2
+PACKAGE_LIMIT = 12
+# Pronouns in place of a subject, and causatives: HACKING.rst, "English".
+NOT_PLAIN = re.compile(
+    r"\b(nobody|somebody|anybody|whoever|(?:the )?ones? (?:that|who)"
+    r"|those (?:that|who)|ha(?:ve|s|d|ving) (?:[\w.`'-]+ ){1,6}?"
+    r"(?:be|made|done|said|tried)\b|bears? with)\b", re.I)
+
 
 def load_extension():
     spec = importlib.util.spec_from_file_location(
@@ -27,6 +38,62 @@ def load_extension():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def read_prose(path):
+    """Return the text of a page, or the comments and texts of a module.
+
+    What is written in pieces, over several lines, is one text.
+    """
+    text = path.read_text()
+    if path.suffix == '.py':
+        text = ' '.join(
+            token.string.lstrip('#') for token in
+            tokenize.generate_tokens(io.StringIO(text).readline)
+            if token.type == tokenize.COMMENT or ' ' in token.string and
+            token.type in (tokenize.STRING,
+                           getattr(tokenize, 'FSTRING_MIDDLE', None)))
+    return re.sub(r"""['"]*\s+(?:[bfr]?(?=['"]))?['"]*""", ' ', text)
+
+
+def count_not_plain(paths):
+    """Return (how many of a thousand words, [(path, text around)])."""
+    words, found = 0, []
+    for path in paths:
+        text = read_prose(path)
+        words += len(re.findall('[A-Za-z]+', text))
+        found += [(path.relative_to(TOP).as_posix(),
+                   text[max(0, match.start() - 30):match.end() + 20])
+                  for match in NOT_PLAIN.finditer(text)]
+    return 1000 * len(found) / words, found
+
+
+class TestEnglish(base.BaseTestCase):
+    """Sentences have a subject: housekeeper, worker, operator, agent, ..."""
+
+    def check(self, limit, paths):
+        rate, found = count_not_plain(paths)
+        self.assertLessEqual(
+            rate, limit, '\n'.join(f'{path}: ...{text}...'
+                                   for path, text in found[:200]))
+
+    def test_documentation(self):
+        self.check(DOCS_LIMIT, [
+            *sorted(DOCS.rglob('*.rst')), *sorted(TOP.glob('*.rst'))])
+
+    def test_package(self):
+        self.check(PACKAGE_LIMIT,
+                   sorted((TOP / 'octavia_hmsync').rglob('*.py')))
+
+    def test_rule(self):
+        for text in ('Nobody works on it.', 'of those that are dead',
+                     'the one that answers', 'One that is silent',
+                     'it has its members be told', 'whoever asks'):
+            self.assertTrue(NOT_PLAIN.search(text), text)
+        for text in ('No worker works on it.', 'of dead members',
+                     'It has to be told.', 'Members have their own keys.'):
+            self.assertFalse(NOT_PLAIN.search(text) and 'has to' not in text,
+                             text)
 
 
 class TestContributorGuide(base.BaseTestCase):

@@ -153,7 +153,8 @@ class DrainMember(_Order):
         if member.ordered is not None:
             raise exceptions.NotPossible(
                 f'Member {member.id} is being replaced, which drains it, '
-                f'too.')
+                f'too: wait, or take that back with "octavia-hmsync cluster '
+                f'member replace --cancel".')
         left = [other for other in member_repo.get_of_cluster(
             engine, cluster.id) if other.id != member.id and
             other.ordered != member_repo.DRAIN and other.state in (

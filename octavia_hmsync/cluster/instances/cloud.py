@@ -47,9 +47,9 @@ def read_options(conf):
             ('distributor_image_tag', own.distributor_image_tag)):
         if not value:
             raise exceptions.InvalidConfiguration(
-                f'[{cluster_conf.GROUP}] {name} is not set: without it no '
-                f'distributor can be booted, as distributor_instances asks '
-                f'for.')
+                f'[{cluster_conf.GROUP}] {name} is not set: set it, as no '
+                f'distributor can be booted without it, and '
+                f'distributor_instances asks for some.')
     return Options(
         own.distributor_image_tag, workers.amp_image_owner_id or None,
         own.distributor_flavor_id, network_id,
@@ -106,7 +106,9 @@ class InstanceCloud(cloud.NeutronClient):
         if not port.fixed_ips:
             raise exceptions.CloudRefused(
                 f'The port {port.id} of a distributor has no address: the '
-                f'network {options.network_id} has no subnet.')
+                f'network {options.network_id} has no subnet. Set '
+                f'[{cluster_conf.GROUP}] distributor_network_id to the '
+                f'management network.')
         return port.id, port.fixed_ips[0]['ip_address']
 
     def boot(self, instance_id, port_id, user_data):

@@ -155,5 +155,5 @@ def _get_digest(name):
     if digest is None:
         raise exceptions.InvalidConfiguration(
             f'No certificate can be made for a distributor: [certificates] '
-            f'signing_digest = {name} is not known.')
+            f'signing_digest = {name} is not known: correct it.')
     return digest()

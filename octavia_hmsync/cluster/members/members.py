@@ -184,8 +184,8 @@ def configure(work, member_id, slot):
         LOG.exception('Amphora %s:', amphora.id)
         raise exceptions.BuildFailed(
             f'Amphora {amphora.id} could not be configured '
-            f'({type(e).__name__}: {" ".join(str(e).split())}). The log of '
-            f'this service says more.') from e
+            f'({type(e).__name__}: {" ".join(str(e).split())}). See the log '
+            f'of this service.') from e
 
 
 def _open_ports(work, load_balancer):

@@ -296,7 +296,7 @@ class OpenVSwitch:
         applied = self._applied.get(vip_id)
         if applied is None:
             raise exceptions.VswitchUnavailable(
-                f'Nothing is in force for the VIP {vip_id}.')
+                f'Nothing is in force for the VIP {vip_id}: put it first.')
         if applied.document.active:
             self._announcer.start(vip_id)
 
@@ -329,7 +329,7 @@ class OpenVSwitch:
         bridge = bridges.Names.of(vip_id).bridge
         if applied is None or self._ofctl.get_boot(bridge) != applied.boot:
             raise exceptions.VswitchUnavailable(
-                f'Nothing is in force for the VIP {vip_id}.')
+                f'Nothing is in force for the VIP {vip_id}: put it first.')
         return self._dial(bridge, applied.in_port)
 
     def _dial(self, bridge, in_port):

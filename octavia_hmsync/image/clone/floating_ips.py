@@ -113,7 +113,8 @@ class FloatingIPs:
         if before.revision is None:
             raise exceptions.NotPossible(
                 'Neutron shows no revision_number of floating IPs, so that '
-                'two concurrent moves would not notice each other.')
+                'two clients that move one would not notice each other: only '
+                'the operator can enable the service plugin "revisions".')
         try:
             return _read(self._api.put(
                 f'/floatingips/{before.id}', {'floatingip': {
@@ -129,7 +130,8 @@ class FloatingIPs:
             if now:
                 return now
             raise exceptions.NotPossible(
-                'It has been changed in the meantime.') from e
+                'Another client has changed it in the meantime: see where it '
+                'leads, and run the command again.') from e
         except exceptions.CloudUnavailable:
             # The request may have succeeded, and its answer got lost.
             now = self._look(move)

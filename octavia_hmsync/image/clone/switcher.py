@@ -92,7 +92,8 @@ class Switcher:
                     pair.phase == rules.Phase.FAILED):
                 raise exceptions.NotPossible(
                     f'The clone {pair.clone.id} serves worse than its '
-                    f'source: {"; ".join(worse)}. Nothing was switched.')
+                    f'source: {"; ".join(worse)}. Nothing was '
+                    f'switched: wait, and run the command again.')
             time.sleep(self._load_balancers.interval)
             pair = self._get(pair.clone.id)
 

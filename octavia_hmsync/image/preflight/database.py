@@ -93,10 +93,12 @@ def check_image_ids(facts):
         return finding.warning(
             f'Amphorae boot from a volume, and Cinder did not tell from '
             f'which image the volume was made: {", ".join(unknown)}. It is '
-            f'not known whether they are outdated.')
+            f'not known whether they are outdated: replace them one by one '
+            f'with "octavia-hmsync image replace --force".')
     return finding.warning(
-        f'Octavia has no image_id for {", ".join(unknown)}: it is not known '
-        f'whether they are outdated.')
+        f'Octavia has no image_id for {", ".join(unknown)}, and cannot tell '
+        f'whether they are outdated: replace them one by one with '
+        f'"octavia-hmsync image replace --force".')
 
 
 def _get_blocks(facts):

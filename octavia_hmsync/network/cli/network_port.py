@@ -226,7 +226,8 @@ class DeletePort(_PortCommand):
         known = port_repo.get(engine, host)
         if not found and known is None:
             raise exceptions.NotPossible(
-                f'There is no port of {host} in the management network.')
+                f'There is no port of {host} in the management network: run '
+                f'"octavia-hmsync network port plug" on that node.')
         # A port that is gone is made again as long as it is remembered.
         ip_addresses = tuple(dict.fromkeys(
             ip for port in (*found, known) if port

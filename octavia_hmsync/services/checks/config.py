@@ -75,8 +75,8 @@ def check_switched_on(conf, _engine):
     if STATISTICS_DRIVER not in conf.controller_worker.statistics_drivers:
         return result.warning(
             f'[controller_worker] statistics_drivers has no '
-            f'{STATISTICS_DRIVER}: it is not seen which amphorae use their '
-            f'list.')
+            f'{STATISTICS_DRIVER}: add it, or it is not seen which amphorae '
+            f'use their list.')
     return result.success()
 
 

@@ -27,5 +27,6 @@ def check_replacements(_conf, _engine):
         return result.warning(
             f'What an amphora itself says of its members cannot be read in '
             f'the installed Octavia: {problem}. A new amphora that reaches '
-            f'none of them may be taken for a good one.')
+            f'none of them may be taken for a good one. Report it, with the '
+            f'release of Octavia.')
     return result.success()

@@ -95,7 +95,7 @@ class StaticDriver:
         if not self._address:
             raise exceptions.InvalidAddress(
                 '[hmsync] address_driver is static, but static_address is '
-                'not set.')
+                'not set: set it, or take another driver.')
         return str(self._address)
 
 

@@ -61,7 +61,8 @@ class TestFindMessage(base.TestCase):
         self.assertEqual(result.warning(
             'What an amphora itself says of its members cannot be read in '
             'the installed Octavia: it is gone. A new amphora that reaches '
-            'none of them may be taken for a good one.'),
+            'none of them may be taken for a good one. Report it, with the '
+            'release of Octavia.'),
             images.check_replacements(None, None))
 
     def test_another_release(self):

@@ -185,7 +185,8 @@ class Balancers:
                 cluster.version, NAME, {NAME: problem} if problem else {})
         raise exceptions.NoDistributor(
             f'OVN did not take the configuration of the cluster '
-            f'{cluster_id}: other processes keep changing it.')
+            f'{cluster_id}: other processes keep changing it. '
+            f'Housekeeping tries it again.')
 
     def _get_vip(self, cluster_id):
         for vip in vip_repo.get_of_cluster(self._engine, cluster_id):

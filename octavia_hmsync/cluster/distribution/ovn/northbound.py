@@ -226,7 +226,8 @@ class _Apply(command.BaseCommand):
                 raise exceptions.DistributorRefused(
                     f'OVN has version {_get_version(row)} of the cluster '
                     f'{self._cluster_id}, which is newer than '
-                    f'{self._version}.', _get_version(row))
+                    f'{self._version}: housekeeping raises it by itself.',
+                    _get_version(row))
             rows.setdefault(row.name, []).append(row)
         for balancer, places in self._wanted:
             row, *others = rows.pop(balancer.name, [None])

@@ -578,7 +578,7 @@ class TestNotSetUp(ProviderTestCase):
         self.assertNotSetUp(['[hmsync_cluster] distributors is empty'])
 
     def test_distributor_driver_by_others(self):
-        """Octavia's interface tells it too little; see clusters.rst."""
+        """It is told too little; see cluster-operations.rst."""
         self.set(distributor_driver='another')
         self.assertNotSetUp(['distributor_driver is another',
                              'set it to hmsync_ovs'])

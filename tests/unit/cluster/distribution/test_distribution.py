@@ -102,7 +102,7 @@ class TestRun(base.TestCase):
         self.assertEqual([], Driver.calls)
 
     def test_driver_by_others(self):
-        """It cannot tell which members there are; see clusters.rst."""
+        """It cannot tell which members there are: cluster-operations.rst."""
         self.octavia_conf.config(group='controller_worker',
                                  distributor_driver='another')
         e = self.assertRaises(exceptions.InvalidConfiguration, self.run_one,

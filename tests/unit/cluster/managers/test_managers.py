@@ -20,7 +20,7 @@ from octavia_hmsync import exceptions
 from tests.unit import base
 
 PAGE = (pathlib.Path(__file__).resolve().parents[4] /
-        'doc/source/admin/cluster-manager.rst')
+        'doc/source/admin/cluster-operations.rst')
 Kind = managers_base.Kind
 
 

@@ -482,7 +482,7 @@ class TestFaults(CloneTestCase):
         self.fault('PUT', self.fips[1], lambda: self.cloud.touch(
             self.fips[1], port_id=None, fixed_ip_address=None))
         err = self.fail('switch', 'web')
-        self.assertIn('It has been changed', err)
+        self.assertIn('Another client has changed it', err)
         self.assertIn('All lead to their old targets', err)
         self.assertEqual(self.source['vip_address'],
                          self.cloud.leads_to()['203.0.113.1'])
